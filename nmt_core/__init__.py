@@ -1,0 +1,16 @@
+"""The path of the data, one package or module per step.
+
+    corpora -> download -> clean -> split -> tokenizer -> encode -> train -> average -> export -> evaluate
+
+Every arrow is an artifact: an immutable folder, named by the fingerprint of what made it (`artifacts.py`). Every word
+between arrows is a stage: one function of one shape (`stage.py`), listed in one table (`stages.py`). The flows above
+(`flows/`) add Prefect, MLflow, registration and batch translation; nothing in here imports either.
+
+Layers; imports point only to the left, and a test says so:
+
+    config, errors -> artifacts -> stage -> corpus -> tokenizer -> batches -> models -> search -> train -> evaluate
+    -> export -> stages -> flows
+
+`translator.py` stands beside the path: it loads a bundle and translates, with onnxruntime and sentencepiece but without
+torch, Prefect or MLflow.
+"""

@@ -1,0 +1,329 @@
+"""Every knob of the pipeline, once: its default, its bounds and its meaning.
+
+The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, what `torchrun` receives and
+what MLflow logs. Paths of this machine, addresses of servers and secrets are settings (`flows/settings.py`), never
+configuration. This module imports neither torch nor anything else that is slow.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _is_one_line(text: str) -> str:
+    if not text.strip() or "\n" in text or "\r" in text:
+        raise ValueError("must be one line of text that is not blank")
+    return text
+
+
+Sentence = Annotated[str, AfterValidator(_is_one_line)]
+
+
+def _keep_order_in_forms(schema: dict[str, Any]) -> None:
+    """Number the fields: Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else."""
+    for position, field in enumerate(schema.get("properties", {}).values()):
+        field["position"] = position
+
+
+class Section(BaseModel):
+    """A frozen group of knobs. Unknown keys are errors; nothing adjusts a value silently."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        json_schema_extra=_keep_order_in_forms,
+    )
+
+
+class LanguagesConfig(Section):
+    """What is translated into what."""
+
+    source: str = Field("en", pattern="^[a-z]{2,3}$")
+    """Language of the source text, ISO 639 code."""
+    target: str = Field("ko", pattern="^[a-z]{2,3}$")
+    """Language of the target text, ISO 639 code."""
+
+
+class ToyCorpusConfig(Section):
+    """A toy English-Korean corpus that the package makes itself from a small grammar; it needs no network."""
+
+    pairs: int = Field(30_000, ge=1_000, le=500_000)
+    """Sentence pairs in the training text, planted dirt included."""
+    held_out: int = Field(500, ge=10, le=5_000)
+    """Sentence pairs of the dev set, and again of the test set; training never sees one of them."""
+    seed: int = Field(1, ge=0)
+    """Seed of the draw."""
+
+
+class ParallelFiles(Section):
+    """One parallel corpus: two text files of equal length, line N of one translating line N of the other."""
+
+    name: str = Field(pattern="^[A-Za-z0-9._-]+$")
+    """Short name of the corpus, used in reports and in the score's name."""
+    source: str = Field(min_length=1)
+    """Path or https:// address of the source side; plain, .gz or .zst, UTF-8."""
+    target: str = Field(min_length=1)
+    """Path or https:// address of the target side."""
+    source_sha256: Sha256 = ""
+    """Expected sha256 of the source file as downloaded; empty: not checked."""
+    target_sha256: Sha256 = ""
+    """Expected sha256 of the target file as downloaded; empty: not checked."""
+
+
+class CorpusConfig(Section):
+    """Where the text comes from."""
+
+    toy: ToyCorpusConfig | None = None
+    """Make the toy corpus: it serves as training, dev and test text."""
+    train: tuple[ParallelFiles, ...] = ()
+    """Parallel text to train on."""
+    dev: tuple[ParallelFiles, ...] = ()
+    """Parallel text to validate on during training; empty: `split` takes it out of the training text."""
+    test: tuple[ParallelFiles, ...] = ()
+    """Parallel text to score on, the first being the main one; empty: `split` takes it out of the training text."""
+    mirror: str = ""
+    """Folder that is looked into before any address is fetched: by file name, or by content where a sha256 is given."""
+    licence: str = ""
+    """Licence of the text, for the model card."""
+
+    @model_validator(mode="after")
+    def _has_text(self) -> "CorpusConfig":
+        if self.toy is None and not self.train:
+            raise ValueError("names no training text: set corpus.train, or corpus.toy for the toy corpus")
+        if self.toy is not None and (self.train or self.dev or self.test):
+            raise ValueError("has both corpus.toy and files: the toy corpus brings its own dev and test text")
+        names = [files.name for files in (*self.train, *self.dev, *self.test)]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"uses the name {twice[0]!r} twice: give every corpus a name of its own")
+        return self
+
+
+class CleanConfig(Section):
+    """Normalisation, filters, deduplication and decontamination of the training text."""
+
+    unicode_form: Literal["NFC", "NFKC"] = "NFC"
+    """Unicode normalisation form."""
+    min_words: int = Field(1, ge=1)
+    """Fewest words a side may have."""
+    max_words: int = Field(150, ge=1)
+    """Most words a side may have."""
+    max_characters: int = Field(1_500, ge=1)
+    """Most characters a side may have."""
+    max_word_characters: int = Field(40, ge=1)
+    """Longest word, in characters; a longer one is an address, a table or a broken encoding."""
+    max_length_ratio: float = Field(4.0, gt=1)
+    """Longest side over shortest side, in characters weighted by `characters_per_character`."""
+    characters_per_character: float = Field(1.0, gt=0)
+    """Source characters that say as much as one target character (about 2.0 from English to Korean)."""
+    min_letter_share: Share = 0.4
+    """Least share of letters among the characters other than spaces."""
+    min_script_share: Share = 0.5
+    """Least share of the language's own script among the letters of a side."""
+    drop_copies: bool = True
+    """Drop a pair whose sides are equal but for case, punctuation and spaces."""
+    deduplicate: Literal["off", "exact", "normalised"] = "normalised"
+    """Which copies of a pair to drop: none, equal ones, or those equal but for case, punctuation and spaces."""
+    decontaminate: bool = True
+    """Drop a training pair that shares a sentence, or a run of `ngram_words` words, with a dev or test set."""
+    ngram_words: int = Field(13, ge=3)
+    """Length of the run of words that betrays a held-out sentence."""
+    short_ngram_words: int = Field(9, ge=3)
+    """The same for held-out sentences of fewer than `ngram_words` words; still shorter ones count only as a whole."""
+
+
+class SplitConfig(Section):
+    """Dev and test text taken out of the training text, where the recipe names none."""
+
+    dev_pairs: int = Field(1_000, ge=1)
+    """Pairs to hold out for validation, if `corpus.dev` is empty."""
+    test_pairs: int = Field(1_000, ge=1)
+    """Pairs to hold out for scoring, if `corpus.test` is empty."""
+    seed: int = Field(1, ge=0)
+    """Seed of the draw."""
+
+
+class TokenizerConfig(Section):
+    """One SentencePiece model for both languages."""
+
+    kind: Literal["bpe", "unigram"] = "bpe"
+    """Algorithm that learns the pieces."""
+    vocab_size: int = Field(8_000, ge=64, le=256_000)
+    """Pieces in the joint vocabulary, the four special ones included."""
+    character_coverage: float = Field(1.0, ge=0.9, le=1.0)
+    """Share of the characters that get a piece of their own (0.9995 for Korean, Japanese and Chinese at size)."""
+    byte_fallback: bool = False
+    """Spell unknown characters as bytes in place of <unk>."""
+    sample_pairs: int = Field(5_000_000, ge=1_000)
+    """Pairs to learn from; more are sampled down."""
+    seed: int = Field(1, ge=0)
+    """Seed of the sample."""
+
+
+class EncodeConfig(Section):
+    """Text to token ids in Parquet shards."""
+
+    max_length: int = Field(256, ge=4)
+    """Most tokens a side may have, its end mark included; a longer pair is dropped and counted."""
+    shard_pairs: int = Field(1_000_000, ge=1_000)
+    """Pairs in a shard."""
+
+
+class ModelConfig(Section):
+    """The Transformer (Vaswani et al. 2017); the defaults are its base model."""
+
+    d_model: int = Field(512, ge=8)
+    """Width of the embeddings and of every sub-layer's output."""
+    d_ff: int = Field(2_048, ge=8)
+    """Width of the feed-forward sub-layer's inner layer."""
+    num_heads: int = Field(8, ge=1)
+    """Attention heads; must divide `d_model`."""
+    encoder_layers: int = Field(6, ge=1)
+    """Layers of the encoder."""
+    decoder_layers: int = Field(6, ge=1)
+    """Layers of the decoder."""
+    dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout on the output of each sub-layer and on the sums of embeddings and positions (section 5.4)."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer norm after the residual sum, as published, or before the sub-layer."""
+    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    """Matrices that are one: source, target and output; target and output; or none."""
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> "ModelConfig":
+        if self.d_model % self.num_heads:
+            raise ValueError(f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either")
+        if self.d_model % 2:
+            raise ValueError(f"d_model={self.d_model} is odd: sinusoidal positions come in pairs")
+        return self
+
+
+class TrainConfig(Section):
+    """Optimisation. The number of processes changes the speed, never the result."""
+
+    seed: int = Field(1, ge=0)
+    """Seed of the weights, of dropout and of the order of the data."""
+    max_updates: int = Field(100_000, ge=1)
+    """Updates of the weights in all."""
+    max_tokens: int = Field(25_000, ge=64)
+    """Tokens per update over all processes: no more than this many on either side, padding included."""
+    max_tokens_per_pass: int = Field(25_000, ge=64)
+    """Tokens per forward pass of one process; a larger batch is cut and its gradients are accumulated."""
+    warmup_updates: int = Field(4_000, ge=1)
+    """Updates over which the learning rate rises (section 5.3)."""
+    learning_rate_scale: float = Field(1.0, gt=0)
+    """Factor on d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5) (section 5.3)."""
+    adam_beta1: float = Field(0.9, ge=0, lt=1)
+    """Decay of Adam's first moment."""
+    adam_beta2: float = Field(0.98, ge=0, lt=1)
+    """Decay of Adam's second moment."""
+    adam_epsilon: float = Field(1e-9, gt=0)
+    """Adam's epsilon."""
+    label_smoothing: float = Field(0.1, ge=0, lt=1)
+    """Probability mass that is spread over the whole vocabulary (section 5.4)."""
+    max_gradient_norm: float = Field(0.0, ge=0)
+    """Clip the gradient to this norm; 0: never."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Arithmetic of the matrix products; the weights and the optimizer are fp32 in either case."""
+    validate_every: int = Field(1_000, ge=1)
+    """Updates between two validations on the dev set."""
+    checkpoint_every: int = Field(1_000, ge=1)
+    """Updates between two checkpoints."""
+    keep_checkpoints: int = Field(5, ge=1)
+    """Last checkpoints whose weights are kept."""
+    patience: int = Field(0, ge=0)
+    """Validations without a lower dev loss after which training stops; 0: never."""
+
+
+class AverageConfig(Section):
+    """Averaging of checkpoints (Vaswani et al. 2017, section 6.1)."""
+
+    checkpoints: int = Field(5, ge=1)
+    """Last checkpoints to average."""
+
+
+class ExportConfig(Section):
+    """ONNX export and the gate that compares it with PyTorch."""
+
+    parity_sentences: int = Field(200, ge=1)
+    """Held-out sentences that both runtimes translate; every beam must be identical."""
+    parity_beam_size: int = Field(4, ge=1)
+    """Beam size of that comparison."""
+    parity_tolerance: float = Field(1e-4, gt=0)
+    """Largest difference of log-probabilities, in nats."""
+
+
+class SearchConfig(Section):
+    """Beam search."""
+
+    beam_size: int = Field(4, ge=1, le=64)
+    """Hypotheses that are kept at each step; 1 is greedy search."""
+    length_penalty: float = Field(0.6, ge=0)
+    """Alpha of the length penalty ((5 + length) / 6)^alpha (Wu et al. 2016, section 7)."""
+    max_length_offset: int = Field(50, ge=1)
+    """Most target tokens: those of the source plus this many (Vaswani et al. 2017, section 6.1)."""
+    max_source_tokens: int = Field(1_024, ge=4)
+    """Source tokens that a model reads; a longer line is cut there and its status says so."""
+    batch_tokens: int = Field(2_048, ge=16)
+    """Source tokens translated together, padding included."""
+
+
+class EvaluateConfig(Section):
+    """Scoring of the exported model."""
+
+    samples: int = Field(3, ge=0, le=100)
+    """Sentences of the first test set that are shown with their translations."""
+    sentences: tuple[Sentence, ...] = ()
+    """Further sentences to translate and to show."""
+
+
+class RegistryConfig(Section):
+    """The MLflow model registry."""
+
+    model_name: str = Field("", pattern="^[A-Za-z0-9._-]*$")
+    """Name of the registered model; empty: the recipe's name."""
+
+
+class PipelineConfig(Section):
+    """One recipe: everything that decides what the trained model is."""
+
+    name: str = Field(pattern="^[A-Za-z0-9._-]+$")
+    """Short name of the recipe."""
+    description: str = ""
+    """What the recipe makes, in a line or two."""
+    languages: LanguagesConfig = LanguagesConfig()
+    corpus: CorpusConfig
+    clean: CleanConfig = CleanConfig()
+    split: SplitConfig = SplitConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    encode: EncodeConfig = EncodeConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    average: AverageConfig = AverageConfig()
+    export: ExportConfig = ExportConfig()
+    search: SearchConfig = SearchConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    registry: RegistryConfig = RegistryConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "PipelineConfig":
+        if self.average.checkpoints > self.train.keep_checkpoints:
+            raise ValueError(
+                f"average.checkpoints={self.average.checkpoints} is more than train.keep_checkpoints="
+                f"{self.train.keep_checkpoints}: keep as many as are averaged"
+            )
+        if self.encode.max_length > self.train.max_tokens_per_pass:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than train.max_tokens_per_pass="
+                f"{self.train.max_tokens_per_pass}: a batch could not hold the longest pair"
+            )
+        return self
+
+    @property
+    def model_name(self) -> str:
+        """Name under which the model is registered."""
+        return self.registry.model_name or self.name

@@ -1,0 +1,1 @@
+"""Raw text to clean pairs: sources -> formats -> normalize -> filters -> dedup -> decontaminate -> split."""

@@ -1,0 +1,358 @@
+"""The words of the toy English-Korean grammar and how each one is inflected, in both languages.
+
+Words are written as compact tables and parsed once at import.  Korean predicates are stored as a stem and, where
+needed, the name of their irregular class (`듣:ㄷ`); every form is computed from that by Hangul arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tense = Literal["present", "past", "future", "can"]
+
+_BASE = 0xAC00
+_A, _AE, _YA, _EO, _YEO, _O, _WA, _WAE, _OE, _U, _WEO, _EU, _I = 0, 1, 2, 4, 6, 8, 9, 10, 11, 13, 14, 18, 20
+_NIEUN, _RIEUL, _SSANGSIOT = 4, 8, 20
+# What a stem-final vowel becomes when it merges with the 아/어 of the past tense; vowels not listed do not merge.
+_MERGED = {_A: _A, _AE: _AE, _EO: _EO, 5: 5, _YEO: _YEO, _O: _WA, _U: _WEO, _OE: _WAE, _I: _YEO}
+
+
+def _is_syllable(char: str) -> bool:
+    return _BASE <= ord(char) < _BASE + 11172
+
+
+def _split(char: str) -> tuple[int, int, int]:
+    """Indices (initial, vowel, final) of one Hangul syllable; final 0 means an open syllable."""
+    rest, final = divmod(ord(char) - _BASE, 28)
+    return *divmod(rest, 21), final
+
+
+def _last(text: str, vowel: int | None = None, final: int | None = None) -> str:
+    """`text` with the vowel and/or final consonant of its last syllable replaced."""
+    initial, old_vowel, old_final = _split(text[-1])
+    vowel = old_vowel if vowel is None else vowel
+    final = old_final if final is None else final
+    return text[:-1] + chr(_BASE + (initial * 21 + vowel) * 28 + final)
+
+
+def final_consonant(text: str) -> int:
+    """Index 0..27 of the final consonant of the last syllable of `text`, 0 when it is open.
+
+    Raises ValueError if `text` does not end in a Hangul syllable.
+    """
+    if not text or not _is_syllable(text[-1]):
+        raise ValueError(f"{text!r} does not end in a Hangul syllable; give a Korean word without punctuation")
+    return _split(text[-1])[2]
+
+
+def particle(word: str, after_consonant: str, after_vowel: str) -> str:
+    """`word` followed by whichever of the two particle shapes its last syllable asks for."""
+    return word + (after_consonant if final_consonant(word) else after_vowel)
+
+
+def topic(word: str) -> str:
+    """`word` with 은/는."""
+    return particle(word, "은", "는")
+
+
+def subject(word: str) -> str:
+    """`word` with 이/가, and the special shapes 내가 and 네가."""
+    return {"나": "내가", "너": "네가"}.get(word) or particle(word, "이", "가")
+
+
+def objective(word: str) -> str:
+    """`word` with 을/를."""
+    return particle(word, "을", "를")
+
+
+def conjunctive(word: str) -> str:
+    """`word` with 과/와 ('and', 'with')."""
+    return particle(word, "과", "와")
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A Korean verb or adjective: its stem, its irregular class ('' when regular) and whether it is a verb."""
+
+    stem: str
+    irregular: str = ""
+    is_verb: bool = True
+
+    @property
+    def present(self) -> str:
+        """Plain present: 읽는다, 간다, 만든다; adjectives 크다."""
+        if not self.is_verb:
+            return self.stem + "다"
+        final = final_consonant(self.stem)
+        return self.stem + "는다" if final not in (0, _RIEUL) else _last(self.stem, final=_NIEUN) + "다"
+
+    @property
+    def past(self) -> str:
+        """Past stem, to which 다 or 는가 is added: 읽었, 갔, 도왔, 빨랐."""
+        stem, before = self.stem, self.stem[-2:-1]
+        _, vowel, final = _split(stem[-1])
+        if stem == "아니":
+            return "아니었"
+        if self.irregular == "르":
+            return _last(stem[:-1], final=_RIEUL) + ("랐" if _split(before)[1] in (_A, _O) else "렀")
+        if self.irregular == "ㅎ":
+            return _last(stem, vowel + 1, _SSANGSIOT)
+        if self.irregular == "ㅂ":
+            return _last(stem, final=0) + ("왔" if stem == "돕" else "웠")
+        if final or self.irregular:
+            ending = "았" if vowel in (_A, _YA, _O) else "었"
+            return self._softened() + ending
+        if stem[-1] == "하":
+            return stem[:-1] + "했"
+        if vowel == _EU:
+            bright = bool(before) and _is_syllable(before) and _split(before)[1] in (_A, _O)
+            return _last(stem, _A if bright else _EO, _SSANGSIOT)
+        return _last(stem, _MERGED[vowel], _SSANGSIOT) if vowel in _MERGED else stem + "었"
+
+    @property
+    def adnominal(self) -> str:
+        """Present form before a noun: 읽는, 가는, 만드는; adjectives 큰, 어려운, 맛있는."""
+        if self.is_verb:
+            return (_last(self.stem, final=0) if final_consonant(self.stem) == _RIEUL else self.stem) + "는"
+        return self.stem + "는" if self.stem[-1] in "있없" else self._joined(_NIEUN, "은")
+
+    @property
+    def past_adnominal(self) -> str:
+        """Past form of a verb before a noun: 읽은, 간, 만든, 도운."""
+        return self._joined(_NIEUN, "은")
+
+    @property
+    def future_adnominal(self) -> str:
+        """Future form before a noun, also before 것이다 and 수 있다: 읽을, 갈, 만들, 도울."""
+        return self._joined(_RIEUL, "을")
+
+    def _softened(self) -> str:
+        """The stem as it stands before a vowel for the ㄷ and ㅅ classes: 듣 -> 들, 짓 -> 지."""
+        return _last(self.stem, final={"ㄷ": _RIEUL, "ㅅ": 0}.get(self.irregular))
+
+    def _joined(self, final: int, ending: str) -> str:
+        """The stem with `final` under an open last syllable, else with the full `ending` (ㄴ/은, ㄹ/을)."""
+        if self.irregular == "ㅂ":
+            return _last(_last(self.stem, final=0) + "우", final=final)
+        if self.irregular == "ㅎ" or final_consonant(self.stem) in (0, _RIEUL):
+            return _last(self.stem, final=final)
+        return self._softened() + ending
+
+    def finish(self, tense: Tense, negative: bool = False, question: bool = False) -> str:
+        """The sentence-final form, plain style, without the mark: 읽는다, 읽지 않았다, 읽을 것인가."""
+        if tense == "can":
+            able = Predicate("없" if negative else "있", is_verb=False)
+            return f"{self.future_adnominal} 수 {able.finish('present', question=question)}"
+        if negative:
+            return f"{self.stem}지 {Predicate('않', is_verb=self.is_verb).finish(tense, question=question)}"
+        if tense == "future":
+            return self.future_adnominal + (" 것인가" if question else " 것이다")
+        if tense == "past":
+            return self.past + ("는가" if question else "다")
+        return self.adnominal + "가" if question else self.present
+
+
+def copula(noun: str, tense: Tense, negative: bool = False, question: bool = False) -> str:
+    """'to be `noun`' in the plain style: 학생이다, 의사다, 학생이 아니다, 의사였는가, 학생이 될 것이다."""
+    if tense == "future":
+        return f"{subject(noun)} {Predicate('되').finish('future', negative, question)}"
+    if negative:
+        return f"{subject(noun)} {Predicate('아니', is_verb=False).finish(tense, question=question)}"
+    if tense == "past":
+        return particle(noun, "이었", "였") + ("는가" if question else "다")
+    return noun + "인가" if question else particle(noun, "이다", "다")
+
+
+@dataclass(frozen=True)
+class Noun:
+    """An English noun with its plural ('' for mass nouns) and Korean counterpart, counter and class."""
+
+    en: str
+    plural: str
+    ko: str
+    counter: str
+    kind: str
+
+    @property
+    def animate(self) -> bool:
+        """Whether plurals take 들: people and animals."""
+        return self.kind in ("job", "person", "kin", "animal")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """An English verb (base, past; phrasal verbs inflect their first word) and its Korean predicate.
+
+    `objects` are the nouns it may take; `flag` is '+' for acts that can be placed somewhere, '!' for states of mind
+    (no time, place or ability) and '-' for the rest.
+    """
+
+    en: str
+    past: str
+    ko: Predicate
+    flag: str = "-"
+    objects: tuple[Noun, ...] = ()
+
+    @property
+    def third(self) -> str:
+        """Third person singular present: reads, goes, waits for."""
+        first, space, rest = self.en.partition(" ")
+        return {"have": "has"}.get(first, _plural(first)) + space + rest
+
+
+@dataclass(frozen=True)
+class Adjective:
+    """An English adjective and its Korean predicate."""
+
+    en: str
+    ko: Predicate
+
+
+def _plural(word: str) -> str:
+    if word.endswith(("s", "x", "ch", "sh")) or word == "go":
+        return word + "es"
+    return word[:-1] + "ies" if word.endswith("y") and word[-2] not in "aeou" else word + "s"
+
+
+def _past(word: str) -> str:
+    first, space, rest = word.partition(" ")
+    if first.endswith("e"):
+        first += "d"
+    else:
+        first = first[:-1] + "ied" if first.endswith("y") and first[-2] not in "aeou" else first + "ed"
+    return first + space + rest
+
+
+def article(phrase: str) -> str:
+    """`phrase` with 'a' or 'an' by the sound it begins with."""
+    vowel = phrase[0] in "aeiou" and not phrase.startswith(("uni", "use"))
+    return ("an " if vowel or phrase.startswith("honest") else "a ") + phrase
+
+
+_NOUNS = {
+    "job 명": """student 학생, teacher 선생님, doctor 의사, nurse 간호사, lawyer 변호사, farmer 농부, chef 요리사,
+        singer 가수, actor 배우, writer 작가, painter 화가, poet 시인, soldier 군인, driver 운전사, scientist 과학자,
+        engineer 기술자, pilot 조종사, judge 판사, dancer 무용수, musician 음악가, journalist 기자, baker 제빵사,
+        policeman/policemen 경찰관, firefighter 소방관, carpenter 목수, librarian 사서, professor 교수, king 왕,
+        queen 여왕, prince 왕자, princess 공주, photographer 사진사, fisherman/fishermen 어부, hunter 사냥꾼,
+        clerk 점원, monk 승려, spy 간첩, thief/thieves 도둑""",
+    "person 명": """man/men 남자, woman/women 여자, boy 소년, girl 소녀, child/children 아이, baby 아기, friend 친구,
+        neighbor 이웃, guest 손님""",
+    "kin 명": """grandfather 할아버지, grandmother 할머니, mother 어머니, father 아버지, uncle 삼촌, aunt 이모,
+        cousin 사촌, son 아들, daughter 딸, nephew 조카""",
+    "animal 마리": """dog 개, cat 고양이, horse 말, cow 소, pig 돼지, rabbit 토끼, bird 새, lion 사자, tiger 호랑이,
+        bear 곰, monkey 원숭이, elephant 코끼리, fox 여우, wolf/wolves 늑대, mouse/mice 쥐, duck 오리, chicken 닭,
+        goat 염소, frog 개구리, snake 뱀, turtle 거북이, squirrel 다람쥐, penguin 펭귄, puppy 강아지, camel 낙타""",
+    "fruit 개": """apple 사과, pear 배, banana 바나나, orange 오렌지, strawberry 딸기, peach 복숭아, lemon 레몬,
+        melon 멜론, tomato/tomatoes 토마토, persimmon 감""",
+    "vegetable 개": "potato/potatoes 감자, carrot 당근, onion 양파, cucumber 오이, mushroom 버섯, pumpkin 호박",
+    "dish 개": """cake 케이크, cookie 쿠키, sandwich 샌드위치, egg 달걀, hamburger 햄버거, candy 사탕,
+        dumpling 만두""",
+    "food": "bread/ 빵, rice/ 밥, meat/ 고기, cheese/ 치즈, soup/ 수프, salad/ 샐러드, chocolate/ 초콜릿, honey/ 꿀",
+    "drink": "water/ 물, milk/ 우유, coffee/ 커피, tea/ 차, juice/ 주스, wine/ 포도주, beer/ 맥주, lemonade/ 레모네이드",
+    "reading 권": """book 책, letter 편지@통, newspaper 신문@부, magazine 잡지, novel 소설@편, poem 시@편, diary 일기장,
+        report 보고서@부, dictionary 사전, essay 수필@편, textbook 교과서""",
+    "sound": "song 노래@곡, story 이야기@편",
+    "thing 개": """box 상자, bag 가방, chair 의자, cup 컵, plate 접시, bottle 병, knife/knives 칼@자루, spoon 숟가락,
+        pencil 연필@자루, pen 펜@자루, key 열쇠, clock 시계, camera 카메라@대, phone 전화기@대, computer 컴퓨터@대,
+        radio 라디오@대, piano 피아노@대, guitar 기타@대, umbrella 우산, mirror 거울, lamp 램프, candle 양초@자루,
+        ball 공, doll 인형, ring 반지, coin 동전, stone 돌, basket 바구니, blanket 담요@장, pillow 베개,
+        towel 수건@장, picture 그림@장, map 지도@장, ticket 표@장, photo 사진@장, gift 선물, flower 꽃@송이, hat 모자,
+        ladder 사다리, hammer 망치, toy 장난감, wallet 지갑, notebook 공책@권, eraser 지우개, desk 책상,
+        table 탁자, bed 침대, sofa 소파""",
+    "clothes 벌": """shirt 셔츠, coat 외투, skirt 치마, dress 드레스, sweater 스웨터, jacket 재킷, uniform 제복,
+        vest 조끼, suit 정장""",
+    "vehicle 대": """car 자동차, bus 버스, train 기차, taxi 택시, bicycle 자전거, truck 트럭, airplane 비행기,
+        motorcycle 오토바이""",
+    "building 채": "house 집, door 문@개, window 창문@개, bridge 다리@개, tree 나무@그루",
+    "subject": """English/ 영어, Korean/ 한국어, French/ 프랑스어, Japanese/ 일본어, math/ 수학, music/ 음악, history/ 역사,
+        science/ 과학, art/ 미술, philosophy/ 철학, law/ 법학""",
+    "place": """school 학교, library 도서관, park 공원, hospital 병원, church 교회, market@at 시장, bank@at 은행,
+        station@at 역, airport@at 공항, restaurant 식당, museum 박물관, theater 극장, hotel 호텔, factory 공장,
+        office 사무실, garden 정원, farm@on 농장, beach@on 해변, forest 숲, village 마을, city 도시, kitchen 부엌,
+        classroom 교실, university@at 대학교, store 가게, bakery 빵집, pharmacy@at 약국, zoo@at 동물원, palace 궁전,
+        temple 절, island@on 섬, gym 체육관, cafe 카페, stadium 경기장""",
+}
+
+
+def _entries(table: str) -> list[tuple[str, str]]:
+    """`word korean, word korean` -> [(word, korean)]; the last blank-separated part of an entry is the Korean."""
+    parts = [entry.strip().rpartition(" ") for entry in table.split(",")]
+    return [(english, korean) for english, _, korean in parts]
+
+
+PREPOSITION: dict[str, str] = {}
+
+
+def _read_nouns() -> dict[str, tuple[Noun, ...]]:
+    nouns: dict[str, tuple[Noun, ...]] = {}
+    for head, table in _NOUNS.items():
+        kind, _, default = head.partition(" ")
+        row = []
+        for english, korean in _entries(table):
+            english, _, preposition = english.partition("@")
+            english, slash, plural = english.partition("/")
+            korean, _, counter = korean.partition("@")
+            if kind == "place":
+                PREPOSITION[english] = preposition or "in"
+            row.append(Noun(english, plural if slash else _plural(english), korean, counter or default, kind))
+        nouns[kind] = tuple(row)
+    return nouns
+
+
+NOUNS = _read_nouns()
+_NOUN = {noun.en: noun for row in NOUNS.values() for noun in row}
+PEOPLE = NOUNS["job"] + NOUNS["person"]
+
+_GOODS = "fruit vegetable dish food drink clothes vehicle thing"
+_FOLK = "job person"
+_TRANSITIVE = f"""
+eat/ate 먹 + fruit vegetable dish food; drink/drank 마시 + drink; buy/bought 사 + {_GOODS} book newspaper dictionary
+sell/sold 팔 + {_GOODS} book newspaper magazine textbook; read/read 읽 + reading
+write/wrote 쓰 + letter novel poem report essay book; wear/wore 입 - clothes; make/made 만들 + cake cookie dumpling bag
+wash 씻 + fruit vegetable cup plate bottle spoon; cook 요리하 + vegetable meat egg; find/found 찾 + thing animal book
+lose/lost 잃어버리 + umbrella ring key wallet coin bag hat phone ticket camera; carry 나르:르 - box bag chair table sofa
+open 열 - box bag door window bottle; close 닫 - door window box bag; see/saw 보 + {_FOLK} animal vehicle thing
+meet/met 만나 + {_FOLK}; help 돕:ㅂ + {_FOLK}; love 사랑하 ! {_FOLK}; know/knew 알 ! {_FOLK}; teach/taught 가르치 + {_FOLK}
+wait for 기다리 + {_FOLK} bus taxi train; like 좋아하 ! {_FOLK} animal fruit dish drink subject food
+hate 미워하 ! {_FOLK}; remember 기억하 ! {_FOLK} song story; forget/forgot 잊 ! {_FOLK} song story
+respect 존경하 ! {_FOLK}; invite 초대하 - {_FOLK}; believe 믿 ! {_FOLK} story; visit 방문하 - place; hug 안 + {_FOLK}
+draw/drew 그리 + animal flower tree house car; listen to 듣:ㄷ + song story music; learn 배우 + subject
+study/studied 공부하 + subject; catch/caught 잡 + animal thief ball; raise 기르:르 - animal; ride/rode 타 - bus train
+ride/rode 타 - horse bicycle taxi motorcycle camel; drive/drove 운전하 - car bus truck taxi; fix 고치 + vehicle clock
+push 밀 - {_FOLK} chair desk car; pull 끌 - sofa table bed; break/broke 깨뜨리 - cup plate bottle window mirror
+throw/threw 던지 + ball stone hat pillow; pick up 줍:ㅂ + stone coin key pencil ball; use 사용하 + computer phone hammer
+use 사용하 + knife spoon towel ladder umbrella; choose/chose 고르:르 + gift hat clothes ring book; want 원하 ! thing clothes
+receive 받 - letter gift flower photo; borrow 빌리 - book pen umbrella car bicycle; hide/hid 숨기 + gift ring key letter
+move 옮기 - box chair desk bed piano; touch 만지 - animal stone piano doll; build/built 짓:ㅅ - house
+plant 심 + flower tree; cross 건너 - bridge; count/counted 세 - coin book ticket box; call 부르:르 - {_FOLK}
+"""
+_INTRANSITIVE = """sleep/slept 자, run/ran 달리, walk 걷:ㄷ, dance 춤추, sing/sang 노래하, cry 울, laugh 웃, rest 쉬, work 일하,
+swim/swam 수영하, exercise 운동하, fight/fought 싸우, jump 뛰, shout 소리치, pray 기도하, smile 미소짓:ㅅ, play 놀,
+argue 다투, travel 여행하"""
+_BEASTLY = ("sleep", "run", "walk", "jump", "swim", "play", "rest", "fight")
+_MOTION = "go/went 가, come/came 오, return 돌아오, go back/went back 돌아가, hurry 서두르:르, move/moved 이사하"
+_GIVING = "give/gave 주, show 보여주, send/sent 보내, sell/sold 팔, bring/brought 가져다주"
+
+_ADJECTIVES = {
+    "feeling": """busy 바쁘, tired 피곤하, sick 아프, happy 행복하, sad 슬프, hungry 배고프, lonely 외롭:ㅂ, nervous 초조하,
+        healthy 건강하, thirsty 목마르:르""",
+    "trait": """kind 친절하, tall 키가 크, young 젊, smart 똑똑하, strong 강하, weak 약하, famous 유명하, rich 부유하,
+        poor 가난하, honest 정직하, brave 용감하, lazy 게으르:르, diligent 부지런하, polite 공손하, wise 지혜롭:ㅂ,
+        foolish 어리석, shy 수줍, cheerful 쾌활하, pretty 예쁘, beautiful 아름답:ㅂ""",
+    "animal": """big 크, small 작, cute 귀엽:ㅂ, fast 빠르:르, slow 느리, white 하얗:ㅎ, black 까맣:ㅎ, dangerous 위험하,
+        hungry 배고프, strong 강하""",
+    "food": "delicious 맛있, sweet 달, salty 짜, fresh 신선하, cold 차갑:ㅂ, hot 뜨겁:ㅂ, cheap 싸, expensive 비싸, sour 시",
+    "reading": """interesting 재미있, boring 지루하, difficult 어렵:ㅂ, easy 쉽:ㅂ, long 길, short 짧, famous 유명하, good 좋,
+        important 중요하, strange 이상하""",
+    "thing": """big 크, small 작, new 새롭:ㅂ, heavy 무겁:ㅂ, light 가볍:ㅂ, expensive 비싸, cheap 싸, red 빨갛:ㅎ,
+        blue 파랗:ㅎ, yellow 노랗:ㅎ, black 까맣:ㅎ, white 하얗:ㅎ, clean 깨끗하, dirty 더럽:ㅂ, beautiful 아름답:ㅂ,
+        good 좋, bad 나쁘, useful 유용하, strange 이상하""",
+    "clothes": "thick 두껍:ㅂ, thin 얇, red 빨갛:ㅎ, soft 부드럽:ㅂ, warm 따뜻하, new 새롭:ㅂ, pretty 예쁘, long 길, short 짧",
+    "vehicle": "fast 빠르:르, slow 느리, new 새롭:ㅂ, safe 안전하, expensive 비싸, white 하얗:ㅎ, big 크, small 작",
+    "building": "big 크, small 작, new 새롭:ㅂ, beautiful 아름답:ㅂ, wooden 나무로 만들",
+    "subject": "difficult 어렵:ㅂ, easy 쉽:ㅂ, important 중요하, interesting 재미있, useful 유용하, boring 지루하",
+    "place": """big 크, small 작, clean 깨끗하, dirty 더럽:ㅂ, quiet 조용하, noisy 시끄럽:ㅂ, famous 유명하, wide 넓, narrow 좁,
+        dark 어둡:ㅂ, bright 밝, safe 안전하, beautiful 아름답:ㅂ""",
+}

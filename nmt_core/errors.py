@@ -1,0 +1,29 @@
+"""Errors that a user can cause. Each message says what is wrong, where, and what to do about it.
+
+The command line prints the message alone and exits with 1; any other exception is a fault of this program and
+shows its traceback.
+"""
+
+
+class NmtError(Exception):
+    """Base of every error that a user can cause and mend."""
+
+
+class ConfigError(NmtError):
+    """A recipe, a `--set` value or a setting is wrong. The message holds the dotted path, the value and the remedy."""
+
+
+class DataError(NmtError):
+    """A file is missing, damaged, or does not hold what the recipe says."""
+
+
+class ArtifactError(NmtError):
+    """The artifact store cannot be read or written, or an artifact is not what its manifest says."""
+
+
+class StageError(NmtError):
+    """A stage could not reach its result: diverged training, failed parity, no rows left."""
+
+
+class ModelError(NmtError):
+    """A bundle or registered model cannot be found, is damaged, or does not fit its tokenizer."""

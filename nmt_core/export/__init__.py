@@ -1,0 +1,1 @@
+"""PyTorch to an ONNX bundle, and the gate that compares the two."""

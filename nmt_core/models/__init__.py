@@ -1,0 +1,1 @@
+"""The Transformer and its loss."""

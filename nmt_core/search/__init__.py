@@ -1,0 +1,1 @@
+"""Beam search over one step protocol, whatever computes the step."""

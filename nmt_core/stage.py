@@ -1,0 +1,217 @@
+"""The one shape of a stage, and the one way to run it.
+
+A stage is a function `run(config, inputs, out, job) -> report`: it reads the artifacts in `inputs`, writes files into
+the folder `out`, and returns numbers. Everything else - is it made already, who else is making it, where does it go, what
+was it made from - is done here, the same for every stage, whether it was started from the command line or from the
+Prefect UI. A stage sees only the sections of the configuration that its fingerprint holds.
+"""
+
+import errno
+import importlib
+import importlib.metadata
+import platform
+import shutil
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import StageError
+
+Inputs = Mapping[str, Artifact]
+"""Artifacts that a stage reads, by the name of the stage that made them."""
+
+_LIBRARIES = ("torch", "polars", "pyarrow", "sentencepiece", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
+
+
+class StageReport(BaseModel):
+    """What a stage has to tell. Subclasses add numbers, `dict[str, int]` counts and lists of samples."""
+
+    model_config = ConfigDict(frozen=True)
+    items_in: int
+    """Rows, sentences or files that went in."""
+    items_out: int
+    """Rows, sentences or files that came out."""
+    unit: str
+    """What is counted in both: pairs, tokens, checkpoints..."""
+
+
+class Reporter(Protocol):
+    """Where a running stage tells how it goes."""
+
+    def progress(self, done: float, total: float, note: str = "") -> None:
+        """`done` of `total` steps are done; `note` is a short text such as "loss 3.2, 4,100 tokens/s"."""
+
+    def log(self, message: str) -> None:
+        """A line for the log."""
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """A point of each curve."""
+
+
+class SilentReporter:
+    """A reporter that tells nobody."""
+
+    def progress(self, done: float, total: float, note: str = "") -> None: ...
+
+    def log(self, message: str) -> None: ...
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What this machine gives to a stage; it changes how fast a result comes, not what it is."""
+
+    processes: int = 1
+    """Training processes (one per GPU, or one on the CPU)."""
+    threads: int = 1
+    """CPU threads for all processes together."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a stage gets beside its configuration and inputs."""
+
+    reporter: Reporter
+    resources: Resources
+
+
+RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
+ConfigIdentity = Callable[[PipelineConfig], Identity]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One box of the pipeline."""
+
+    name: str
+    version: int
+    """Raised by whoever changes what the stage makes from the same input."""
+    sections: tuple[str, ...]
+    """Sections of the configuration that the stage reads; the first is its own."""
+    needs: tuple[str, ...]
+    """Stages whose artifacts it reads."""
+    run: str
+    """`module:function` of the `RunFunction`; a name, so that nothing is imported before it is needed."""
+    identity: str = ""
+    """`module:function` that gives the configuration's part of the identity; empty: the sections as they are."""
+    resumable: bool = False
+    """Whether `run` goes on from what a killed run left in `out`."""
+
+    def load(self) -> RunFunction:
+        """Import the function that does the work."""
+        return cast(RunFunction, _load(self.run))
+
+    def identity_of(self, config: PipelineConfig, inputs: Mapping[str, str]) -> Identity:
+        """All that decides what the stage makes: `inputs` holds the fingerprint of each input."""
+        own = restrict(config, self.sections)
+        if self.identity:
+            values = cast(ConfigIdentity, _load(self.identity))(own)
+        else:
+            values = {name: getattr(own, name).model_dump(mode="json") for name in self.sections}
+        return {
+            "stage": self.name,
+            "version": self.version,
+            "config": values,
+            "inputs": {name: inputs[name] for name in self.needs},
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one stage in one run."""
+
+    artifact: Artifact
+    reused: bool
+    seconds: float
+
+
+def restrict(config: PipelineConfig, sections: Sequence[str]) -> PipelineConfig:
+    """The configuration with only these sections; reading any other raises AttributeError.
+
+    A stage that read a section outside its fingerprint would be reused when it should run.
+    """
+    restricted = config.model_copy()
+    for name in PipelineConfig.model_fields.keys() - set(sections):
+        restricted.__dict__.pop(name, None)
+    return restricted
+
+
+def run_stage(
+    stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, *, force: bool = False
+) -> Outcome:
+    """Reuse the stage's artifact or make it. Safe against other processes that want the same one.
+
+    Raises:
+        NmtError: what the stage raises, or StageError when the disk is full.
+    """
+    start = time.monotonic()
+    identity = stage.identity_of(config, {name: artifact.fingerprint for name, artifact in inputs.items()})
+    fingerprint = fingerprint_of(identity)
+    found = None if force else store.find(stage.name, fingerprint)
+    if found:
+        return Outcome(found, reused=True, seconds=time.monotonic() - start)
+    try:
+        with store.lock(
+            stage.name, fingerprint, lambda: job.reporter.log(f"another process makes {stage.name}: waiting")
+        ):
+            found = None if force else store.find(stage.name, fingerprint)
+            if found:
+                return Outcome(found, reused=True, seconds=time.monotonic() - start)
+            artifact = _make(stage, config, store, inputs, job, identity)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise StageError(
+            f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` shows what can go), "
+            "then run the same command again; finished stages are kept"
+        ) from None
+    return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
+
+
+def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, identity: Identity) -> Artifact:
+    start = time.monotonic()
+    fingerprint = fingerprint_of(identity)
+    out = store.partial(stage.name, fingerprint, resume=stage.resumable)
+    try:
+        report = stage.load()(restrict(config, stage.sections), inputs, out, job)
+        (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
+        manifest = Manifest(
+            stage=stage.name,
+            fingerprint=fingerprint,
+            identity=identity,
+            recipe=config.name,
+            outputs=describe_outputs(out),
+            versions=versions(),
+            seconds=round(time.monotonic() - start, 3),
+            host=socket.gethostname(),
+            created=now(),
+        )
+        return store.publish(out, manifest)
+    except BaseException:
+        if not stage.resumable:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of this package and of the libraries that results depend on, as far as installed."""
+    found = {"python": platform.python_version()}
+    for name in ("nmt-pipeline", *_LIBRARIES):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)

@@ -1,0 +1,90 @@
+"""The ordered table of stages: the one list that the flow, the command line and the documentation read."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nmt_core.artifacts import Artifact, Identity, Store, fingerprint_of
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Stage
+
+STAGES: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            "download",
+            1,
+            ("corpus",),
+            (),
+            "nmt_core.corpus.build:download",
+            identity="nmt_core.corpus.sources:identity",
+        ),
+        Stage("clean", 1, ("clean", "languages"), ("download",), "nmt_core.corpus.build:clean"),
+        Stage("split", 1, ("split",), ("download", "clean"), "nmt_core.corpus.build:split"),
+        Stage("tokenizer", 1, ("tokenizer",), ("split",), "nmt_core.tokenizer.learn:run"),
+        Stage("encode", 1, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("train", 1, ("train", "model"), ("encode",), "nmt_core.train.launch:run", resumable=True),
+        Stage("average", 1, ("average", "model"), ("train",), "nmt_core.train.average:run"),
+        Stage(
+            "export",
+            1,
+            ("export", "model", "languages"),
+            ("average", "tokenizer", "split"),
+            "nmt_core.export.onnx:run",
+        ),
+        Stage("evaluate", 1, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """What a run would do with one stage, and why."""
+
+    stage: Stage
+    identity: Identity
+    fingerprint: str
+    artifact: Artifact | None
+    """The artifact that would be reused; None if the stage would run."""
+    reason: str
+
+
+def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
+    """What a run would do, stage by stage, without running anything: fingerprints follow from fingerprints alone."""
+    planned: dict[str, PlannedStage] = {}
+    for stage in STAGES.values():
+        identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
+        fingerprint = fingerprint_of(identity)
+        artifact = None if stage.name in force else store.find(stage.name, fingerprint)
+        if stage.name in force:
+            reason = "forced"
+        elif artifact:
+            reason = "made already"
+        else:
+            reason = explain_miss(identity, store.all(stage.name))
+        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason)
+    return list(planned.values())
+
+
+def explain_miss(identity: Identity, others: list[Artifact]) -> str:
+    """Which part of an identity differs from the most similar artifact of the same stage."""
+    if not others:
+        return "never made here"
+    differences = [_differences(other.manifest().identity, identity) for other in others]
+    fewest = min(differences, key=len)
+    return "; ".join(fewest) if fewest else "made once, but its files are damaged or gone"
+
+
+def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Leaves that differ, as `path: old -> new`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted(old.keys() | new.keys()):
+            inner = f"{path}.{key}" if path and path != "config" else key
+            lines += _differences(old.get(key), new.get(key), inner)
+        return lines
+    if old == new:
+        return []
+    if path.startswith("inputs."):
+        return [f"its input {path.removeprefix('inputs.')} changed"]
+    return [f"{path}: {old} -> {new}"]

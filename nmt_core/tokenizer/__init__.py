@@ -1,0 +1,1 @@
+"""Learning the SentencePiece model, and using it."""

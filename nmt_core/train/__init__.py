@@ -1,0 +1,1 @@
+"""Training through torchrun: launch, loop, checkpoints, averaging."""
