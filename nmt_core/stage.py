@@ -1,9 +1,9 @@
 """The one shape of a stage, and the one way to run it.
 
 A stage is a function `run(config, inputs, out, job) -> report`: it reads the artifacts in `inputs`, writes files into
-the folder `out`, and returns numbers. Everything else - is it made already, who else is making it, where does it go, what
-was it made from - is done here, the same for every stage, whether it was started from the command line or from the
-Prefect UI. A stage sees only the sections of the configuration that its fingerprint holds.
+the folder `out`, and returns numbers. Everything else - is it made already, who else is making it, where does it go,
+what was it made from - is done here, the same for every stage, whether it was started from the command line or from
+the Prefect UI. A stage sees only the sections of the configuration that its fingerprint holds.
 """
 
 import errno

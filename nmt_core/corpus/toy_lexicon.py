@@ -317,7 +317,7 @@ open 열 - box bag door window bottle; close 닫 - door window box bag; see/saw 
 meet/met 만나 + {_FOLK}; help 돕:ㅂ + {_FOLK}; love 사랑하 ! {_FOLK}; know/knew 알 ! {_FOLK}; teach/taught 가르치 + {_FOLK}
 wait for 기다리 + {_FOLK} bus taxi train; like 좋아하 ! {_FOLK} animal fruit dish drink subject food
 hate 미워하 ! {_FOLK}; remember 기억하 ! {_FOLK} song story; forget/forgot 잊 ! {_FOLK} song story
-respect 존경하 ! {_FOLK}; invite 초대하 - {_FOLK}; believe 믿 ! {_FOLK} story; visit 방문하 - place; hug 안 + {_FOLK}
+respect 존경하 ! {_FOLK}; invite 초대하 - {_FOLK}; believe 믿 ! {_FOLK} story; visit 방문하 - place; hug/hugged 안 + {_FOLK}
 draw/drew 그리 + animal flower tree house car; listen to 듣:ㄷ + song story music; learn 배우 + subject
 study/studied 공부하 + subject; catch/caught 잡 + animal thief ball; raise 기르:르 - animal; ride/rode 타 - bus train
 ride/rode 타 - horse bicycle taxi motorcycle camel; drive/drove 운전하 - car bus truck taxi; fix 고치 + vehicle clock
@@ -329,10 +329,10 @@ move 옮기 - box chair desk bed piano; touch 만지 - animal stone piano doll; 
 plant 심 + flower tree; cross 건너 - bridge; count/counted 세 - coin book ticket box; call 부르:르 - {_FOLK}
 """
 _INTRANSITIVE = """sleep/slept 자, run/ran 달리, walk 걷:ㄷ, dance 춤추, sing/sang 노래하, cry 울, laugh 웃, rest 쉬, work 일하,
-swim/swam 수영하, exercise 운동하, fight/fought 싸우, jump 뛰, shout 소리치, pray 기도하, smile 미소짓:ㅅ, play 놀,
+swim/swam 수영하, exercise 운동하, fight/fought 싸우, jump 뛰, shout 소리치, pray 기도하, smile 미소 짓:ㅅ, play 놀,
 argue 다투, travel 여행하"""
 _BEASTLY = ("sleep", "run", "walk", "jump", "swim", "play", "rest", "fight")
-_MOTION = "go/went 가, come/came 오, return 돌아오, go back/went back 돌아가, hurry 서두르:르, move/moved 이사하"
+_MOTION = "go/went 가, come/came 오, return 돌아오, go back/went back 돌아가"
 _GIVING = "give/gave 주, show 보여주, send/sent 보내, sell/sold 팔, bring/brought 가져다주"
 
 _ADJECTIVES = {
@@ -343,7 +343,11 @@ _ADJECTIVES = {
         foolish 어리석, shy 수줍, cheerful 쾌활하, pretty 예쁘, beautiful 아름답:ㅂ""",
     "animal": """big 크, small 작, cute 귀엽:ㅂ, fast 빠르:르, slow 느리, white 하얗:ㅎ, black 까맣:ㅎ, dangerous 위험하,
         hungry 배고프, strong 강하""",
-    "food": "delicious 맛있, sweet 달, salty 짜, fresh 신선하, cold 차갑:ㅂ, hot 뜨겁:ㅂ, cheap 싸, expensive 비싸, sour 시",
+    "fruit": "delicious 맛있, sweet 달, sour 시, fresh 신선하, cheap 싸, expensive 비싸, big 크",
+    "vegetable": "fresh 신선하, cheap 싸, expensive 비싸, big 크, small 작",
+    "dish": "delicious 맛있, warm 따뜻하, cheap 싸, expensive 비싸, big 크, small 작",
+    "food": "delicious 맛있, fresh 신선하, cheap 싸, expensive 비싸, warm 따뜻하",
+    "drink": "delicious 맛있, cold 차갑:ㅂ, hot 뜨겁:ㅂ, sweet 달, cheap 싸, expensive 비싸",
     "reading": """interesting 재미있, boring 지루하, difficult 어렵:ㅂ, easy 쉽:ㅂ, long 길, short 짧, famous 유명하, good 좋,
         important 중요하, strange 이상하""",
     "thing": """big 크, small 작, new 새롭:ㅂ, heavy 무겁:ㅂ, light 가볍:ㅂ, expensive 비싸, cheap 싸, red 빨갛:ㅎ,
@@ -351,8 +355,99 @@ _ADJECTIVES = {
         good 좋, bad 나쁘, useful 유용하, strange 이상하""",
     "clothes": "thick 두껍:ㅂ, thin 얇, red 빨갛:ㅎ, soft 부드럽:ㅂ, warm 따뜻하, new 새롭:ㅂ, pretty 예쁘, long 길, short 짧",
     "vehicle": "fast 빠르:르, slow 느리, new 새롭:ㅂ, safe 안전하, expensive 비싸, white 하얗:ㅎ, big 크, small 작",
-    "building": "big 크, small 작, new 새롭:ㅂ, beautiful 아름답:ㅂ, wooden 나무로 만들",
+    "building": "big 크, small 작, new 새롭:ㅂ, beautiful 아름답:ㅂ",
     "subject": "difficult 어렵:ㅂ, easy 쉽:ㅂ, important 중요하, interesting 재미있, useful 유용하, boring 지루하",
     "place": """big 크, small 작, clean 깨끗하, dirty 더럽:ㅂ, quiet 조용하, noisy 시끄럽:ㅂ, famous 유명하, wide 넓, narrow 좁,
         dark 어둡:ㅂ, bright 밝, safe 안전하, beautiful 아름답:ㅂ""",
 }
+
+
+def _predicate(korean: str, is_verb: bool) -> Predicate:
+    stem, _, irregular = korean.partition(":")
+    return Predicate(stem, irregular, is_verb)
+
+
+def _read_verbs(table: str) -> tuple[Verb, ...]:
+    """Verbs of `table`; entries with the same English word are one verb that takes the objects of both."""
+    verbs: dict[str, Verb] = {}
+    for entry in table.replace("\n", ";").split(";"):
+        words = entry.split()
+        if not words:
+            continue
+        mark = next(i for i, word in enumerate(words) if word in ("+", "-", "!"))
+        base, _, past = " ".join(words[: mark - 1]).partition("/")
+        objects = tuple(noun for word in words[mark + 1 :] for noun in NOUNS.get(word) or (_NOUN[word],))
+        known = verbs[base].objects if base in verbs else ()
+        predicate = _predicate(words[mark - 1], is_verb=True)
+        verbs[base] = Verb(base, past or _past(base), predicate, words[mark], known + objects)
+    return tuple(verbs.values())
+
+
+def _read_simple_verbs(table: str) -> tuple[Verb, ...]:
+    pairs = [(english.partition("/"), _predicate(korean, is_verb=True)) for english, korean in _simple(table)]
+    return tuple(Verb(base, past or _past(base), korean) for (base, _, past), korean in pairs)
+
+
+def _simple(table: str) -> list[tuple[str, str]]:
+    """Like `_entries`, for Korean of several words: the Korean starts at the first word that is Hangul."""
+    rows = []
+    for entry in table.split(","):
+        words = entry.split()
+        start = next(i for i, word in enumerate(words) if _is_syllable(word[0]))
+        rows.append((" ".join(words[:start]), " ".join(words[start:])))
+    return rows
+
+
+TRANSITIVE = _read_verbs(_TRANSITIVE)
+INTRANSITIVE = _read_simple_verbs(_INTRANSITIVE)
+BEASTLY = tuple(verb for verb in INTRANSITIVE if verb.en in _BEASTLY)
+MOTION = _read_simple_verbs(_MOTION)
+GIVING = _read_simple_verbs(_GIVING)
+HAVE = Verb("have", "had", Predicate("있", is_verb=False))
+ADJECTIVES: dict[str, tuple[Adjective, ...]] = {
+    kind: tuple(Adjective(english, _predicate(korean, is_verb=False)) for english, korean in _simple(table))
+    for kind, table in _ADJECTIVES.items()
+}
+PORTABLE = tuple(_NOUN[word] for word in "book cup key pen pencil camera phone umbrella ball doll ring coin hat map".split())
+PORTABLE += tuple(_NOUN[word] for word in "gift flower wallet notebook newspaper letter spoon towel toy cat mouse".split())
+SURFACES = tuple(_NOUN[word] for word in "desk table chair bed sofa piano".split())
+CONTAINERS = tuple(_NOUN[word] for word in "box basket bag car".split())
+
+NAMES = _simple(
+    "Mina 미나, Tom 톰, Anna 안나, John 존, Susan 수잔, Jiho 지호, Minsu 민수, Yuna 유나, Peter 피터, Mary 메리, "
+    "David 데이비드, Sora 소라, Emma 엠마, Paul 폴, Lisa 리사, Jack 잭, Hana 하나, Sam 샘, Kevin 케빈, Julia 줄리아"
+)
+NUMBERS = _simple(
+    "two 두, three 세, four 네, five 다섯, six 여섯, seven 일곱, eight 여덟, nine 아홉, ten 열, eleven 열한, twelve 열두, "
+    "fifteen 열다섯, twenty 스무"
+)
+_DAYS = (
+    "on Monday 월요일에, on Tuesday 화요일에, on Wednesday 수요일에, on Thursday 목요일에, on Friday 금요일에, "
+    "on Saturday 토요일에, on Sunday 일요일에"
+)
+TIMES: dict[Tense, list[tuple[str, str]]] = {
+    "present": _simple(
+        "every day 매일, every morning 매일 아침, in the evening 저녁에, at night 밤에, every week 매주, in summer 여름에, "
+        "in winter 겨울에, in spring 봄에, in autumn 가을에, every weekend 주말마다, in the morning 아침에, every year 매년"
+    ),
+    "past": _simple(
+        "yesterday 어제, last night 어젯밤에, last week 지난주에, last month 지난달에, last year 작년에, "
+        "this morning 오늘 아침에, " + _DAYS
+    ),
+    "future": _simple(
+        "tomorrow 내일, next week 다음 주에, next month 다음 달에, next year 내년에, tonight 오늘 밤에, soon 곧, " + _DAYS
+    ),
+    "can": _simple("now 지금, today 오늘, tomorrow 내일"),
+}
+FREQUENCY = _simple("often 자주, always 항상, sometimes 가끔, usually 보통")
+MANNER = _simple("quickly 빨리, slowly 천천히, quietly 조용히, happily 즐겁게, carefully 조심스럽게, alone 혼자, well 잘")
+
+
+def english_words() -> tuple[str, ...]:
+    """The distinct English lexical words of the lexicon (base forms, lower case), in table order."""
+    nouns = [noun.en for row in NOUNS.values() for noun in row]
+    verbs = [verb.en for verb in (*TRANSITIVE, *INTRANSITIVE, *MOTION, *GIVING, HAVE)]
+    adjectives = [adjective.en for row in ADJECTIVES.values() for adjective in row]
+    phrases = [english for table in (NAMES, NUMBERS, FREQUENCY, MANNER, *TIMES.values()) for english, _ in table]
+    words = " ".join((*nouns, *verbs, *adjectives, *phrases)).lower().split()
+    return tuple(dict.fromkeys(words))
