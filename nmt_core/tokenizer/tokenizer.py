@@ -50,7 +50,6 @@ class Tokenizer:
         lines: list[str] = self._processor.DecodeIds([list(map(int, row)) for row in ids])
         return lines
 
-    def pieces(self, line: str) -> list[str]:
-        """The line as pieces, for people to look at."""
-        pieces: list[str] = self._processor.EncodeAsPieces(line)
-        return pieces
+    def piece(self, index: int) -> str:
+        """The piece with this id, for people to look at."""
+        return str(self._processor.IdToPiece(index))

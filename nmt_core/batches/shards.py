@@ -1,0 +1,57 @@
+"""Token shards in memory: all ids of one side in one flat array, and where each sentence starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nmt_core.errors import DataError
+
+
+@dataclass(frozen=True)
+class Side:
+    """Sentences of one language: sentence i is `ids[starts[i] : starts[i] + lengths[i]]`."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+@dataclass(frozen=True)
+class TokenPairs:
+    """Sentence pairs as token ids, each side ending in </s>."""
+
+    source: Side
+    target: Side
+    vocab_size: int
+
+    def __len__(self) -> int:
+        return len(self.source.lengths)
+
+
+def read_shards(files: Sequence[Path]) -> TokenPairs:
+    """Read the shards that the `encode` stage wrote, in the order given.
+
+    Raises:
+        DataError: a shard is missing or damaged, or there is none.
+    """
+    if not files:
+        raise DataError("no token shards: run the stage `encode` again (`--force encode`)")
+    try:
+        tables = [pq.read_table(file) for file in files]
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{files[0].parent}: damaged token shard ({error}): run with `--force encode`") from None
+    vocab_size = int(tables[0].schema.metadata[b"vocab_size"])
+    whole = pa.concat_tables(tables)
+    return TokenPairs(_side(whole["source"]), _side(whole["target"]), vocab_size)
+
+
+def _side(column: pa.ChunkedArray) -> Side:
+    rows = column.combine_chunks()
+    if isinstance(rows, pa.ChunkedArray):  # pyarrow keeps a column without chunks as it is
+        rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], column.type)
+    offsets = rows.offsets.to_numpy()
+    return Side(rows.values.to_numpy(), offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))

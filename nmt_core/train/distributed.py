@@ -1,0 +1,55 @@
+"""The processes of one training job, as `torchrun` started them."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True)
+class World:
+    """Who this process is among its peers, and what it computes on."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process speaks for all."""
+        return self.rank == 0
+
+    def sum(self, *values: float) -> list[float]:
+        """Sums over all processes, in float64."""
+        if self.size == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return [float(value) for value in total]
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says yes; all get the same answer."""
+        return self.sum(float(flag))[0] > 0
+
+
+@contextmanager
+def join_world() -> Iterator[World]:
+    """Join the process group that `torchrun` describes in the environment, and leave it at the end.
+
+    NCCL is used where CUDA is, gloo elsewhere. CUDA has not been run in this project's own tests.
+    """
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+    try:
+        yield World(dist.get_rank(), dist.get_world_size(), device)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,26 @@
+"""Adam and its learning rate (Vaswani et al. 2017, section 5.3)."""
+
+import torch
+from torch import nn
+
+from nmt_core.config import TrainConfig
+
+
+def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
+    """scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5); the first update has number 1."""
+    return (
+        config.learning_rate_scale
+        / math.sqrt(d_model)
+        * min(1 / math.sqrt(update), update / config.warmup_updates**1.5)
+    )
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
+    """Fused Adam with the betas and epsilon of the configuration; the trainer sets the learning rate."""
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=torch.finfo(torch.float32).tiny,
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_epsilon,
+        fused=True,
+    )

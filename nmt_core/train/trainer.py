@@ -1,0 +1,191 @@
+"""The loop: batches in the planned order, updates, validations, checkpoints.
+
+What an update computes depends on the configuration and on its number alone: not on the number of processes, nor on
+how often training was stopped and taken up again.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt_core.batches.collate import Batch, collate
+from nmt_core.batches.plan import cut_to_passes, plan_epoch, share_of_rank
+from nmt_core.batches.shards import TokenPairs
+from nmt_core.config import TrainConfig
+from nmt_core.errors import StageError
+from nmt_core.models.loss import smoothed_cross_entropy
+from nmt_core.models.transformer import Transformer
+from nmt_core.tokenizer.tokenizer import PAD_ID
+from nmt_core.train.checkpoint import Checkpoints
+from nmt_core.train.distributed import World
+from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.validate import dev_loss
+
+LOG_EVERY = 25
+"""Updates between two points of the curves."""
+
+Emit = Callable[[Mapping[str, float]], None]
+"""Takes a point of the curves: `update` and values by name."""
+
+
+@dataclass
+class Window:
+    """Sums since the last point of the curves."""
+
+    plain_loss: float = 0.0
+    target_tokens: float = 0.0
+    padded_tokens: float = 0.0
+    tokens: float = 0.0
+    start: float = 0.0
+
+
+class Trainer:
+    """Trains one model on one set of pairs. Every process has one, and all do the same in step."""
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, folder: Path) -> None:
+        self._model = model.to(world.device)
+        self._config = config
+        self._world = world
+        self._parallel: nn.Module = DistributedDataParallel(self._model) if world.size > 1 else self._model
+        self._optimizer = make_optimizer(self._model, config)
+        self._checkpoints = Checkpoints(folder, config.keep_checkpoints)
+        self.progress = self._checkpoints.load_newest(self._model, self._optimizer)
+
+    def fit(self, train: TokenPairs, dev: TokenPairs, emit: Emit, should_stop: Callable[[], bool]) -> bool:
+        """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
+
+        Raises:
+            StageError: the loss is not a number.
+        """
+        config, world = self._config, self._world
+        window = Window(start=time.monotonic())
+        saved = self.progress.update
+        for rows in self._batches(train):
+            if self._is_done():
+                break
+            self._update(train, rows, window)
+            self._advance()
+            update = self.progress.update
+            if update % LOG_EVERY == 0 or update == config.max_updates:
+                self._report(window, emit)
+                window = Window(start=time.monotonic())
+            if update % config.validate_every == 0 or update == config.max_updates:
+                self._validate(dev, emit)
+            stop = world.any(should_stop())
+            if update % config.checkpoint_every == 0 or stop or self._is_done():
+                self._checkpoints.save(self._model, self._optimizer, self.progress, world)
+                saved = update
+            if stop and not self._is_done():
+                return False
+        assert saved == self.progress.update
+        if world.is_first:
+            self._checkpoints.finish()
+        return True
+
+    def _is_done(self) -> bool:
+        out_of_patience = 0 < self._config.patience <= self.progress.validations_since_best
+        return self.progress.update >= self._config.max_updates or out_of_patience
+
+    def _batches(self, train: TokenPairs) -> Iterator[np.ndarray]:
+        """Rows of each batch, from where progress stands, for ever."""
+        lengths_N2 = np.stack([train.source.lengths, train.target.lengths], axis=1)
+        for epoch in itertools.count(self.progress.epoch):
+            plan = plan_epoch(lengths_N2, self._config.max_tokens, self._config.seed, epoch)
+            self.progress.epoch, first = epoch, self.progress.batch
+            yield from plan[first:]
+            self.progress.batch = 0
+
+    def _advance(self) -> None:
+        self.progress.update += 1
+        self.progress.batch += 1
+
+    def _update(self, train: TokenPairs, rows: np.ndarray, window: Window) -> None:
+        """One update of the weights from one batch; its gradient is the mean over the batch's target tokens."""
+        config, world = self._config, self._world
+        number = self.progress.update + 1
+        # Dropout is a function of (seed, update, rank), so a resumed run draws what the undisturbed one drew.
+        torch.manual_seed(
+            int(np.random.SeedSequence([config.seed, number, world.rank]).generate_state(1, np.uint64)[0])
+        )
+        longest = int(max(train.source.lengths[rows].max(), train.target.lengths[rows].max()))
+        batch_tokens = int(train.target.lengths[rows].sum())
+        passes = cut_to_passes(share_of_rank(rows, world.rank, world.size), longest, config.max_tokens_per_pass)
+        for index, pass_rows in enumerate(passes):
+            batch = collate(train, pass_rows).to(world.device)
+            with self._no_sync(last=index == len(passes) - 1):
+                smoothed, plain = self._loss(batch)
+                # DDP takes the mean of the ranks' gradients; the sum over the batch is wanted.
+                torch.autograd.backward(smoothed * (world.size / batch_tokens))
+            window.plain_loss += float(plain)
+            window.tokens += float((batch.source_BS != PAD_ID).sum() + (batch.target_BT != PAD_ID).sum())
+            window.padded_tokens += batch.source_BS.numel() + batch.target_BT.numel()
+        window.target_tokens += float(train.target.lengths[rows[world.rank :: world.size]].sum())
+        self._step(number)
+
+    def _step(self, number: int) -> None:
+        rate = learning_rate(number, self._config, self._model.config.d_model)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        if self._config.max_gradient_norm:
+            nn.utils.clip_grad_norm_(self._model.parameters(), self._config.max_gradient_norm)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
+        with autocast(self._config, self._world.device):
+            states_BTM = self._parallel(batch.source_BS, batch.decoder_input_BT)
+            real_BT = batch.target_BT != PAD_ID
+            logits_NV = self._model.output(states_BTM[real_BT])
+        return smoothed_cross_entropy(logits_NV, batch.target_BT[real_BT], self._config.label_smoothing)
+
+    def _no_sync(self, last: bool) -> AbstractContextManager[None]:
+        """Gradients travel between the ranks once an update, with the last pass."""
+        if isinstance(self._parallel, DistributedDataParallel) and not last:
+            context: AbstractContextManager[None] = self._parallel.no_sync()
+            return context
+        return nullcontext()
+
+    def _report(self, window: Window, emit: Emit) -> None:
+        sums = self._world.sum(window.plain_loss, window.target_tokens, window.tokens, window.padded_tokens)
+        plain_loss, target_tokens, tokens, padded_tokens = sums
+        if not np.isfinite(plain_loss):
+            raise StageError(
+                f"train: the loss is {plain_loss} at update {self.progress.update}: training has diverged; lower "
+                f"train.learning_rate_scale={self._config.learning_rate_scale} or raise train.warmup_updates="
+                f"{self._config.warmup_updates}"
+            )
+        emit(
+            {
+                "update": self.progress.update,
+                "epoch": self.progress.epoch,
+                "train_loss": plain_loss / target_tokens,
+                "learning_rate": learning_rate(self.progress.update, self._config, self._model.config.d_model),
+                "target_tokens_per_second": target_tokens / max(1e-9, time.monotonic() - window.start),
+                "useful_token_share": tokens / padded_tokens,
+            }
+        )
+
+    def _validate(self, dev: TokenPairs, emit: Emit) -> None:
+        loss = dev_loss(self._model, dev, self._config, self._world)
+        if loss < self.progress.best_dev_loss:
+            self.progress.best_dev_loss, self.progress.validations_since_best = loss, 0
+        else:
+            self.progress.validations_since_best += 1
+        emit({"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss})
+
+
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[None]:
+    """bf16 for the matrix products if the configuration says so; weights and sums stay fp32."""
+    if config.precision == "bf16":
+        context: AbstractContextManager[None] = torch.autocast(device.type, dtype=torch.bfloat16)
+        return context
+    return nullcontext()
