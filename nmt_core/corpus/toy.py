@@ -20,13 +20,31 @@ T = TypeVar("T")
 
 MIN_PAIRS = 1_000
 # Beyond this the short sentence kinds run dry and the mix of kinds would drift.
-MAX_PAIRS = 500_000
+MAX_PAIRS = 200_000
 ALWAYS_IN_TRAIN: Pair = ("I am a student.", "나는 학생이다.")
 # Planted rows per thousand training rows: 7% in all.
 DIRT_PER_MILLE = {"duplicate": 20, "copy": 10, "wrong_language": 10, "encoding": 10, "length": 10, "leak": 10}
 _RUN_ON_WORDS = 200
 _LONG_SOURCE_WORDS = 9
-_DRAWS_PER_ROW = 200
+_MAX_DRAWS = 20_000
+FOREIGN = (
+    "{name} trinkt jeden Morgen eine Tasse Kaffee.",
+    "{name} wohnt in einem kleinen Haus am Fluss.",
+    "Gestern hat {name} ein interessantes Buch gelesen.",
+    "{name} geht heute mit dem Hund in den Park.",
+    "{name} mange une pomme dans le jardin.",
+    "Hier, {name} est venu avec un ami de la ville.",
+    "{name} habite dans une petite maison blanche.",
+    "Demain, {name} va lire un livre dans le train.",
+    "{name} come una manzana todos los domingos.",
+    "Ayer {name} compró un coche muy caro.",
+    "{name} vive en una casa grande con su hermano.",
+    "{name} lee un libro en la biblioteca.",
+    "{name} сегодня читает книгу в саду.",
+    "Вчера {name} купил большую машину.",
+    "{name} живёт в маленьком доме у реки.",
+    "{name} каждый день пьёт чай на кухне.",
+)
 
 _PRONOUNS: list[tuple[str, str, str, Agreement]] = [
     ("I", "me", "나", "I"),
@@ -174,19 +192,14 @@ class _Grammar:
             return f"{english}'s", f"{korean}의"
         return self.one(_POSSESSIVES)
 
-    def noun_phrase(self, noun: Noun, *, definite: bool = True, new: bool = True, plural: bool | None = None) -> _Phrase:
-        """`noun` with a determiner; `definite` and `new` say which kinds of determiner may stand before it.
-
-        `plural` forces the number; the number words count as new.
-        """
+    def noun_phrase(self, noun: Noun, *, definite: bool = True, new: bool = True) -> _Phrase:
+        """`noun` with a determiner; `definite` and `new` say which kinds may stand before it (numbers are new)."""
+        if new and noun.counter and noun.kind != "kin" and self.chance(0.15):
+            return self.counted(noun)
         adjective_en, adjective_ko = self.adjective(noun, 0.25)
-        many = bool(noun.plural) and noun.kind != "kin" and (self.chance(0.3) if plural is None else plural)
+        many = bool(noun.plural) and noun.kind != "kin" and self.chance(0.2)
         determiner_en, determiner_ko, suffix = "", "", "들" if many and noun.animate else ""
         body = _join(adjective_en, noun.plural if many else noun.en)
-        if many and new and plural is None and self.chance(0.5):
-            number_en, number_ko = self.one(lx.NUMBERS)
-            korean = _join(adjective_ko, noun.ko, number_ko, noun.counter)
-            return _Phrase(_join(number_en, body), korean, "many", counted=True, noun=noun)
         if noun.kind == "kin" or (definite and noun.plural and self.chance(0.25)):
             determiner_en, determiner_ko = self.possessive()
         elif definite and noun.plural and self.chance(0.15):
@@ -202,8 +215,15 @@ class _Grammar:
             _join(determiner_en, body), _join(determiner_ko, adjective_ko, noun.ko) + suffix, agreement, noun=noun
         )
 
+    def counted(self, noun: Noun) -> _Phrase:
+        """'three big books' -> 큰 책 세 권."""
+        adjective_en, adjective_ko = self.adjective(noun, 0.2)
+        number_en, number_ko = self.one(lx.NUMBERS)
+        korean = _join(adjective_ko, noun.ko, number_ko, noun.counter)
+        return _Phrase(_join(number_en, adjective_en, noun.plural), korean, "many", counted=True, noun=noun)
+
     def someone(self, *, pronoun: float = 0.3) -> _Phrase:
-        """A person as a subject: pronoun, name, relative or anyone with or without a relative clause."""
+        """A person as a subject: pronoun, name, relative, or any noun, some with a relative clause."""
         draw = self.rng.random()
         if draw < pronoun:
             english, _, korean, agreement = self.one(_PRONOUNS)
@@ -214,8 +234,8 @@ class _Grammar:
             return self.noun_phrase(self.one(lx.NOUNS["kin"]))
         if draw < pronoun + 0.5:
             return self.subject_relative()
-        phrase = self.noun_phrase(self.one(lx.PEOPLE), new=False)
-        return self.noun_phrase(phrase.noun, new=True, definite=True) if phrase.noun and self.chance(0.1) else phrase
+        noun = self.one(lx.PEOPLE)
+        return self.counted(noun) if self.chance(0.15) else self.noun_phrase(noun, new=False)
 
     def subject_relative(self) -> _Phrase:
         """'the man who reads a book' -> 책을 읽는 남자."""
@@ -270,12 +290,17 @@ class _Grammar:
     def time(self, tense: Tense, probability: float) -> tuple[str, str]:
         return self.one(lx.TIMES[tense]) if self.chance(probability) else ("", "")
 
-    def place(self, ending: str) -> tuple[str, str]:
-        """'in the quiet park' -> 조용한 공원에서, with `ending` for the particle."""
+    def place(self, *, going: Verb | None = None) -> tuple[str, str]:
+        """'in the quiet park' -> 조용한 공원에서; as the goal of `going`, 'to the park' -> 공원에 or 공원으로."""
         noun = self.one(lx.NOUNS["place"])
         adjective_en, adjective_ko = self.adjective(noun, 0.15)
-        preposition = "to" if ending == "에" else lx.PREPOSITION[noun.en]
-        return _join(preposition, "the", adjective_en, noun.en), _join(adjective_ko, noun.ko) + ending
+        preposition = "to" if going else lx.PREPOSITION[noun.en]
+        korean = _join(adjective_ko, noun.ko)
+        if going and going.ko.stem.startswith("돌아"):
+            korean = lx.directional(korean)
+        else:
+            korean += "에" if going else "에서"
+        return _join(preposition, "the", adjective_en, noun.en), korean
 
     def clause(self, subject: _Phrase, verb: Verb, rest: Pair, mood: _Mood, when: Pair = ("", "")) -> Pair:
         """Subject, verb, the rest of both sides and a time, which may stand first in a statement."""
@@ -290,9 +315,7 @@ class _Grammar:
             korean = _join(when[1], subject.topic(), korean_rest, ending)
             first = f"{when[0][0].upper()}{when[0][1:]}, "
             return _sentence(first + english, korean, mood.question)
-        english = _english(
-            subject.en, subject.agreement, verb, _join(english_rest, when[0]), mood, adverb_en
-        )
+        english = _english(subject.en, subject.agreement, verb, _join(english_rest, when[0]), mood, adverb_en)
         return _sentence(english, _join(subject.topic(), when[1], adverb_ko, korean_rest, ending), mood.question)
 
     def identity(self) -> Pair:
@@ -322,12 +345,10 @@ class _Grammar:
             verbs = [verb for verb in lx.TRANSITIVE if noun in verb.objects]
             relative = self.object_relative(noun, _BE) if verbs and self.chance(0.3) else None
             subject = relative or self.noun_phrase(noun, new=False)
-        adjective = self.one(lx.ADJECTIVES[kind])
-        quality = replace(_BE, ko=adjective.ko)
-        english_subject = subject.en
-        rest = _join(adjective.en, when[0])
-        english = _english(english_subject, subject.agreement, _BE, rest, mood)
-        return _sentence(english, _join(subject.topic(), when[1], mood.finish(quality.ko)), mood.question)
+        said = subject.en.split()
+        adjective = self.one([adjective for adjective in lx.ADJECTIVES[kind] if adjective.en not in said])
+        english = _english(subject.en, subject.agreement, _BE, _join(adjective.en, when[0]), mood)
+        return _sentence(english, _join(subject.topic(), when[1], mood.finish(adjective.ko)), mood.question)
 
     def action(self) -> Pair:
         """'Mina reads a book in the park.' -> 미나는 공원에서 책을 읽는다."""
@@ -339,7 +360,7 @@ class _Grammar:
         mood = self.mood("present", "past", "future", "can", verb=verb)
         placed, when = verb.flag == "+" and self.chance(0.35), self.time(mood.tense, 0.35)
         item = self.object_of(verb, subject, simple=placed or bool(when[0]))
-        place_en, place_ko = self.place("에서") if placed else ("", "")
+        place_en, place_ko = self.place() if placed else ("", "")
         return self.clause(
             subject, verb, (_join(item.en, place_en), _join(place_ko, lx.objective(item.ko))), mood, when
         )
@@ -348,13 +369,13 @@ class _Grammar:
         """'The boy goes to the school with Tom.' -> 소년은 톰과 함께 학교에 간다."""
         subject, verbs = self.someone(), lx.INTRANSITIVE
         if self.chance(0.2):
-            subject, verbs = self.noun_phrase(self.one(lx.NOUNS["animal"]), new=self.chance(0.2)), lx.BEASTLY
+            subject, verbs = self.noun_phrase(self.one(lx.NOUNS["animal"]), new=False), lx.BEASTLY
         going = verbs is lx.INTRANSITIVE and self.chance(0.4)
         verb = self.one(lx.MOTION if going else verbs)
         mood = self.mood("present", "past", "future", "can", verb=verb)
-        place = self.place("에" if going else "에서") if going or self.chance(0.6) else ("", "")
+        place = self.place(going=verb if going else None) if going or self.chance(0.6) else ("", "")
         manner, company = ("", ""), ("", "")
-        if verbs is lx.INTRANSITIVE and self.chance(0.25):
+        if verbs is lx.INTRANSITIVE and verb.en != "sleep" and self.chance(0.25):
             names = [name for name in lx.NAMES if name[0] != subject.en]
             english, korean = self.one(names)
             company = f"with {english}", f"{lx.conjunctive(korean)} 함께"
@@ -378,7 +399,7 @@ class _Grammar:
         return self.clause(subject, verb, rest, mood, self.time(mood.tense, 0.3))
 
     def location(self) -> Pair:
-        """'There is a cup on the desk.' -> 책상 위에 컵이 있다. and 'The cup is on the desk.' -> 컵은 책상 위에 있다."""
+        """'There is a cup on the desk.' -> 책상 위에 컵이 있다; 'The cup is ...' -> 컵은 책상 위에 있다."""
         mood = self.mood("present", "present", "past", "future")
         inside = self.chance(0.3)
         spot_en, spot_ko = ("in", "안에") if inside else self.one(_SURFACE_SPOTS)
@@ -390,8 +411,6 @@ class _Grammar:
         if self.chance(0.5):
             item = self.noun_phrase(noun, definite=False)
             english = _english("there", item.agreement, _BE, _join(item.en, spot_en), mood)
-            if mood.question:  # 'Is there not a cup ...' keeps 'there' next to the verb
-                english = _english("there", item.agreement, _BE, _join(item.en, spot_en), mood)
             return _sentence(english, _join(spot_ko, lx.subject(item.ko), ending), mood.question)
         item = self.noun_phrase(noun, new=False)
         english = _english(item.en, item.agreement, _BE, spot_en, mood)
@@ -401,7 +420,7 @@ class _Grammar:
         """'Tom has three dogs.' -> 톰은 개 세 마리가 있다."""
         mood = self.mood("present", "present", "past", verb=lx.HAVE)
         subject = self.someone()
-        kinds = ("thing", "animal", "clothes", "vehicle")
+        kinds = ("thing", "animal", "clothes")
         item = self.noun_phrase(self.one(lx.NOUNS[self.one(kinds)]), definite=False)
         predicate = Predicate("없" if mood.negative else "있", is_verb=False)
         ending = predicate.finish(mood.tense, question=mood.question)
@@ -444,3 +463,112 @@ class _Grammar:
         english = _english(subject.en, subject.agreement, verb, item.en, mood)
         asked = "어디에서" if word == "where" else "언제"
         return _sentence(f"{word} {english}", _join(subject.topic(), asked, lx.objective(item.ko), ending), True)
+
+
+class _Source:
+    """Hands out sentence pairs that it has not handed out before."""
+
+    def __init__(self, grammar: _Grammar) -> None:
+        self.grammar = grammar
+        self.seen: set[str] = set(ALWAYS_IN_TRAIN)
+
+    def fresh(self, accept: Callable[[Pair], bool] = lambda pair: True, *, new_korean: bool = True) -> Pair:
+        """A pair whose English, and with `new_korean` also whose Korean, is new and that `accept` takes.
+
+        Raises ValueError when the grammar seems to have none left.
+        """
+        for _ in range(_MAX_DRAWS):
+            english, korean = pair = self.grammar.pair()
+            if english not in self.seen and not (new_korean and korean in self.seen) and accept(pair):
+                self.seen.update(pair)
+                return pair
+        raise ValueError(
+            f"the toy grammar gave no new sentence in {_MAX_DRAWS} draws after {len(self.seen) // 2} pairs; "
+            "ask for fewer pairs or a smaller held_out"
+        )
+
+
+def _words(text: str) -> list[str]:
+    return text.lower().replace(",", "").rstrip(".?").split()
+
+
+def _held_out(source: _Source, clean: list[Pair], count: int) -> list[Pair]:
+    """`count` new sentences made of words that `clean` contains, so that they test combination, not guessing."""
+    known: set[str] = {word for pair in clean for text in pair for word in _words(text)}
+    return [source.fresh(lambda pair: all(w in known for text in pair for w in _words(text))) for _ in range(count)]
+
+
+def _wrong_language(source: _Source, rng: random.Random, index: int) -> Pair:
+    english, korean = source.fresh()
+    if index % 4 == 3:
+        return korean, english  # the two sides swapped: the source is Korean
+    name, _ = rng.choice(lx.NAMES)
+    return english, rng.choice(FOREIGN).format(name=name)
+
+
+def _broken_encoding(source: _Source, rng: random.Random, index: int) -> Pair:
+    english, korean = source.fresh()
+    if index % 2:
+        # cp1252 rather than latin-1: it maps no byte to a control character that would split the line in two.
+        return english, korean.encode("utf-8").decode("cp1252", errors="replace")
+    lost = rng.randrange(2)
+    return english, "".join(
+        c if c in " ,.?" or i % 2 != lost else "\ufffd" for i, c in enumerate(korean[:-1])
+    ) + "\ufffd"
+
+
+def _length_outlier(source: _Source, rng: random.Random, clean: list[Pair], index: int) -> Pair:
+    if index % 2:
+        english, korean = source.fresh(lambda pair: len(pair[0].split()) >= _LONG_SOURCE_WORDS)
+        return english, korean.split()[0] + korean[-1]
+    english, korean = source.fresh()
+    side, parts, words = index // 2 % 2, [], 0
+    while words < _RUN_ON_WORDS:
+        parts.append(rng.choice(clean)[side])
+        words += len(parts[-1].split())
+    return (english, " ".join(parts)) if side else (" ".join(parts), korean)
+
+
+def _leak(pair: Pair, index: int) -> Pair:
+    """A held-out pair as it is, or changed only in case, final mark or spaces."""
+    english, korean = pair
+    disguises = (
+        pair,
+        (english.lower(), korean),
+        (english[:-1], korean[:-1]),
+        (english.replace(" ", "  "), korean.replace(" ", "  ")),
+    )
+    return disguises[index % len(disguises)]
+
+
+def _check(pairs: int, held_out: int) -> None:
+    if not MIN_PAIRS <= pairs <= MAX_PAIRS:
+        raise ValueError(
+            f"pairs is {pairs}, but the toy grammar serves {MIN_PAIRS} to {MAX_PAIRS}; choose one of these"
+        )
+    if not 1 <= held_out <= pairs // 2:
+        raise ValueError(f"held_out is {held_out}; with pairs = {pairs} choose a number from 1 to {pairs // 2}")
+
+
+def generate(*, pairs: int, seed: int, held_out: int) -> ToyCorpus:
+    """A toy corpus of `pairs` training rows and twice `held_out` held-out ones, the same for the same arguments.
+
+    No dev or test sentence occurs, on either side, in a clean training row or in the other set, but all its words
+    occur in clean training rows.  Raises ValueError if `pairs` or `held_out` is out of range.
+    """
+    _check(pairs, held_out)
+    rng = random.Random(seed)
+    source = _Source(_Grammar(rng))
+    dirt = {kind: pairs * share // 1000 for kind, share in DIRT_PER_MILLE.items()}
+    dirt["leak"] = min(dirt["leak"], 2 * held_out)  # each held-out pair leaks at most once
+    clean = [ALWAYS_IN_TRAIN]
+    clean += [source.fresh(new_korean=False) for _ in range(pairs - sum(dirt.values()) - 1)]
+    held = _held_out(source, clean, 2 * held_out)
+    train = clean + rng.sample(clean[1:], dirt["duplicate"])
+    train += [(english, english) for english, _ in (source.fresh() for _ in range(dirt["copy"]))]
+    train += [_wrong_language(source, rng, index) for index in range(dirt["wrong_language"])]
+    train += [_broken_encoding(source, rng, index) for index in range(dirt["encoding"])]
+    train += [_length_outlier(source, rng, clean, index) for index in range(dirt["length"])]
+    train += [_leak(pair, index) for index, pair in enumerate(rng.sample(held, dirt["leak"]))]
+    rng.shuffle(train)
+    return ToyCorpus(train, held[:held_out], held[held_out:], dirt)

@@ -8,11 +8,8 @@ from nmt_core.config import TrainConfig
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
     """scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5); the first update has number 1."""
-    return (
-        config.learning_rate_scale
-        / math.sqrt(d_model)
-        * min(1 / math.sqrt(update), update / config.warmup_updates**1.5)
-    )
+    rate = min(update**-0.5, update * config.warmup_updates**-1.5)
+    return float(config.learning_rate_scale * d_model**-0.5 * rate)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
