@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.config import ModelConfig
-from nmt_core.models.layers import DecoderLayer, EncoderLayer, sinusoidal_positions
+from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
@@ -40,7 +40,7 @@ class Transformer(nn.Module):
         self.output = nn.Linear(config.d_model, vocab_size, bias=False)
         if config.tied_embeddings != "none":
             self.output.weight = self.target_embedding.weight
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.register_buffer("positions_LM", sinusoidal_positions(max_positions, config.d_model), persistent=False)
         self._initialise()
 

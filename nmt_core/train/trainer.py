@@ -143,9 +143,11 @@ class Trainer:
         """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
         with autocast(self._config, self._world.device):
             states_BTM = self._parallel(batch.source_BS, batch.decoder_input_BT)
-            real_BT = batch.target_BT != PAD_ID
-            logits_NV = self._model.output(states_BTM[real_BT])
-        return smoothed_cross_entropy(logits_NV, batch.target_BT[real_BT], self._config.label_smoothing)
+        real_BT = batch.target_BT != PAD_ID
+        states_NM = states_BTM[real_BT].to(torch.bfloat16 if self._config.precision == "bf16" else torch.float32)
+        return smoothed_cross_entropy(
+            states_NM, self._model.output.weight, batch.target_BT[real_BT], self._config.label_smoothing
+        )
 
     def _no_sync(self, last: bool) -> AbstractContextManager[None]:
         """Gradients travel between the ranks once an update, with the last pass."""

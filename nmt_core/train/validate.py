@@ -23,7 +23,7 @@ def dev_loss(model: Transformer, dev: TokenPairs, config: TrainConfig, world: Wo
     for rows in plan_epoch(lengths_N2, max_tokens, seed=0, epoch=0)[world.rank :: world.size]:
         batch = collate(dev, rows).to(world.device)
         real_BT = batch.target_BT != PAD_ID
-        logits_NV = model.output(model(batch.source_BS, batch.decoder_input_BT)[real_BT])
-        loss += float(smoothed_cross_entropy(logits_NV, batch.target_BT[real_BT], label_smoothing=0)[1])
+        states_NM = model(batch.source_BS, batch.decoder_input_BT)[real_BT]
+        loss += float(smoothed_cross_entropy(states_NM, model.output.weight, batch.target_BT[real_BT], 0)[1])
     model.train()
     return world.sum(loss)[0] / int(dev.target.lengths.sum())
