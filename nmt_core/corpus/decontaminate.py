@@ -1,0 +1,108 @@
+"""No sentence of a dev or test set in the training text: else the score measures memory.
+
+A training pair is a leak if one of its sides equals a held-out sentence of that side (but for case, punctuation and
+spaces), or shares a run of `ngram_words` words with one (`short_ngram_words` with a shorter one). Still shorter
+sentences count only as a whole: their runs of words are everybody's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.corpus import normalize
+
+REASON = "held_out"
+KNOB = "clean.decontaminate"
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, and far from any pattern in the hashes of words
+
+Hashes = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of many sentences, one after the other."""
+
+    hashes: Hashes
+    row: Rows
+    """Which sentence each word is of; never falls."""
+
+    @staticmethod
+    def of(text: pl.Series, language: str) -> "_Words":
+        lists = text.to_frame("text").select(normalize.words(pl.col("text"), language)).to_series()
+        words = lists.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word")))
+        row = np.repeat(np.arange(len(lists)), lists.list.len().to_numpy())
+        return _Words(words.to_series().to_numpy(), row)
+
+    def ngrams(self, length: int) -> tuple[Hashes, Rows]:
+        """Hash of each run of `length` words within one sentence, and the sentence that it is of."""
+        count = len(self.hashes) - length + 1
+        if count <= 0:
+            return np.empty(0, np.uint64), np.empty(0, np.int64)
+        hashes = np.zeros(count, np.uint64)
+        for offset in range(length):
+            hashes = hashes * _MULTIPLIER + self.hashes[offset : offset + count]
+        whole = self.row[:count] == self.row[length - 1 :]
+        return hashes[whole], self.row[:count][whole]
+
+    def shorter_than(self, length: int) -> "_Words":
+        """Only the sentences of fewer than `length` words."""
+        short = np.bincount(self.row)[self.row] < length if len(self.row) else np.empty(0, bool)
+        return _Words(self.hashes[short], self.row[short])
+
+
+class HeldOut:
+    """The sentences of all dev and test sets, ready to be looked up."""
+
+    def __init__(self, sets: Mapping[str, pl.DataFrame], config: CleanConfig, languages: LanguagesConfig) -> None:
+        """`sets` holds the pairs (columns source, target) of each held-out set by its name in the report."""
+        self.names = list(sets)
+        self._long, self._short = config.ngram_words, config.short_ngram_words
+        self._languages = {"source": languages.source, "target": languages.target}
+        texts = {
+            (name, side): normalize.normalise(pairs[side], config.unicode_form)
+            for name, pairs in sets.items()
+            for side in self._languages
+        }
+        self._keys = {place: _keys(text.filter(text != "")) for place, text in texts.items()}
+        self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
+
+    def found(self) -> pl.Expr:
+        """`find` as an expression over the normalised columns source and target."""
+        return pl.struct("source", "target").map_batches(
+            lambda pairs: self.find(pairs.struct.unnest()), return_dtype=pl.String, is_elementwise=True
+        )
+
+    def find(self, pairs: pl.DataFrame) -> pl.Series:
+        """Name of the first held-out set that each normalised pair shares text with; null if none (String)."""
+        found = np.full(pairs.height, len(self.names))  # that is: none
+        if not self.names:
+            return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
+        for side, language in self._languages.items():
+            keys = _keys(pairs[side])
+            words = _Words.of(pairs[side], language)
+            runs = {length: words.ngrams(length) for length in {self._long, self._short}}
+            for position, name in enumerate(self.names):
+                hit = keys.is_in(self._keys[name, side].implode()).to_numpy().copy()
+                for length, held_out in self._ngrams[name, side].items():
+                    hashes, rows = runs[length]
+                    hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
+                found[hit] = np.minimum(found[hit], position)
+        return pl.Series([*self.names, None], dtype=pl.String).gather(found).alias("held_out")
+
+    def _runs(self, text: pl.Series, side: str) -> dict[int, Hashes]:
+        """Hashes of the runs of words that betray a held-out sentence, by their length in words."""
+        words = _Words.of(text, self._languages[side])
+        runs = {self._long: words.ngrams(self._long)[0]}
+        if self._short < self._long:
+            runs[self._short] = words.shorter_than(self._long).ngrams(self._short)[0]
+        return {length: np.unique(hashes) for length, hashes in runs.items()}
+
+
+def _keys(text: pl.Series) -> pl.Series:
+    return text.to_frame("text").select(normalize.key(pl.col("text"))).to_series()

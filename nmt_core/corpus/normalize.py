@@ -1,0 +1,139 @@
+"""The same sentence, always spelt the same way; and keys under which sentences count as the same.
+
+`normalise` repairs what machines broke (entities, mojibake), composes Unicode, removes what cannot be seen and folds
+white space. It changes no word. It is idempotent: what it returns, it returns again.
+"""
+
+import html
+import re
+from typing import Literal, cast
+
+import ftfy
+import ftfy.badness
+import polars as pl
+from polars_hash import NonCryptographicHashingNameSpace
+
+UnicodeForm = Literal["NFC", "NFKC"]
+
+# UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
+# characters of these classes; C1 control characters have no other use. A no-break space, the second half of an "à", has
+# often become a space since.
+_CONTINUATION = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+_MOJIBAKE = rf"[\u00c2-\u00f4][{_CONTINUATION}]|Ã |[\u0080-\u009f]"
+_ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
+_NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
+_ENTITY_IN_PYTHON = re.compile(_ENTITY)
+
+# C0 controls that are not white space, soft hyphen, zero-width space, word joiner and byte order mark, marks of writing
+# direction, annotations. The zero-width joiners stay: Persian and the scripts of India spell with them.
+_INVISIBLE = (
+    r"[\x00-\x08\x0e-\x1f\x7f\u00ad\u061c\u180e\u200b\u200e\u200f"
+    r"\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb]"
+)
+_SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+_REPLACEMENT_CHARACTER = "\ufffd"
+
+_NOT_IN_KEYS = r"[\p{P}\p{S}]"
+_UNSPACED_LANGUAGES = frozenset({"bo", "ja", "km", "lo", "my", "th", "yue", "zh"})
+_UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+
+
+def normalised(text: pl.Expr, form: UnicodeForm) -> pl.Expr:
+    """`normalise` as an expression over a String column."""
+    return text.map_batches(lambda series: normalise(series, form), return_dtype=pl.String, is_elementwise=True)
+
+
+def normalise(text: pl.Series, form: UnicodeForm) -> pl.Series:
+    """Normalise each sentence (String in, String out, no nulls).
+
+    A repair can uncover another one ("&amp;amp;", "&Atilde;&copy;"), so the rows that still look broken go round until
+    nothing changes; they are few.
+    """
+    result = _tidy(_repair(text), form)
+    pending = result.str.contains(_NEEDS_REPAIR).arg_true()
+    while not pending.is_empty():
+        before = result.gather(pending)
+        after = _tidy(_repair(before), form)
+        changed = before != after
+        pending = pending.filter(changed)
+        result = result.scatter(pending, after.filter(changed))
+    return result
+
+
+def is_repaired(text: pl.Expr) -> pl.Expr:
+    """Whether `normalise` resolves an entity or mojibake in a sentence."""
+    return text.map_batches(lambda series: _repair(series) != series, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def is_broken(text: pl.Expr) -> pl.Expr:
+    """Whether a normalised sentence still holds U+FFFD or mojibake that could not be repaired."""
+    return text.map_batches(_is_broken, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def key(text: pl.Expr) -> pl.Expr:
+    """UInt64 that is equal for sentences that are equal but for case, punctuation and spaces.
+
+    A sentence of nothing but punctuation stands for itself.
+    """
+    folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "").str.replace_all(" ", "", literal=True)
+    return hashed(pl.when(folded == "").then(text).otherwise(folded))
+
+
+def hashed(text: pl.Expr) -> pl.Expr:
+    """UInt64 hash of a String column, the same on every machine and in every version (`Expr.hash` is not)."""
+    return cast(pl.Expr, NonCryptographicHashingNameSpace(text).xxh3_64())
+
+
+def words(text: pl.Expr, language: str) -> pl.Expr:
+    """List of the words of each sentence, without case and punctuation.
+
+    Where the language writes no spaces, each character of its script is a word.
+    """
+    folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "")
+    return folded.str.extract_all(word_pattern(language))
+
+
+def word_pattern(language: str) -> str:
+    """Regular expression of one word."""
+    if language in _UNSPACED_LANGUAGES:
+        return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
+    return r"\S+"
+
+
+def long_word_pattern(language: str, characters: int) -> str:
+    """Regular expression of a word of at least `characters` characters."""
+    not_in_words = rf"\s{_UNSPACED_SCRIPTS}" if language in _UNSPACED_LANGUAGES else r"\s"
+    return rf"[^{not_in_words}]{{{characters},}}"
+
+
+def _repair(text: pl.Series) -> pl.Series:
+    """Resolve entities and mojibake in the rows that a cheap test selects."""
+    rows = text.str.contains(_NEEDS_REPAIR).arg_true()
+    if rows.is_empty():
+        return text
+    repaired = [_repair_one(sentence) for sentence in text.gather(rows).to_list()]
+    return text.clone().scatter(rows, pl.Series(repaired, dtype=pl.String))
+
+
+def _repair_one(sentence: str) -> str:
+    # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant as they stand.
+    return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), sentence))
+
+
+def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:
+    """Compose, remove what is invisible, fold white space. In this order it is idempotent."""
+    return (
+        text.str.replace_all(_INVISIBLE, "")
+        .str.normalize(form)
+        .str.replace_all(_SPACES, " ")
+        .str.strip_chars(" ")
+        .rename(text.name)
+    )
+
+
+def _is_broken(text: pl.Series) -> pl.Series:
+    broken = text.str.contains(_REPLACEMENT_CHARACTER, literal=True)
+    rows = (text.str.contains(_MOJIBAKE) & ~broken).arg_true()
+    if rows.is_empty():
+        return broken
+    return broken.scatter(rows, [ftfy.badness.is_bad(sentence) for sentence in text.gather(rows).to_list()])
