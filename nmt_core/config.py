@@ -52,12 +52,18 @@ class LanguagesConfig(Section):
 class ToyCorpusConfig(Section):
     """A toy English-Korean corpus that the package makes itself from a small grammar; it needs no network."""
 
-    pairs: int = Field(30_000, ge=1_000, le=500_000)
+    pairs: int = Field(30_000, ge=1_000, le=200_000)
     """Sentence pairs in the training text, planted dirt included."""
     held_out: int = Field(500, ge=10, le=5_000)
     """Sentence pairs of the dev set, and again of the test set; training never sees one of them."""
     seed: int = Field(1, ge=0)
     """Seed of the draw."""
+
+    @model_validator(mode="after")
+    def _leaves_text_to_train_on(self) -> "ToyCorpusConfig":
+        if self.held_out > self.pairs // 2:
+            raise ValueError(f"held_out={self.held_out} is more than half of pairs={self.pairs}: set it lower")
+        return self
 
 
 class ParallelFiles(Section):
@@ -134,6 +140,16 @@ class CleanConfig(Section):
     """Length of the run of words that betrays a held-out sentence."""
     short_ngram_words: int = Field(9, ge=3)
     """The same for held-out sentences of fewer than `ngram_words` words; still shorter ones count only as a whole."""
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> "CleanConfig":
+        if self.min_words > self.max_words:
+            raise ValueError(f"min_words={self.min_words} is more than max_words={self.max_words}: swap them")
+        if self.short_ngram_words > self.ngram_words:
+            raise ValueError(
+                f"short_ngram_words={self.short_ngram_words} is more than ngram_words={self.ngram_words}: swap them"
+            )
+        return self
 
 
 class SplitConfig(Section):

@@ -74,6 +74,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return smoothed, plain
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         state_gradient_NM, weight_gradient_VM = ctx.saved_tensors
         return state_gradient_NM * scale.to(state_gradient_NM.dtype), weight_gradient_VM * scale, None, None, None
