@@ -10,7 +10,7 @@ A checkpoint loads into any number of processes.
 """
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Progress:
     """Batches of this epoch that are done."""
     best_dev_loss: float = float("inf")
     validations_since_best: int = 0
+    window: list[float] = field(default_factory=lambda: [0.0] * 4)
+    """Sums since the last point of the curves: a resumed run draws the point that an undisturbed one draws."""
 
 
 class Checkpoints:

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +40,24 @@ Emit = Callable[[Mapping[str, float]], None]
 class Window:
     """Sums since the last point of the curves."""
 
-    plain_loss: float = 0.0
+    plain_loss: Tensor | float = 0.0
+    """A tensor, so that a GPU need not be waited for before the window ends."""
     target_tokens: float = 0.0
-    padded_tokens: float = 0.0
     tokens: float = 0.0
-    start: float = 0.0
+    padded_tokens: float = 0.0
+    start: float = field(default_factory=time.monotonic)
+
+    def add(self, train: TokenPairs, rows: np.ndarray, batch: Batch, plain_loss: Tensor) -> None:
+        """Count one forward pass."""
+        source_tokens, target_tokens = train.source.lengths[rows].sum(), train.target.lengths[rows].sum()
+        self.plain_loss = self.plain_loss + plain_loss.double()
+        self.target_tokens += int(target_tokens)
+        self.tokens += int(source_tokens + target_tokens)
+        self.padded_tokens += batch.source_BS.numel() + batch.target_BT.numel()
+
+    def sums(self, world: World) -> list[float]:
+        """Loss, target tokens, tokens, and tokens with padding, over all processes."""
+        return world.sum(float(self.plain_loss), self.target_tokens, self.tokens, self.padded_tokens)
 
 
 class Trainer:
@@ -58,6 +71,7 @@ class Trainer:
         self._optimizer = make_optimizer(self._model, config)
         self._checkpoints = Checkpoints(folder, config.keep_checkpoints)
         self.progress = self._checkpoints.load_newest(self._model, self._optimizer)
+        self._window = Window(*self.progress.window) if world.is_first else Window()
 
     def fit(self, train: TokenPairs, dev: TokenPairs, emit: Emit, should_stop: Callable[[], bool]) -> bool:
         """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
@@ -66,26 +80,23 @@ class Trainer:
             StageError: the loss is not a number.
         """
         config, world = self._config, self._world
-        window = Window(start=time.monotonic())
-        saved = self.progress.update
         for rows in self._batches(train):
             if self._is_done():
                 break
-            self._update(train, rows, window)
+            self._update(train, rows)
             self._advance()
             update = self.progress.update
             if update % LOG_EVERY == 0 or update == config.max_updates:
-                self._report(window, emit)
-                window = Window(start=time.monotonic())
+                self._report(emit)
+                self._window = Window()
             if update % config.validate_every == 0 or update == config.max_updates:
                 self._validate(dev, emit)
             stop = world.any(should_stop())
             if update % config.checkpoint_every == 0 or stop or self._is_done():
+                self.progress.window = self._window.sums(world)
                 self._checkpoints.save(self._model, self._optimizer, self.progress, world)
-                saved = update
             if stop and not self._is_done():
                 return False
-        assert saved == self.progress.update
         if world.is_first:
             self._checkpoints.finish()
         return True
@@ -107,7 +118,7 @@ class Trainer:
         self.progress.update += 1
         self.progress.batch += 1
 
-    def _update(self, train: TokenPairs, rows: np.ndarray, window: Window) -> None:
+    def _update(self, train: TokenPairs, rows: np.ndarray) -> None:
         """One update of the weights from one batch; its gradient is the mean over the batch's target tokens."""
         config, world = self._config, self._world
         number = self.progress.update + 1
@@ -116,18 +127,19 @@ class Trainer:
             int(np.random.SeedSequence([config.seed, number, world.rank]).generate_state(1, np.uint64)[0])
         )
         longest = int(max(train.source.lengths[rows].max(), train.target.lengths[rows].max()))
-        batch_tokens = int(train.target.lengths[rows].sum())
-        passes = cut_to_passes(share_of_rank(rows, world.rank, world.size), longest, config.max_tokens_per_pass)
+        # DDP takes the mean of the ranks' gradients; the sum over the batch's tokens, divided by them, is wanted.
+        weight = world.size / int(train.target.lengths[rows].sum())
+        share = share_of_rank(rows, world.rank, world.size)
+        if not len(share):  # fewer rows than ranks: gradients are exchanged all the same, and this one's is nothing
+            share, weight = rows[:1], 0.0
+        passes = cut_to_passes(share, longest, config.max_tokens_per_pass)
         for index, pass_rows in enumerate(passes):
             batch = collate(train, pass_rows).to(world.device)
             with self._no_sync(last=index == len(passes) - 1):
                 smoothed, plain = self._loss(batch)
-                # DDP takes the mean of the ranks' gradients; the sum over the batch is wanted.
-                torch.autograd.backward(smoothed * (world.size / batch_tokens))
-            window.plain_loss += float(plain)
-            window.tokens += float((batch.source_BS != PAD_ID).sum() + (batch.target_BT != PAD_ID).sum())
-            window.padded_tokens += batch.source_BS.numel() + batch.target_BT.numel()
-        window.target_tokens += float(train.target.lengths[rows[world.rank :: world.size]].sum())
+                torch.autograd.backward(smoothed * weight)
+            if weight:
+                self._window.add(train, pass_rows, batch, plain)
         self._step(number)
 
     def _step(self, number: int) -> None:
@@ -156,9 +168,8 @@ class Trainer:
             return context
         return nullcontext()
 
-    def _report(self, window: Window, emit: Emit) -> None:
-        sums = self._world.sum(window.plain_loss, window.target_tokens, window.tokens, window.padded_tokens)
-        plain_loss, target_tokens, tokens, padded_tokens = sums
+    def _report(self, emit: Emit) -> None:
+        plain_loss, target_tokens, tokens, padded_tokens = self._window.sums(self._world)
         if not np.isfinite(plain_loss):
             raise StageError(
                 f"train: the loss is {plain_loss} at update {self.progress.update}: training has diverged; lower "
@@ -171,7 +182,7 @@ class Trainer:
                 "epoch": self.progress.epoch,
                 "train_loss": plain_loss / target_tokens,
                 "learning_rate": learning_rate(self.progress.update, self._config, self._model.config.d_model),
-                "target_tokens_per_second": target_tokens / max(1e-9, time.monotonic() - window.start),
+                "target_tokens_per_second": target_tokens / max(1e-9, time.monotonic() - self._window.start),
                 "useful_token_share": tokens / padded_tokens,
             }
         )

@@ -1,0 +1,46 @@
+# Everything runs in .venv, which holds the exact versions of requirements.lock. Nothing but Python and make is assumed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help install quickstart check test lock clean
+
+help:
+	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
+	@echo "make test         format, lint, types, and every test"
+	@echo "make check        format, lint and types alone"
+	@echo "make install      the environment in .venv alone"
+	@echo "make lock         choose versions anew for requirements.lock"
+	@echo "make clean        remove .venv and caches; the results in .nmt stay"
+
+install: $(INSTALLED)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
+		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+quickstart: $(INSTALLED)
+	$(BIN)/nmt run quickstart
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/pytest
+
+# torch is held back: its later releases are not tested with the rest.
+lock: $(INSTALLED)
+	$(BIN)/pip install --quiet uv
+	echo "torch==2.13.0" > .venv/constraints.txt
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --quiet --no-header --no-annotate \
+		--constraint .venv/constraints.txt | grep -vE "^(nvidia|cuda|triton)" > .venv/versions.txt
+	{ grep "^#" requirements.lock; cat .venv/versions.txt; } > .venv/lock.txt && mv .venv/lock.txt requirements.lock
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

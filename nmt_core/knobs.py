@@ -1,0 +1,61 @@
+"""The reference of all knobs, written from `config.py`, so that it cannot disagree with it."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from nmt_core.config import PipelineConfig
+
+
+def knob_reference() -> str:
+    """Every knob with its default, its bounds and its meaning, as Markdown."""
+    lines = ["| knob | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+    lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "")]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    properties = section.model_json_schema()["properties"]
+    for name, field in section.model_fields.items():
+        inner = _section_in(field.annotation)
+        path = f"{prefix}{name}"
+        if inner is None:
+            yield f"`{path}`", _default(field), _allowed(properties[name]), _cell(field.description or "")
+            continue
+        is_list = "tuple" in str(field.annotation)
+        if is_list or field.default is None:
+            yield f"`{path}`", _default(field), "a list" if is_list else "a section", _cell(field.description or "")
+        yield from _rows(inner, f"{path}[].") if is_list else _rows(inner, f"{path}.")
+
+
+def _section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that an annotation such as `X`, `X | None` or `tuple[X, ...]` holds."""
+    for candidate in (annotation, *get_args(annotation)):
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+    return None
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "required"
+    if field.default is None:
+        return "none"
+    value = list(field.default) if isinstance(field.default, tuple) else field.default
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value != "" else "empty"
+
+
+def _allowed(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    bounds = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
+    kind = {"boolean": "true, false", "string": "text", "array": "a list"}.get(schema.get("type", ""), "number")
+    return ", ".join(bounds) or kind
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
