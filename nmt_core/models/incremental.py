@@ -1,5 +1,8 @@
 """The Transformer cut in two for decoding: what is computed once per source, and what once per target token.
 
+Attention is written as the formula reads: for one query at a time the fused kernel has no advantage, and its export
+moves the keys about in memory at every step.
+
 The same two modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/onnx.py`): what is tested
 in one is what runs in the other.
 
@@ -16,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.models.attention import attend
+from nmt_core.models.attention import attend_reference
 from nmt_core.models.layers import DecoderLayer, join_heads, split_heads
 from nmt_core.models.transformer import Transformer, padding_mask
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
@@ -91,15 +94,18 @@ class StepGraph(nn.Module):
             k_RHTD = torch.cat([past[2 * number].index_select(0, parents_R), k_RH1D], dim=2)
             v_RHTD = torch.cat([past[2 * number + 1].index_select(0, parents_R), v_RH1D], dim=2)
             present += [k_RHTD, v_RHTD]
-            x_R1M = frame.leave(x_R1M, layer.self_attention.output(join_heads(attend(q_RH1D, k_RHTD, v_RHTD))))
+            attended_RH1D = attend_reference(q_RH1D, k_RHTD, v_RHTD)
+            x_R1M = frame.leave(x_R1M, layer.self_attention.output(join_heads(attended_RH1D)))
             # The beams of a sentence look at one and the same source: they are queries side by side, not copies.
             frame = layer.cross_attention_frame
             x_BKM = frame.enter(x_R1M).view(source_mask_BS.shape[0], -1, model.config.d_model)
-            attended_BKM = layer.cross_attention(x_BKM, cross[2 * number], cross[2 * number + 1], mask_B1S)
-            x_R1M = frame.leave(x_R1M, attended_BKM.view(-1, 1, model.config.d_model))
+            q_BHKD = split_heads(layer.cross_attention.query(x_BKM), model.config.num_heads)
+            attended_BHKD = attend_reference(q_BHKD, cross[2 * number], cross[2 * number + 1], mask_B1S)
+            attended_R1M = join_heads(attended_BHKD).view(-1, 1, model.config.d_model)
+            x_R1M = frame.leave(x_R1M, layer.cross_attention.output(attended_R1M))
             frame = layer.feed_forward_frame
             x_R1M = frame.leave(x_R1M, layer.feed_forward(frame.enter(x_R1M)))
-        logits_RV = model.output(model.decoder_norm(x_R1M))[:, 0]
+        logits_RV = model.output(model.decoder_norm(x_R1M).squeeze(1))
         log_probs_RV = F.log_softmax(logits_RV, dim=-1) + self.forbidden_V
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
         return log_probs_RC, ids_RC, present

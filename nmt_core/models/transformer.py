@@ -51,7 +51,8 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        for embedding in {self.source_embedding, self.target_embedding}:
+        # A dict, not a set, for its order: the same seed must give the same weights.
+        for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):
             nn.init.normal_(embedding.weight, std=self.config.d_model**-0.5)
 
     def embed(self, ids_BL: Tensor, embedding: nn.Embedding, first_position: int = 0) -> Tensor:

@@ -1,0 +1,119 @@
+"""The gate between export and everything after it: ONNX Runtime must compute what PyTorch computes. Imports no torch.
+
+Letters in names of arrays: R rows, C candidates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nmt_core.config import ExportConfig, SearchConfig
+from nmt_core.errors import StageError
+from nmt_core.search.beam import beam_search
+from nmt_core.search.step import Decoding, Floats, Ints, Stepper
+
+_BATCH_SENTENCES = 32
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How far two steppers agree."""
+
+    sentences: int
+    identical: int
+    """Sentences that both translated into the same tokens."""
+    max_difference: float
+    """Largest difference of log-probabilities, in nats, over every candidate of every step."""
+    score_gap: float
+    """Largest difference of the scores of two translations of one sentence, in nats, where they are not the same."""
+
+
+def check_parity(
+    reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], config: ExportConfig
+) -> Parity:
+    """Compare, and refuse a difference.
+
+    Raises:
+        StageError: a log-probability differs by more than `parity_tolerance`, or any translation differs.
+    """
+    parity = compare(reference, exported, sources, SearchConfig(beam_size=config.parity_beam_size))
+    if not parity.max_difference <= config.parity_tolerance:  # not(<=) refuses NaN as well
+        raise StageError(
+            f"export: log-probabilities of ONNX Runtime and PyTorch differ by up to {parity.max_difference:.2e} nats, "
+            f"and export.parity_tolerance={config.parity_tolerance:.0e} is allowed: the exported graph is wrong, or "
+            "this machine rounds more coarsely; raise the tolerance only if you know that it is the latter"
+        )
+    if parity.identical < parity.sentences:
+        raise StageError(
+            f"export: {parity.sentences - parity.identical} of {parity.sentences} held-out sentences are translated "
+            f"otherwise by ONNX Runtime than by PyTorch (beam {config.parity_beam_size}; log-probabilities within "
+            f"{parity.max_difference:.2e} nats, scores of the unlike translations within {parity.score_gap:.2e}): two "
+            "gaps of rounding's size mean a tie between hypotheses, which another export.parity_beam_size or "
+            "export.parity_sentences avoids; a larger gap is a fault of the exported graph: do not use it"
+        )
+    return parity
+
+
+def compare(reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], search: SearchConfig) -> Parity:
+    """Search with both at once on the reference's path, for the differences; then with `exported` alone."""
+    both = _Both(reference, exported)
+    ordered = sorted(sources, key=len, reverse=True)
+    identical, score_gap = 0, 0.0
+    for first in range(0, len(ordered), _BATCH_SENTENCES):
+        batch = ordered[first : first + _BATCH_SENTENCES]
+        expected, found = beam_search(both, batch, search), beam_search(exported, batch, search)
+        gaps = [abs(a.score - b.score) for a, b in zip(expected, found, strict=True) if a.ids != b.ids]
+        identical += len(batch) - len(gaps)
+        score_gap = max([score_gap, *gaps])
+    return Parity(len(sources), identical, both.max_difference, score_gap)
+
+
+class _Both:
+    """A stepper that asks two others the same and answers as the first."""
+
+    def __init__(self, reference: Stepper, exported: Stepper) -> None:
+        self.reference = reference
+        self.exported = exported
+        self.max_difference = 0.0
+
+    @property
+    def vocab_size(self) -> int:
+        return self.reference.vocab_size
+
+    def start(self, source_BS: Ints, candidates: int) -> Decoding:
+        started = (self.reference.start(source_BS, candidates), self.exported.start(source_BS, candidates))
+        return _BothDecoding(self, *started)
+
+
+class _BothDecoding:
+    def __init__(self, both: _Both, reference: Decoding, exported: Decoding) -> None:
+        self.both = both
+        self.reference = reference
+        self.exported = exported
+
+    def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
+        expected = self.reference.step(tokens_R, parents_R)
+        difference = largest_difference(expected, self.exported.step(tokens_R, parents_R))
+        self.both.max_difference = float(np.maximum(self.both.max_difference, difference))  # keeps NaN
+        return expected
+
+    def keep(self, sentences: Ints) -> None:
+        self.reference.keep(sentences)
+        self.exported.keep(sentences)
+
+
+def largest_difference(expected: tuple[Floats, Ints], found: tuple[Floats, Ints]) -> float:
+    """Largest difference between log-probabilities of the same token, over both lists of candidates, in nats.
+
+    A token that the other list lacks is at most as probable there as that list's last: that gives its least difference.
+    """
+    return float(np.maximum(_one_way(expected, found), _one_way(found, expected)))
+
+
+def _one_way(one: tuple[Floats, Ints], other: tuple[Floats, Ints]) -> float:
+    same_RCC = one[1][:, :, None] == other[1][:, None, :]
+    matched_RC = np.where(same_RCC, other[0][:, None, :], -np.inf).max(axis=2)
+    matched_RC = np.where(same_RCC.any(axis=2), matched_RC, other[0][:, -1:])
+    with np.errstate(invalid="ignore"):  # a forbidden token is -inf in both
+        return float(np.where(one[0] == matched_RC, 0.0, np.abs(one[0] - matched_RC)).max())

@@ -1,0 +1,156 @@
+"""The step protocol in ONNX Runtime, and the names of the graphs' inputs and outputs. Imports no torch.
+
+Letters in names of arrays: B sentences, R rows, S source positions, H heads, D width of a head, C candidates.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime
+
+from nmt_core.errors import ModelError
+from nmt_core.search.step import Floats, Ints
+from nmt_core.tokenizer.tokenizer import PAD_ID
+
+ENCODER_FILE = "encoder.onnx"
+STEP_FILE = "step.onnx"
+Device = Literal["cpu", "cuda"]
+
+_ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
+
+
+def cross_names(layers: int) -> list[str]:
+    """Outputs of the encoder and inputs of the step: keys and values of the source, [B, H, S, D]."""
+    return [f"cross_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
+
+
+def past_names(layers: int) -> list[str]:
+    """Inputs of the step: keys and values of the target so far, [rows of the step before, H, T, D]."""
+    return [f"past_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
+
+
+def present_names(layers: int) -> list[str]:
+    """Outputs of the step: the next step's past, [R, H, T + 1, D]."""
+    return [f"present_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
+
+
+def best_device() -> Device:
+    """CUDA if onnxruntime was built for it and sees an NVIDIA GPU, else the CPU."""
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return "cpu"
+    gpu, nvidia = onnxruntime.OrtHardwareDeviceType.GPU, 0x10DE
+    devices = [device.device for device in onnxruntime.get_ep_devices()]
+    return "cuda" if any(device.type == gpu and device.vendor_id == nvidia for device in devices) else "cpu"
+
+
+def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
+    """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
+
+    Raises:
+        ModelError: the file is not a graph that this onnxruntime can run, or not on this device.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ONLY_FATAL
+    providers = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}[device]
+    slower = ["SkipLayerNormFusion"] if device == "cpu" else []
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=slower)
+    except Exception as error:  # onnxruntime's own exceptions share no other base
+        raise ModelError(
+            f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({error}): fetch or export the model again"
+        ) from None
+    if session.get_providers()[0] != providers[0]:  # onnxruntime falls back to the CPU without an error
+        raise ModelError(
+            f"{path}: onnxruntime {onnxruntime.__version__} cannot run it on {device}: install the CUDA and cuDNN that "
+            "this version needs, or ask for the CPU"
+        )
+    return session
+
+
+class OnnxStepper:
+    """The two graphs as `search.step.Stepper`.
+
+    Args:
+        encoder: source ids to the keys and values that the decoder attends to.
+        step: one token per row to its successors.
+        vocab_size: pieces of the vocabulary.
+        device: where the keys and values stay between two steps; that of the sessions.
+    """
+
+    def __init__(
+        self,
+        encoder: onnxruntime.InferenceSession,
+        step: onnxruntime.InferenceSession,
+        vocab_size: int,
+        device: Device = "cpu",
+    ) -> None:
+        self.encoder = encoder
+        self.step = step
+        self.device = device
+        self.layers = len(encoder.get_outputs()) // 2
+        self._vocab_size = vocab_size
+
+    @property
+    def vocab_size(self) -> int:
+        """Pieces of the vocabulary."""
+        return self._vocab_size
+
+    def start(self, source_BS: Ints, candidates: int) -> "OnnxDecoding":
+        """Encode a batch; see `search.step.Stepper`."""
+        return OnnxDecoding(self, source_BS, candidates)
+
+
+class OnnxDecoding:
+    """One batch in ONNX Runtime; see `search.step.Decoding`. Keys and values never pass through numpy between steps."""
+
+    def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int) -> None:
+        self.device = stepper.device
+        self.layers = stepper.layers
+        self.session = stepper.step
+        encoding = stepper.encoder.io_binding()
+        encoding.bind_cpu_input("source", source_BS)
+        for name in cross_names(self.layers):
+            encoding.bind_output(name, self.device)
+        stepper.encoder.run_with_iobinding(encoding)
+        self.cross = encoding.get_outputs()
+        _, heads, _, width = self.cross[0].shape()
+        nothing = np.empty((len(source_BS), heads, 0, width), dtype=np.float32)
+        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(nothing, self.device)] * (2 * self.layers)
+        self.source_mask_BS = source_BS != PAD_ID
+        self.candidates = np.zeros(candidates, dtype=np.int64)
+        self.binding = self.session.io_binding()
+        self._bind_source()
+
+    def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
+        """One token per row; see `search.step.Decoding`."""
+        binding = self.binding
+        binding.bind_cpu_input("tokens", tokens_R)
+        binding.bind_cpu_input("parents", parents_R)
+        for name, value in zip(past_names(self.layers), self.past, strict=True):
+            binding.bind_ortvalue_input(name, value)
+        binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
+        binding.bind_output("log_probs", "cpu")
+        binding.bind_output("ids", "cpu")
+        for name in present_names(self.layers):
+            binding.bind_output(name, self.device)
+        self.session.run_with_iobinding(binding)
+        log_probs, ids, *self.past = binding.get_outputs()
+        return log_probs.numpy(), ids.numpy()
+
+    def keep(self, sentences: Ints) -> None:
+        """Drop the other sentences; see `search.step.Decoding`."""
+        self.source_mask_BS = self.source_mask_BS[sentences]
+        self.cross = [self._take(value, sentences) for value in self.cross]
+        self._bind_source()
+
+    def _take(self, value: Any, sentences: Ints) -> Any:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy()[sentences], self.device)
+
+    def _bind_source(self) -> None:
+        self.binding.bind_cpu_input("source_mask", self.source_mask_BS)
+        self.binding.bind_cpu_input("candidates", self.candidates)
+        for name, value in zip(cross_names(self.layers), self.cross, strict=True):
+            self.binding.bind_ortvalue_input(name, value)

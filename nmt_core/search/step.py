@@ -1,0 +1,64 @@
+"""What a search asks of a model, in numpy, whether PyTorch, ONNX Runtime or a reference computes it. Imports no torch.
+
+Letters in names of arrays: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
+S source positions, C candidates.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+class Decoding(Protocol):
+    """One batch on its way. It belongs to one thread."""
+
+    def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
+        """Read one token per row, and say what may follow.
+
+        Args:
+            tokens_R: ids; R is a multiple of the number of sentences in the batch.
+            parents_R: for each row, the row of the step before that it continues. At the first step, where every
+                sentence has one row, nothing is continued and this is 0, 1, ... B - 1.
+
+        Returns:
+            Log-probabilities in nats [R, C], best first, and the ids that they belong to [R, C].
+        """
+
+    def keep(self, sentences: Ints) -> None:
+        """Let all other sentences leave the batch; places are those of the batch as it is now, in rising order.
+
+        The next step's `parents_R` still counts the rows of the step before, leavers included.
+        """
+
+
+class Stepper(Protocol):
+    """A model that can be asked step by step. Threads may share it."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Pieces of the vocabulary: the most candidates that a step can return."""
+
+    def start(self, source_BS: Ints, candidates: int) -> Decoding:
+        """Encode a batch.
+
+        Args:
+            source_BS: source ids, end marks included, padded at the end.
+            candidates: C, how many successors each step returns.
+        """
+
+
+def pad_sources(source_ids: Sequence[Sequence[int]]) -> Ints:
+    """Add the end mark to each source and pad at the end: [B, S]."""
+    longest = max(len(ids) for ids in source_ids) + 1
+    source_BS = np.full((len(source_ids), longest), PAD_ID, dtype=np.int64)
+    for row, ids in zip(source_BS, source_ids, strict=True):
+        row[: len(ids)] = ids
+        row[len(ids)] = EOS_ID
+    return source_BS

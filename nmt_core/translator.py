@@ -1,0 +1,242 @@
+"""Load a bundle and translate lines: onnxruntime, sentencepiece, numpy and pydantic; no torch, Prefect or MLflow.
+
+A bundle is a folder that a machine without this pipeline can use: `encoder.onnx`, `step.onnx`, `spm.model`, and
+`config.json`, which names the sha256 of each of the others. `search.json` beside them, if any, holds the settings of
+the search that the model was scored with.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nmt_core.config import LanguagesConfig, SearchConfig
+from nmt_core.errors import ConfigError, ModelError
+from nmt_core.search.beam import Hypothesis, beam_search
+from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, Device, OnnxStepper, best_device, open_graph
+from nmt_core.search.step import Stepper
+from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer
+
+BUNDLE_FILE = "config.json"
+SEARCH_FILE = "search.json"
+BUNDLE_FORMAT: Literal[1] = 1
+
+Status = Literal["ok", "empty", "cut", "unfinished"]
+
+# A window of `translate_stream`: long enough to fill batches with lines of one length, short enough for any memory.
+_WINDOW_LINES = 8_192
+_WINDOW_CHARACTERS = 4_000_000
+
+# What the training text was freed of (`corpus/normalize.py`, which needs more than a translator has) and what its white
+# space became: a model knows no other text.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb]"
+)
+_SPACES = re.compile("[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+
+
+class BundleConfig(BaseModel):
+    """What `config.json` says of the files beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal[1] = BUNDLE_FORMAT
+    languages: LanguagesConfig
+    vocab_size: int
+    """Pieces of the tokenizer and width of the output."""
+    special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
+    d_model: int
+    num_heads: int
+    encoder_layers: int
+    decoder_layers: int
+    max_positions: int
+    """Longest sequence, in tokens, on either side; end mark included."""
+    sha256: dict[str, str]
+    """Of every other file of the bundle, by name."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one line."""
+
+    text: str
+    """One line, without a line break; empty if there was nothing to translate."""
+    score: float
+    """Log-probability in nats over the length penalty; 0 if there was nothing to translate."""
+    status: Status
+    """ok; empty: the line holds no text; cut: it was longer than `max_source_tokens`, and its end was left out;
+    unfinished: the translation reached its greatest length before its end."""
+    tokens: int = 0
+    """Tokens of the translation, the end mark not counted."""
+
+
+class Translator:
+    """A loaded bundle. Any number of threads may share it.
+
+    Args:
+        stepper: the model.
+        tokenizer: the tokenizer that it was trained with.
+        search: beam size, lengths, and source tokens per batch.
+        threads: batches that are translated at the same time, each on one CPU thread.
+    """
+
+    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, search: SearchConfig, threads: int = 1) -> None:
+        self.stepper = stepper
+        self.tokenizer = tokenizer
+        self.search = search
+        self.threads = threads
+
+    @classmethod
+    def load(
+        cls, folder: Path, search: SearchConfig | None = None, threads: int = 1, device: Device | None = None
+    ) -> "Translator":
+        """Check and load the bundle in `folder`.
+
+        Args:
+            folder: the bundle.
+            search: None: what the bundle's `search.json` says, or the defaults if it has none.
+            threads: CPU threads to use.
+            device: None: the NVIDIA GPU if there is one, else the CPU. CUDA has not been run yet.
+
+        Raises:
+            ModelError: a file is missing or is not the one that was exported, or the format is unknown.
+            ConfigError: the search asks for longer sequences than the model has positions.
+        """
+        bundle = read_bundle(folder)
+        tokenizer = Tokenizer(folder / SPM_FILE)
+        if tokenizer.vocab_size != bundle.vocab_size:
+            raise ModelError(
+                f"{folder / SPM_FILE}: has {tokenizer.vocab_size:,} pieces, but the model has {bundle.vocab_size:,}: "
+                "it belongs to another model; fetch or export the bundle again"
+            )
+        search = search or _read_search(folder / SEARCH_FILE)
+        longest = search.max_source_tokens + search.max_length_offset + 1
+        if longest > bundle.max_positions:
+            raise ConfigError(
+                f"search.max_source_tokens={search.max_source_tokens} and search.max_length_offset="
+                f"{search.max_length_offset} need {longest:,} positions, but the model in {folder} has "
+                f"{bundle.max_positions:,}: lower either"
+            )
+        device = device or best_device()
+        encoder, step = open_graph(folder / ENCODER_FILE, device), open_graph(folder / STEP_FILE, device)
+        return cls(OnnxStepper(encoder, step, bundle.vocab_size, device), tokenizer, search, threads)
+
+    def translate(self, lines: Sequence[str]) -> list[Translation]:
+        """One translation per line, in order. Any text is a line, line breaks and control characters included."""
+        limit = self.search.max_source_tokens
+        sources = self.tokenizer.encode([_tidied(line) for line in lines])
+        translations = [Translation("", 0.0, "empty") for _ in lines]
+        batches = _batches([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
+        results = self._search([[sources[place][:limit] for place in batch] for batch in batches])
+        for batch, hypotheses in zip(batches, results, strict=True):
+            texts = self.tokenizer.decode([hypothesis.ids for hypothesis in hypotheses])
+            for place, hypothesis, text in zip(batch, hypotheses, texts, strict=True):
+                status: Status = "cut" if len(sources[place]) > limit else "unfinished" if hypothesis.cut else "ok"
+                # With byte_fallback a model can spell anything, a line break too.
+                translations[place] = Translation(_tidied(text), hypothesis.score, status, len(hypothesis.ids))
+        return translations
+
+    def translate_stream(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """The same for any number of lines, in bounded memory: they are read as translations are taken."""
+        for window in _windows(lines):
+            yield from self.translate(window)
+
+    def _search(self, batches: Sequence[Sequence[Sequence[int]]]) -> Iterable[list[Hypothesis]]:
+        if self.threads == 1 or len(batches) < 2:
+            return [beam_search(self.stepper, batch, self.search) for batch in batches]
+        # One thread per batch rather than many per matrix product: a step is too small a task to be divided.
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
+            return list(pool.map(beam_search, repeat(self.stepper), batches, repeat(self.search)))
+
+
+def read_bundle(folder: Path) -> BundleConfig:
+    """Read `config.json` and compare every file with the hash that it names.
+
+    Raises:
+        ModelError: the folder is not a whole bundle of a known format.
+    """
+    file, remedy = folder / BUNDLE_FILE, "fetch or export the bundle again"
+    if not file.is_file():
+        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+    try:
+        bundle = BundleConfig.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "whole file"
+        if where == "format":
+            raise ModelError(
+                f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: install the "
+                "nmt-pipeline that made the bundle"
+            ) from None
+        raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {remedy}") from None
+    for name in (ENCODER_FILE, STEP_FILE, SPM_FILE):
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder / name}: missing from the bundle: {remedy}")
+        found = sha256_of(folder / name)
+        if found != bundle.sha256.get(name):
+            raise ModelError(
+                f"{folder / name}: sha256 is {found}, but {BUNDLE_FILE} says {bundle.sha256.get(name)}: "
+                f"damaged, or of another model; {remedy}"
+            )
+    return bundle
+
+
+def sha256_of(file: Path) -> str:
+    """sha256 of a file's bytes, in hexadecimal. (`artifacts.py` has the same, but needs more than a translator has.)"""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _read_search(file: Path) -> SearchConfig:
+    if not file.exists():
+        return SearchConfig()
+    try:
+        return SearchConfig.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ModelError(
+            f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}: correct it, or remove it for the defaults"
+        ) from None
+
+
+def _tidied(line: str) -> str:
+    """The line as training text is written: composed, without line breaks and invisible characters, single spaces."""
+    line = line.encode("utf-8", "replace").decode("utf-8")  # halves of surrogate pairs, which no UTF-8 can hold
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", _INVISIBLE.sub("", line))).strip(" ")
+
+
+def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Places of the lines that are not empty, in batches of like length, the longest first.
+
+    A batch holds at most `batch_tokens` source tokens, padding and end marks included, or one line.
+    """
+    batches: list[list[int]] = []
+    longest = 0
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
+        if not lengths[place]:
+            break
+        if not batches or (len(batches[-1]) + 1) * longest > batch_tokens:
+            batches.append([])
+            longest = lengths[place] + 1
+        batches[-1].append(place)
+    return batches
+
+
+def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    window: list[str] = []
+    characters = 0
+    for line in lines:
+        window.append(line)
+        characters += len(line)
+        if len(window) == _WINDOW_LINES or characters >= _WINDOW_CHARACTERS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window

@@ -1,0 +1,34 @@
+"""Scores as sacreBLEU's own command gives them, and never without a signature."""
+
+import pytest
+import sacrebleu
+
+from nmt_core.errors import DataError
+from nmt_core.evaluate.metrics import score
+
+HYPOTHESES = ["The cat sits on the mat .", "A dog runs, fast."]
+REFERENCES = ["The cat sat on the mat.", "A dog runs fast."]
+
+
+def test_scores_are_those_of_sacrebleu() -> None:
+    bleu, chrf = score("news", HYPOTHESES, REFERENCES, "en")
+    assert (bleu.test_set, bleu.metric, chrf.metric) == ("news", "BLEU", "chrF")
+    assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score, abs=1e-4)
+    assert chrf.score == pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score, abs=1e-4)
+
+
+@pytest.mark.parametrize(("language", "tokenizer"), [("en", "13a"), ("ko", "13a"), ("zh", "zh"), ("ja", "char")])
+def test_the_signature_names_the_tokenizer_of_the_language(language: str, tokenizer: str) -> None:
+    bleu, chrf = score("news", HYPOTHESES, REFERENCES, language)
+    assert bleu.signature.startswith(f"nrefs:1|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|version:")
+    assert chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+def test_a_perfect_translation_scores_100() -> None:
+    assert [one.score for one in score("news", REFERENCES, REFERENCES, "en")] == pytest.approx([100, 100])
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_unequal_or_empty_sets_are_refused(count: int) -> None:
+    with pytest.raises(DataError, match=f"test set news: {count} hypotheses for {2 * count} references"):
+        score("news", HYPOTHESES[:count], REFERENCES[: 2 * count], "en")

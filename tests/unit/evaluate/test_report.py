@@ -1,0 +1,57 @@
+"""The stage: every test set translated by the bundle, written down and scored."""
+
+import json
+from pathlib import Path
+
+import polars
+import pytest
+
+from nmt_core.artifacts import Artifact
+from nmt_core.config import CorpusConfig, EvaluateConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.evaluate.report import run
+from nmt_core.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.translator import Translator
+
+SOURCES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it", "a small cat"]
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Path:
+    folder = tmp_path / "split"
+    folder.mkdir()
+    pairs = {"source": SOURCES, "target": [f"{line} 본다" for line in SOURCES]}
+    polars.DataFrame(pairs).write_parquet(folder / "test.news.parquet")
+    polars.DataFrame(pairs).head(2).write_parquet(folder / "test.web.parquet")
+    tests = {"news": "test.news.parquet", "web": "test.web.parquet"}
+    (folder / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": tests}))
+    return folder
+
+
+def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path, tmp_path: Path) -> None:
+    config = PipelineConfig(
+        name="tiny",
+        corpus=CorpusConfig(toy=ToyCorpusConfig()),
+        evaluate=EvaluateConfig(samples=2, sentences=("a dog",)),
+        search=SearchConfig(beam_size=2, max_length_offset=3),
+    )
+    inputs = {"export": Artifact("export", "0" * 32, tiny_bundle), "split": Artifact("split", "0" * 32, split)}
+    report = run(
+        restrict(config, ("evaluate", "search", "languages")),
+        inputs,
+        tmp_path,
+        Job(SilentReporter(), Resources(threads=2)),
+    )
+    expected = [one.text for one in Translator.load(tiny_bundle, config.search).translate(SOURCES)]
+    assert (tmp_path / "news.hypotheses.txt").read_text(encoding="utf-8").split("\n") == [*expected, ""]
+    assert (tmp_path / "web.hypotheses.txt").read_text(encoding="utf-8").split("\n") == [*expected[:2], ""]
+    assert [(one.test_set, one.metric) for one in report.scores] == [
+        ("news", "BLEU"),
+        ("news", "chrF"),
+        ("web", "BLEU"),
+        ("web", "chrF"),
+    ]
+    assert (report.items_in, report.items_out, report.unit) == (7, 7, "sentences")
+    assert [sample.source for sample in report.samples] == [SOURCES[0], SOURCES[2], "a dog"]
+    assert [sample.reference for sample in report.samples] == ["the cat sees a dog. 본다", "now 본다", ""]
+    assert report.samples[1].translation == expected[2]
+    assert report.tokens_per_second > 0

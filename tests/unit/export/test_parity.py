@@ -1,0 +1,78 @@
+"""The gate lets equal models through, and nothing else."""
+
+import copy
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from nmt_core.config import ExportConfig
+from nmt_core.errors import StageError
+from nmt_core.export.parity import check_parity, largest_difference
+from nmt_core.models.transformer import Transformer
+from nmt_core.search.onnx_step import OnnxStepper, open_graph
+from nmt_core.search.step import Stepper
+from nmt_core.search.torch_step import TorchStepper
+
+SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(40)]
+CONFIG = ExportConfig(parity_beam_size=3)
+
+
+def stepper(folder: Path) -> Stepper:
+    return OnnxStepper(open_graph(folder / "encoder.onnx"), open_graph(folder / "step.onnx"), 100)
+
+
+def perturb(file: Path, change: float) -> None:
+    """Add noise to the largest weight matrix of a graph."""
+    model = onnx.load(file)
+    weight = max((one for one in model.graph.initializer if one.data_type == 1), key=lambda one: np.prod(one.dims))
+    noise = np.random.default_rng(1).standard_normal(tuple(weight.dims)).astype(np.float32)
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) + change * noise, weight.name))
+    onnx.save(model, file)
+
+
+def test_the_exported_model_passes(tiny_model: Transformer, tiny_bundle: Path) -> None:
+    parity = check_parity(TorchStepper(tiny_model), stepper(tiny_bundle), SOURCES, CONFIG)
+    assert parity.sentences == parity.identical == len(SOURCES)
+    assert 0 < parity.max_difference < 1e-4
+
+
+@pytest.mark.parametrize("graph", ["encoder.onnx", "step.onnx"])
+@pytest.mark.parametrize("change", [3e-3, 0.5, float("nan")])
+def test_a_perturbed_graph_is_refused(
+    graph: str, change: float, tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
+    perturb(folder / graph, change)
+    with pytest.raises(StageError, match=r"differ by up to .* export\.parity_tolerance=1e-04 is allowed"):
+        check_parity(TorchStepper(tiny_model), stepper(folder), SOURCES, CONFIG)
+
+
+def test_another_translation_is_refused_however_near(tiny_model: Transformer, tiny_bundle: Path) -> None:
+    """With the tolerance out of the way, the translations decide."""
+    other = copy.deepcopy(tiny_model)
+    other.output.weight.data.neg_()
+    with pytest.raises(StageError, match=r"of 40 held-out sentences are translated otherwise"):
+        check_parity(TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9))
+
+
+def candidates(*pairs: tuple[int, float]) -> tuple[np.ndarray, np.ndarray]:
+    ids, log_probs = zip(*pairs, strict=True)
+    return np.array([log_probs], dtype=np.float32), np.array([ids])
+
+
+def test_differences_are_between_equal_tokens() -> None:
+    one = candidates((4, -1.0), (5, -2.0), (6, -3.0))
+    assert largest_difference(one, one) == 0
+    assert largest_difference(one, candidates((5, -1.0), (4, -2.0), (6, -3.0))) == 1
+    assert largest_difference(one, candidates((4, -1.0), (5, -2.0), (7, -2.5))) == pytest.approx(0.5)
+    assert largest_difference(one, candidates((4, -1.0), (5, -2.0), (7, -3.0))) == 0
+    assert np.isnan(largest_difference(one, candidates((4, -1.0), (5, float("nan")), (6, -3.0))))
+
+
+def test_forbidden_tokens_are_equal() -> None:
+    infinite = candidates((4, -1.0), (0, -np.inf), (2, -np.inf))
+    assert largest_difference(infinite, infinite) == 0

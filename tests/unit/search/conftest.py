@@ -1,0 +1,88 @@
+"""Steppers that are simple enough to be right: one that reads a table, one that decodes everything anew each step."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+import torch
+
+from nmt_core.models.transformer import Transformer
+from nmt_core.search.step import Floats, Ints, Stepper
+from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
+
+Prefix = tuple[int, ...]
+LogProbs = Callable[[Prefix, Prefix], np.ndarray]
+"""(source ids with end mark, target ids so far) to the log-probabilities of all tokens."""
+
+
+class PrefixStepper:
+    """Remembers nothing but the tokens: each step asks for the log-probabilities after each whole prefix."""
+
+    def __init__(self, vocab_size: int, log_probs: LogProbs) -> None:
+        self.vocab_size = vocab_size
+        self.log_probs = log_probs
+        self.batch_sizes: list[int] = []
+        """Sentences in the batch at each step."""
+
+    def start(self, source_BS: Ints, candidates: int) -> "PrefixDecoding":
+        return PrefixDecoding(self, source_BS, candidates)
+
+
+class PrefixDecoding:
+    def __init__(self, stepper: PrefixStepper, source_BS: Ints, candidates: int) -> None:
+        self.stepper = stepper
+        self.sources: list[Prefix] = [tuple(row[row != PAD_ID].tolist()) for row in source_BS]
+        self.candidates = candidates
+        self.prefixes: list[Prefix] = [() for _ in source_BS]
+
+    def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
+        self.stepper.batch_sizes.append(len(self.sources))
+        assert len(tokens_R) % len(self.sources) == 0
+        beams = len(tokens_R) // len(self.sources)
+        self.prefixes = [
+            (*self.prefixes[parent], token) for token, parent in zip(tokens_R.tolist(), parents_R.tolist(), strict=True)
+        ]
+        rows = []
+        for row, prefix in enumerate(self.prefixes):
+            assert prefix[0] == BOS_ID
+            rows.append(self.stepper.log_probs(self.sources[row // beams], prefix[1:]))
+        log_probs_RV = np.array(rows, dtype=np.float32)
+        log_probs_RV[:, [PAD_ID, BOS_ID]] = -np.inf
+        ids_RC = np.argsort(-log_probs_RV, axis=1, kind="stable")[:, : self.candidates]
+        return np.take_along_axis(log_probs_RV, ids_RC, axis=1), ids_RC
+
+    def keep(self, sentences: Ints) -> None:
+        assert (np.diff(sentences) > 0).all()
+        self.sources = [self.sources[place] for place in sentences]
+
+
+def full_decoding(model: Transformer) -> LogProbs:
+    @torch.inference_mode()
+    def log_probs(source: Prefix, target: Prefix) -> np.ndarray:
+        states = model(torch.tensor([source]), torch.tensor([[BOS_ID, *target]]))
+        return model.output(states[0, -1]).log_softmax(-1).numpy()
+
+    return log_probs
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[Transformer], Stepper]:
+    """A stepper that decodes every prefix from its beginning, alone and without padding, by `Transformer.forward`."""
+    return lambda model: PrefixStepper(model.vocab_size, full_decoding(model))
+
+
+@pytest.fixture
+def scripted() -> Callable[[Mapping[Prefix, Mapping[int, float]]], PrefixStepper]:
+    """A stepper from a table: target so far to the probability of each next token; what is not named has none."""
+
+    def make(table: Mapping[Prefix, Mapping[int, float]], vocab_size: int = 8) -> PrefixStepper:
+        def log_probs(source: Prefix, target: Prefix) -> np.ndarray:
+            probabilities = np.zeros(vocab_size)
+            for token, probability in table.get(target, {}).items():
+                probabilities[token] = probability
+            with np.errstate(divide="ignore"):
+                return np.log(probabilities)
+
+        return PrefixStepper(vocab_size, log_probs)
+
+    return make

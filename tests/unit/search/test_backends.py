@@ -1,0 +1,75 @@
+"""One search, three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt_core.config import SearchConfig
+from nmt_core.errors import ModelError
+from nmt_core.models.transformer import Transformer
+from nmt_core.search.beam import Hypothesis, beam_search
+from nmt_core.search.onnx_step import OnnxStepper, best_device, open_graph
+from nmt_core.search.torch_step import TorchStepper
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def torch_stepper(tiny_model: Transformer) -> TorchStepper:
+    return TorchStepper(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def onnx_stepper(tiny_bundle: Path) -> OnnxStepper:
+    return OnnxStepper(open_graph(tiny_bundle / "encoder.onnx"), open_graph(tiny_bundle / "step.onnx"), 100)
+
+
+def some_sources(count: int, seed: int = 1) -> list[list[int]]:
+    generator = np.random.default_rng(seed)
+    return [generator.integers(4, 100, size).tolist() for size in generator.integers(1, 13, count)]
+
+
+def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
+    assert [(one.ids, one.cut) for one in found] == [(one.ids, one.cut) for one in expected]
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected], abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4])
+def test_torch_onnx_and_reference_give_the_same(
+    torch_stepper: TorchStepper, onnx_stepper: OnnxStepper, reference, tiny_model: Transformer, beam_size: int
+) -> None:
+    sources = some_sources(12)
+    config = SearchConfig(beam_size=beam_size, max_length_offset=6)
+    expected = beam_search(reference(tiny_model), sources, config)
+    assert {one.cut for one in expected} == {True, False}  # both ways to stop are compared
+    assert_same(beam_search(torch_stepper, sources, config), expected)
+    assert_same(beam_search(onnx_stepper, sources, config), expected)
+
+
+@pytest.mark.parametrize("backend", ["torch_stepper", "onnx_stepper"])
+def test_neither_order_nor_company_matters(backend: str, request: pytest.FixtureRequest) -> None:
+    stepper = request.getfixturevalue(backend)
+    sources, config = some_sources(24, seed=2), SearchConfig(max_length_offset=6)
+    expected = beam_search(stepper, sources, config)
+    order = np.random.default_rng(3).permutation(len(sources))
+    shuffled = beam_search(stepper, [sources[place] for place in order], config)
+    assert_same(shuffled, [expected[place] for place in order])
+    assert_same([beam_search(stepper, [source], config)[0] for source in sources], expected)
+
+
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "step.onnx").write_bytes(b"nothing of the kind")
+    with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot load it"):
+        open_graph(tmp_path / "step.onnx")
+
+
+@pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
+def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path) -> None:
+    with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot (run|load) it"):
+        open_graph(tiny_bundle / "step.onnx", "cuda")
+
+
+def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+    assert best_device() in {"cpu", "cuda"}
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,220 @@
+"""A bundle translates any text, line by line, without torch; a damaged one is refused."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars
+import pytest
+import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nmt_core.config import SearchConfig
+from nmt_core.corpus.normalize import normalise
+from nmt_core.errors import ConfigError, ModelError
+from nmt_core.translator import Translator, _tidied, sha256_of
+
+QUICK = SearchConfig(beam_size=2, max_length_offset=8, max_source_tokens=16, batch_tokens=64)
+LINES = ["the cat sees a dog.", "", "나는 학생 이다.", "now", " \t ", "a big house and a small house", "to it to it"]
+
+
+@pytest.fixture(scope="module")
+def translator(tiny_bundle: Path) -> Translator:
+    return Translator.load(tiny_bundle, QUICK)
+
+
+@pytest.fixture
+def broken(tiny_bundle: Path, tmp_path: Path) -> Path:
+    """A copy of the bundle, to be damaged."""
+    return Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
+
+
+def describe(folder: Path, **changes: object) -> None:
+    """Change keys of config.json."""
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def test_each_line_has_its_translation_in_order(translator: Translator) -> None:
+    together = translator.translate(LINES)
+    alone = [translator.translate([line])[0] for line in LINES]
+    assert [one.text for one in together] == [one.text for one in alone]
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4)
+    assert len({one.text for one in together}) > 3
+
+
+@pytest.mark.parametrize("line", ["", " ", "\t \u3000", "\n", "\x00", "\x07\x1b", " \x00 "])
+def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, translator: Translator) -> None:
+    lonely = Translator(None, translator.tokenizer, QUICK)  # type: ignore[arg-type]
+    [found] = lonely.translate([line])
+    assert (found.text, found.score, found.status, found.tokens) == ("", 0.0, "empty", 0)
+
+
+def test_no_lines(translator: Translator) -> None:
+    assert translator.translate([]) == []
+    assert list(translator.translate_stream([])) == []
+
+
+def test_a_long_line_is_cut_and_says_so(translator: Translator) -> None:
+    within, beyond = translator.translate(["the " * 16, "the " * 50_000])
+    assert within.status in {"ok", "unfinished"}
+    assert beyond.status == "cut"
+    assert beyond.text == within.text
+
+
+def test_a_target_without_end_says_so(translator: Translator) -> None:
+    found = translator.translate(["the cat", "a dog", "a small house", "now", "sees", "house and dog", "to it"])
+    assert {one.status for one in found} == {"unfinished", "ok"}
+    assert all(one.tokens > QUICK.max_length_offset for one in found if one.status == "unfinished")
+
+
+@pytest.mark.parametrize("line", ["the cat\nsees", "\tthe\u00a0cat\r\nsees ", "\ufeffthe c\u00adat \x07 sees"])
+def test_white_space_and_invisible_characters_change_nothing(line: str, translator: Translator) -> None:
+    assert translator.translate([line]) == translator.translate(["the cat sees"])
+
+
+NO_ENTITY_AND_NO_MOJIBAKE = st.characters(exclude_categories=("Cs",), exclude_characters="&").filter(
+    lambda character: not "\x7f" < character < "\u0100" and character not in "€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(NO_ENTITY_AND_NO_MOJIBAKE))
+def test_text_is_tidied_as_the_training_text_was(line: str) -> None:
+    assert _tidied(line) == normalise(polars.Series([line]), "NFC")[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=40), max_size=6))
+def test_any_text_gives_one_line_per_line(translator: Translator, lines: list[str]) -> None:
+    found = translator.translate(lines)
+    assert len(found) == len(lines)
+    for one in found:
+        assert "".join(one.text.splitlines()) == one.text
+        assert one.score <= 0
+        assert one.tokens <= QUICK.max_source_tokens + QUICK.max_length_offset
+        one.text.encode()
+
+
+def test_a_stream_is_read_as_it_is_taken(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt_core.translator._WINDOW_LINES", 3)
+    taken: list[str] = []
+
+    def lines() -> object:
+        for line in LINES * 2:
+            taken.append(line)
+            yield line
+
+    stream = translator.translate_stream(lines())
+    first = next(stream)
+    assert taken == LINES[:3]
+    assert [first.text, *(one.text for one in stream)] == [one.text for one in translator.translate(LINES)] * 2
+
+
+def test_threads_change_nothing(translator: Translator, tiny_bundle: Path) -> None:
+    threaded = Translator.load(tiny_bundle, QUICK, threads=3)
+    assert threaded.translate(LINES * 10) == translator.translate(LINES * 10)
+
+
+def test_the_search_comes_with_the_bundle(broken: Path) -> None:
+    assert Translator.load(broken).search == SearchConfig()
+    (broken / "search.json").write_text(SearchConfig(beam_size=7).model_dump_json())
+    assert Translator.load(broken).search.beam_size == 7
+    assert Translator.load(broken, SearchConfig(beam_size=3)).search.beam_size == 3
+
+
+def change_a_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def other_tokenizer(folder: Path) -> None:
+    (folder / "text.txt").write_text("a rather different text, of other words\n" * 50)
+    sentencepiece.SentencePieceTrainer.Train(
+        input=str(folder / "text.txt"),
+        model_prefix=str(folder / "spm"),
+        vocab_size=40,
+        model_type="bpe",
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=2,
+    )
+
+
+def other_tokenizer_with_its_hash(folder: Path) -> None:
+    other_tokenizer(folder)
+    hashes = json.loads((folder / "config.json").read_text())["sha256"]
+    describe(folder, sha256={**hashes, "spm.model": sha256_of(folder / "spm.model")})
+
+
+def no_graph_with_its_hash(folder: Path) -> None:
+    (folder / "step.onnx").write_bytes(b"no graph")
+    hashes = json.loads((folder / "config.json").read_text())["sha256"]
+    describe(folder, sha256={**hashes, "step.onnx": sha256_of(folder / "step.onnx")})
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no folder": (shutil.rmtree, r"bundle: no bundle, .* name the folder"),
+    "no description": (lambda folder: (folder / "config.json").unlink(), r"has no config\.json: name the folder"),
+    "no encoder": (lambda folder: (folder / "encoder.onnx").unlink(), r"encoder\.onnx: missing .* export"),
+    "no step": (lambda folder: (folder / "step.onnx").unlink(), r"step\.onnx: missing .* export"),
+    "no tokenizer": (lambda folder: (folder / "spm.model").unlink(), r"spm\.model: missing .* export"),
+    "changed encoder": (lambda folder: change_a_byte(folder / "encoder.onnx"), r"encoder\.onnx: sha256 is .* says"),
+    "changed step": (lambda folder: change_a_byte(folder / "step.onnx"), r"step\.onnx: sha256 is .* says"),
+    "half a step": (lambda folder: (folder / "step.onnx").write_bytes(b""), r"step\.onnx: sha256 is .* says"),
+    "other tokenizer": (other_tokenizer, r"spm\.model: sha256 is .* says"),
+    "tokenizer of another model": (other_tokenizer_with_its_hash, r"has 40 pieces, but the model has 100"),
+    "no graph": (no_graph_with_its_hash, r"step\.onnx: onnxruntime .* cannot load it"),
+    "unknown format": (lambda folder: describe(folder, format=2), r"format 2 is unknown here, where 1 is read"),
+    "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour: "),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: damaged \(whole file: "),
+    "wrong search": (
+        lambda folder: (folder / "search.json").write_text('{"beam_size": 0}'),
+        r"search\.json: beam_size",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_bundle_is_refused(damage: str, broken: Path) -> None:
+    harm, message = DAMAGES[damage]
+    harm(broken)
+    with pytest.raises(ModelError, match=message):
+        Translator.load(broken)
+
+
+def test_a_search_beyond_the_positions_is_refused(tiny_bundle: Path) -> None:
+    with pytest.raises(ConfigError, match=r"search\.max_source_tokens=2040 .* need 2,091 positions, .* 2,048"):
+        Translator.load(tiny_bundle, SearchConfig(max_source_tokens=2_040))
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in set(sys.argv[2].split(",")):
+            raise ImportError(f"{name} is not installed here")
+
+sys.meta_path.insert(0, Refuse())
+from pathlib import Path
+from nmt_core.translator import Translator
+print(Translator.load(Path(sys.argv[1])).translate(["the cat sees a dog."])[0].text)
+"""
+
+
+def test_it_runs_without_torch_and_the_rest_of_the_pipeline(tiny_bundle: Path) -> None:
+    refused = "torch,prefect,mlflow,polars,pyarrow,filelock,onnx,onnxscript,safetensors,sacrebleu,yaml,httpx,rich,typer"
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, str(tiny_bundle), refused], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == Translator.load(tiny_bundle).translate(["the cat sees a dog."])[0].text
+    assert result.stderr == ""
