@@ -28,7 +28,7 @@ STAGES: dict[str, Stage] = {
         Stage(
             "export",
             1,
-            ("export", "model", "languages"),
+            ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
         ),

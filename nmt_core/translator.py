@@ -22,6 +22,7 @@ from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.beam import Hypothesis, beam_search
 from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, Device, OnnxStepper, best_device, open_graph
 from nmt_core.search.step import Stepper
+from nmt_core.spelling import INVISIBLE, SPACES, UnicodeForm
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer
 
 BUNDLE_FILE = "config.json"
@@ -34,13 +35,9 @@ Status = Literal["ok", "empty", "cut", "unfinished"]
 _WINDOW_LINES = 8_192
 _WINDOW_CHARACTERS = 4_000_000
 
-# What the training text was freed of (`corpus/normalize.py`, which needs more than a translator has) and what its white
-# space became: a model knows no other text.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb]"
-)
-_SPACES = re.compile("[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+# C1 controls are mojibake, which training text is repaired of by means that a translator has not.
+_INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
+_SPACES = re.compile(SPACES)
 
 
 class BundleConfig(BaseModel):
@@ -49,6 +46,8 @@ class BundleConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal[1] = BUNDLE_FORMAT
     languages: LanguagesConfig
+    unicode_form: UnicodeForm
+    """Form in which the training text was written."""
     vocab_size: int
     """Pieces of the tokenizer and width of the output."""
     special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
@@ -85,13 +84,22 @@ class Translator:
         tokenizer: the tokenizer that it was trained with.
         search: beam size, lengths, and source tokens per batch.
         threads: batches that are translated at the same time, each on one CPU thread.
+        unicode_form: form in which the training text was written.
     """
 
-    def __init__(self, stepper: Stepper, tokenizer: Tokenizer, search: SearchConfig, threads: int = 1) -> None:
+    def __init__(
+        self,
+        stepper: Stepper,
+        tokenizer: Tokenizer,
+        search: SearchConfig,
+        threads: int = 1,
+        unicode_form: UnicodeForm = "NFC",
+    ) -> None:
         self.stepper = stepper
         self.tokenizer = tokenizer
         self.search = search
         self.threads = threads
+        self.unicode_form = unicode_form
 
     @classmethod
     def load(
@@ -126,12 +134,13 @@ class Translator:
             )
         device = device or best_device()
         encoder, step = open_graph(folder / ENCODER_FILE, device), open_graph(folder / STEP_FILE, device)
-        return cls(OnnxStepper(encoder, step, bundle.vocab_size, device), tokenizer, search, threads)
+        stepper = OnnxStepper(encoder, step, bundle.vocab_size, device)
+        return cls(stepper, tokenizer, search, threads, bundle.unicode_form)
 
     def translate(self, lines: Sequence[str]) -> list[Translation]:
         """One translation per line, in order. Any text is a line, line breaks and control characters included."""
         limit = self.search.max_source_tokens
-        sources = self.tokenizer.encode([_tidied(line) for line in lines])
+        sources = self.tokenizer.encode([_tidied(line, self.unicode_form) for line in lines])
         translations = [Translation("", 0.0, "empty") for _ in lines]
         batches = _batches([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
         results = self._search([[sources[place][:limit] for place in batch] for batch in batches])
@@ -140,7 +149,8 @@ class Translator:
             for place, hypothesis, text in zip(batch, hypotheses, texts, strict=True):
                 status: Status = "cut" if len(sources[place]) > limit else "unfinished" if hypothesis.cut else "ok"
                 # With byte_fallback a model can spell anything, a line break too.
-                translations[place] = Translation(_tidied(text), hypothesis.score, status, len(hypothesis.ids))
+                text = _tidied(text, self.unicode_form)
+                translations[place] = Translation(text, hypothesis.score, status, len(hypothesis.ids))
         return translations
 
     def translate_stream(self, lines: Iterable[str]) -> Iterator[Translation]:
@@ -206,10 +216,10 @@ def _read_search(file: Path) -> SearchConfig:
         ) from None
 
 
-def _tidied(line: str) -> str:
+def _tidied(line: str, form: UnicodeForm) -> str:
     """The line as training text is written: composed, without line breaks and invisible characters, single spaces."""
     line = line.encode("utf-8", "replace").decode("utf-8")  # halves of surrogate pairs, which no UTF-8 can hold
-    return _SPACES.sub(" ", unicodedata.normalize("NFC", _INVISIBLE.sub("", line))).strip(" ")
+    return _SPACES.sub(" ", unicodedata.normalize(form, _INVISIBLE.sub("", line))).strip(" ")
 
 
 def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

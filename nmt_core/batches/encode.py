@@ -1,6 +1,6 @@
 """The `encode` stage: text to token ids, once, in Parquet shards of `list<uint16>` or `list<uint32>`.
 
-Both sides end in </s>. Pairs that are too long are dropped into `dropped.parquet`, each with its line number and length.
+Both sides end in </s>. Pairs that are too long are dropped into `dropped.parquet`, each with its line and length.
 """
 
 from pathlib import Path

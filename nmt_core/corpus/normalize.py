@@ -6,14 +6,14 @@ white space. It changes no word. It is idempotent: what it returns, it returns a
 
 import html
 import re
-from typing import Literal, cast
+from typing import cast
 
 import ftfy
 import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
-UnicodeForm = Literal["NFC", "NFKC"]
+from nmt_core.spelling import INVISIBLE, SPACES, UnicodeForm
 
 # UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
 # characters of these classes; C1 control characters have no other use. A no-break space, the second half of an "à", has
@@ -24,13 +24,6 @@ _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
 
-# C0 controls that are not white space, soft hyphen, zero-width space, word joiner and byte order mark, marks of writing
-# direction, annotations. The zero-width joiners stay: Persian and the scripts of India spell with them.
-_INVISIBLE = (
-    r"[\x00-\x08\x0e-\x1f\x7f\u00ad\u061c\u180e\u200b\u200e\u200f"
-    r"\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb]"
-)
-_SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 _REPLACEMENT_CHARACTER = "\ufffd"
 
 _NOT_IN_KEYS = r"[\p{P}\p{S}]"
@@ -123,9 +116,9 @@ def _repair_one(sentence: str) -> str:
 def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:
     """Compose, remove what is invisible, fold white space. In this order it is idempotent."""
     return (
-        text.str.replace_all(_INVISIBLE, "")
+        text.str.replace_all(f"[{INVISIBLE}]", "")
         .str.normalize(form)
-        .str.replace_all(_SPACES, " ")
+        .str.replace_all(SPACES, " ")
         .str.strip_chars(" ")
         .rename(text.name)
     )

@@ -1,241 +1,7 @@
-"""The words of the toy English-Korean grammar and how each one is inflected, in both languages.
+"""The words of the toy English-Korean grammar, written as compact tables and parsed once at import."""
 
-Words are written as compact tables and parsed once at import.  Korean predicates are stored as a stem and, where
-needed, the name of their irregular class (`듣:ㄷ`); every form is computed from that by Hangul arithmetic.
-"""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
-
-Tense = Literal["present", "past", "future", "can"]
-
-_BASE = 0xAC00
-_A, _AE, _YA, _EO, _YEO, _O, _WA, _WAE, _OE, _U, _WEO, _EU, _I = 0, 1, 2, 4, 6, 8, 9, 10, 11, 13, 14, 18, 20
-_NIEUN, _RIEUL, _SSANGSIOT = 4, 8, 20
-# What a stem-final vowel becomes when it merges with the 아/어 of the past tense; vowels not listed do not merge.
-_MERGED = {_A: _A, _AE: _AE, _EO: _EO, 5: 5, _YEO: _YEO, _O: _WA, _U: _WEO, _OE: _WAE, _I: _YEO}
-
-
-def _is_syllable(char: str) -> bool:
-    return _BASE <= ord(char) < _BASE + 11172
-
-
-def _split(char: str) -> tuple[int, int, int]:
-    """Indices (initial, vowel, final) of one Hangul syllable; final 0 means an open syllable."""
-    rest, final = divmod(ord(char) - _BASE, 28)
-    return *divmod(rest, 21), final
-
-
-def _last(text: str, vowel: int | None = None, final: int | None = None) -> str:
-    """`text` with the vowel and/or final consonant of its last syllable replaced."""
-    initial, old_vowel, old_final = _split(text[-1])
-    vowel = old_vowel if vowel is None else vowel
-    final = old_final if final is None else final
-    return text[:-1] + chr(_BASE + (initial * 21 + vowel) * 28 + final)
-
-
-def final_consonant(text: str) -> int:
-    """Index 0..27 of the final consonant of the last syllable of `text`, 0 when it is open.
-
-    Raises ValueError if `text` does not end in a Hangul syllable.
-    """
-    if not text or not _is_syllable(text[-1]):
-        raise ValueError(f"{text!r} does not end in a Hangul syllable; give a Korean word without punctuation")
-    return _split(text[-1])[2]
-
-
-def particle(word: str, after_consonant: str, after_vowel: str) -> str:
-    """`word` followed by whichever of the two particle shapes its last syllable asks for."""
-    return word + (after_consonant if final_consonant(word) else after_vowel)
-
-
-def topic(word: str) -> str:
-    """`word` with 은/는."""
-    return particle(word, "은", "는")
-
-
-def subject(word: str) -> str:
-    """`word` with 이/가, and the special shapes 내가 and 네가."""
-    return {"나": "내가", "너": "네가"}.get(word) or particle(word, "이", "가")
-
-
-def objective(word: str) -> str:
-    """`word` with 을/를."""
-    return particle(word, "을", "를")
-
-
-def conjunctive(word: str) -> str:
-    """`word` with 과/와 ('and', 'with')."""
-    return particle(word, "과", "와")
-
-
-def directional(word: str) -> str:
-    """`word` with 으로/로 ('back to'); ㄹ counts as a vowel here."""
-    return word + ("로" if final_consonant(word) in (0, _RIEUL) else "으로")
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """A Korean verb or adjective: its stem, its irregular class ('' when regular) and whether it is a verb."""
-
-    stem: str
-    irregular: str = ""
-    is_verb: bool = True
-
-    @property
-    def present(self) -> str:
-        """Plain present: 읽는다, 간다, 만든다; adjectives 크다."""
-        if not self.is_verb:
-            return self.stem + "다"
-        final = final_consonant(self.stem)
-        return self.stem + "는다" if final not in (0, _RIEUL) else _last(self.stem, final=_NIEUN) + "다"
-
-    @property
-    def past(self) -> str:
-        """Past stem, to which 다 or 는가 is added: 읽었, 갔, 도왔, 빨랐."""
-        stem, before = self.stem, self.stem[-2:-1]
-        _, vowel, final = _split(stem[-1])
-        if stem == "아니":
-            return "아니었"
-        if self.irregular == "르":
-            return _last(stem[:-1], final=_RIEUL) + ("랐" if _split(before)[1] in (_A, _O) else "렀")
-        if self.irregular == "ㅎ":
-            return _last(stem, vowel + 1, _SSANGSIOT)
-        if self.irregular == "ㅂ":
-            return _last(stem, final=0) + ("왔" if stem == "돕" else "웠")
-        if final or self.irregular:
-            ending = "았" if vowel in (_A, _YA, _O) else "었"
-            return self._softened() + ending
-        if stem[-1] == "하":
-            return stem[:-1] + "했"
-        if vowel == _EU:
-            bright = bool(before) and _is_syllable(before) and _split(before)[1] in (_A, _O)
-            return _last(stem, _A if bright else _EO, _SSANGSIOT)
-        return _last(stem, _MERGED[vowel], _SSANGSIOT) if vowel in _MERGED else stem + "었"
-
-    @property
-    def adnominal(self) -> str:
-        """Present form before a noun: 읽는, 가는, 만드는; adjectives 큰, 어려운, 맛있는."""
-        if self.is_verb:
-            return (_last(self.stem, final=0) if final_consonant(self.stem) == _RIEUL else self.stem) + "는"
-        return self.stem + "는" if self.stem[-1] in "있없" else self._joined(_NIEUN, "은")
-
-    @property
-    def past_adnominal(self) -> str:
-        """Past form of a verb before a noun: 읽은, 간, 만든, 도운."""
-        return self._joined(_NIEUN, "은")
-
-    @property
-    def future_adnominal(self) -> str:
-        """Future form before a noun, also before 것이다 and 수 있다: 읽을, 갈, 만들, 도울."""
-        return self._joined(_RIEUL, "을")
-
-    def _softened(self) -> str:
-        """The stem as it stands before a vowel for the ㄷ and ㅅ classes: 듣 -> 들, 짓 -> 지."""
-        return _last(self.stem, final={"ㄷ": _RIEUL, "ㅅ": 0}.get(self.irregular))
-
-    def _joined(self, final: int, ending: str) -> str:
-        """The stem with `final` under an open last syllable, else with the full `ending` (ㄴ/은, ㄹ/을)."""
-        if self.irregular == "ㅂ":
-            return _last(_last(self.stem, final=0) + "우", final=final)
-        if self.irregular == "ㅎ" or final_consonant(self.stem) in (0, _RIEUL):
-            return _last(self.stem, final=final)
-        return self._softened() + ending
-
-    def finish(self, tense: Tense, negative: bool = False, question: bool = False) -> str:
-        """The sentence-final form, plain style, without the mark: 읽는다, 읽지 않았다, 읽을 것인가."""
-        if tense == "can":
-            able = Predicate("없" if negative else "있", is_verb=False)
-            return f"{self.future_adnominal} 수 {able.finish('present', question=question)}"
-        if negative and self.stem == "알":  # the opposite of 알다 is a word of its own
-            return Predicate("모르", "르").finish(tense, question=question)
-        if negative:
-            return f"{self.stem}지 {Predicate('않', is_verb=self.is_verb).finish(tense, question=question)}"
-        if tense == "future":
-            return self.future_adnominal + (" 것인가" if question else " 것이다")
-        if tense == "past":
-            return self.past + ("는가" if question else "다")
-        return self.adnominal + "가" if question else self.present
-
-
-def copula(noun: str, tense: Tense, negative: bool = False, question: bool = False) -> str:
-    """'to be `noun`' in the plain style: 학생이다, 의사다, 학생이 아니다, 의사였는가, 학생이 될 것이다."""
-    if tense == "future":
-        return f"{subject(noun)} {Predicate('되').finish('future', negative, question)}"
-    if negative:
-        return f"{subject(noun)} {Predicate('아니', is_verb=False).finish(tense, question=question)}"
-    if tense == "past":
-        return particle(noun, "이었", "였") + ("는가" if question else "다")
-    return noun + "인가" if question else particle(noun, "이다", "다")
-
-
-@dataclass(frozen=True)
-class Noun:
-    """An English noun with its plural ('' for mass nouns) and Korean counterpart, counter and class."""
-
-    en: str
-    plural: str
-    ko: str
-    counter: str
-    kind: str
-
-    @property
-    def animate(self) -> bool:
-        """Whether plurals take 들: people and animals."""
-        return self.kind in ("job", "person", "kin", "animal")
-
-
-@dataclass(frozen=True)
-class Verb:
-    """An English verb (base, past; phrasal verbs inflect their first word) and its Korean predicate.
-
-    `objects` are the nouns it may take; `flag` is '+' for acts that can be placed somewhere, '!' for states of mind
-    (no time, place or ability) and '-' for the rest.
-    """
-
-    en: str
-    past: str
-    ko: Predicate
-    flag: str = "-"
-    objects: tuple[Noun, ...] = ()
-
-    @property
-    def third(self) -> str:
-        """Third person singular present: reads, goes, waits for."""
-        first, space, rest = self.en.partition(" ")
-        return {"have": "has"}.get(first, _plural(first)) + space + rest
-
-
-@dataclass(frozen=True)
-class Adjective:
-    """An English adjective and its Korean predicate."""
-
-    en: str
-    ko: Predicate
-
-
-def _plural(word: str) -> str:
-    if word.endswith(("s", "x", "ch", "sh")) or word == "go":
-        return word + "es"
-    return word[:-1] + "ies" if word.endswith("y") and word[-2] not in "aeou" else word + "s"
-
-
-def _past(word: str) -> str:
-    first, space, rest = word.partition(" ")
-    if first.endswith("e"):
-        first += "d"
-    else:
-        first = first[:-1] + "ied" if first.endswith("y") and first[-2] not in "aeou" else first + "ed"
-    return first + space + rest
-
-
-def article(phrase: str) -> str:
-    """`phrase` with 'a' or 'an' by the sound it begins with."""
-    vowel = phrase[0] in "aeiou" and not phrase.startswith(("uni", "use"))
-    return ("an " if vowel or phrase.startswith("honest") else "a ") + phrase
-
+from nmt_core.corpus.toy_korean import Predicate, Tense, is_syllable
+from nmt_core.corpus.toy_words import Adjective, Noun, Verb, past_of, plural_of
 
 _NOUNS = {
     "job 명": """student 학생, teacher 선생님, doctor 의사, nurse 간호사, lawyer 변호사, farmer 농부, chef 요리사,
@@ -304,7 +70,7 @@ def _read_nouns() -> dict[str, tuple[Noun, ...]]:
             korean, _, counter = korean.partition("@")
             if kind == "place":
                 PREPOSITION[english] = preposition or "in"
-            row.append(Noun(english, plural if slash else _plural(english), korean, counter or default, kind))
+            row.append(Noun(english, plural if slash else plural_of(english), korean, counter or default, kind))
         nouns[kind] = tuple(row)
     return nouns
 
@@ -396,13 +162,13 @@ def _read_verbs(table: str) -> tuple[Verb, ...]:
         objects = tuple(noun for word in words[mark + 1 :] for noun in NOUNS.get(word) or (_NOUN[word],))
         known = verbs[base].objects if base in verbs else ()
         predicate = _predicate(words[mark - 1], is_verb=True)
-        verbs[base] = Verb(base, past or _past(base), predicate, words[mark], known + objects)
+        verbs[base] = Verb(base, past or past_of(base), predicate, words[mark], known + objects)
     return tuple(verbs.values())
 
 
 def _read_simple_verbs(table: str) -> tuple[Verb, ...]:
     pairs = [(english.partition("/"), _predicate(korean, is_verb=True)) for english, korean in _simple(table)]
-    return tuple(Verb(base, past or _past(base), korean) for (base, _, past), korean in pairs)
+    return tuple(Verb(base, past or past_of(base), korean) for (base, _, past), korean in pairs)
 
 
 def _simple(table: str) -> list[tuple[str, str]]:
@@ -410,7 +176,7 @@ def _simple(table: str) -> list[tuple[str, str]]:
     rows = []
     for entry in table.split(","):
         words = entry.split()
-        start = next(i for i, word in enumerate(words) if _is_syllable(word[0]))
+        start = next(i for i, word in enumerate(words) if is_syllable(word[0]))
         rows.append((" ".join(words[:start]), " ".join(words[start:])))
     return rows
 
@@ -442,8 +208,7 @@ NAMES = _simple(
 )
 NUMBERS = _simple(
     "two 두, three 세, four 네, five 다섯, six 여섯, seven 일곱, eight 여덟, nine 아홉, ten 열, eleven 열한, "
-    "twelve 열두, "
-    "fifteen 열다섯, twenty 스무"
+    "twelve 열두, fifteen 열다섯, twenty 스무"
 )
 _DAYS = (
     "on Monday 월요일에, on Tuesday 화요일에, on Wednesday 수요일에, on Thursday 목요일에, on Friday 금요일에, "
@@ -452,9 +217,8 @@ _DAYS = (
 TIMES: dict[Tense, list[tuple[str, str]]] = {
     "present": _simple(
         "every day 매일, every morning 매일 아침, in the evening 저녁에, at night 밤에, every week 매주, "
-        "in summer 여름에, "
-        "in winter 겨울에, in spring 봄에, in autumn 가을에, every weekend 주말마다, in the morning 아침에, "
-        "every year 매년"
+        "in summer 여름에, in winter 겨울에, in spring 봄에, in autumn 가을에, every weekend 주말마다, "
+        "in the morning 아침에, every year 매년"
     ),
     "past": _simple(
         "yesterday 어제, last night 어젯밤에, last week 지난주에, last month 지난달에, last year 작년에, "
@@ -462,7 +226,7 @@ TIMES: dict[Tense, list[tuple[str, str]]] = {
     ),
     "future": _simple(
         "tomorrow 내일, next week 다음 주에, next month 다음 달에, next year 내년에, tonight 오늘 밤에, soon 곧, "
-        "" + _DAYS
+        + _DAYS
     ),
     "can": _simple("now 지금, today 오늘, tomorrow 내일"),
 }

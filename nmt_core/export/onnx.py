@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 
-from nmt_core.config import ExportConfig, LanguagesConfig, ModelConfig, PipelineConfig, SearchConfig
+from nmt_core.config import ExportConfig, ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.errors import ModelError
 from nmt_core.export.parity import Parity, check_parity
 from nmt_core.models.incremental import EncoderGraph, StepGraph
@@ -71,7 +71,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     export_encoder(model, out / ENCODER_FILE)
     export_step(model, out / STEP_FILE)
     shutil.copyfile(tokenizer_file, out / SPM_FILE)
-    bundle = describe_bundle(out, config.languages, model)
+    bundle = describe_bundle(out, config, model)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     job.reporter.progress(1, 3, "comparing with PyTorch")
     sources = _held_out_sources(inputs["split"].path, tokenizer, config.export)
@@ -177,10 +177,11 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def describe_bundle(folder: Path, languages: LanguagesConfig, model: Transformer) -> BundleConfig:
+def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) -> BundleConfig:
     """What `config.json` says of a folder that holds the other files."""
     return BundleConfig(
-        languages=languages,
+        languages=config.languages,
+        unicode_form=config.clean.unicode_form,
         vocab_size=model.vocab_size,
         special_ids={"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
         d_model=model.config.d_model,

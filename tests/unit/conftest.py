@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 import torch
 
-from nmt_core.config import LanguagesConfig, ModelConfig
+from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
 
@@ -70,6 +70,7 @@ def tiny_bundle(tiny_model: Transformer, tiny_tokenizer_file: Path, tmp_path_fac
     export_encoder(tiny_model, folder / "encoder.onnx")
     export_step(tiny_model, folder / "step.onnx")
     shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
-    description = describe_bundle(folder, LanguagesConfig(source="en", target="ko"), tiny_model)
+    config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
+    description = describe_bundle(folder, config, tiny_model)
     (folder / "config.json").write_text(description.model_dump_json())
     return folder

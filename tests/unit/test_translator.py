@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.normalize import normalise
 from nmt_core.errors import ConfigError, ModelError
+from nmt_core.spelling import UnicodeForm
 from nmt_core.translator import Translator, _tidied, sha256_of
 
 QUICK = SearchConfig(beam_size=2, max_length_offset=8, max_source_tokens=16, batch_tokens=64)
@@ -83,9 +84,9 @@ NO_ENTITY_AND_NO_MOJIBAKE = st.characters(exclude_categories=("Cs",), exclude_ch
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(NO_ENTITY_AND_NO_MOJIBAKE))
-def test_text_is_tidied_as_the_training_text_was(line: str) -> None:
-    assert _tidied(line) == normalise(polars.Series([line]), "NFC")[0]
+@given(st.text(NO_ENTITY_AND_NO_MOJIBAKE), st.sampled_from(["NFC", "NFKC"]))
+def test_text_is_tidied_as_the_training_text_was(line: str, form: UnicodeForm) -> None:
+    assert _tidied(line, form) == normalise(polars.Series([line]), form)[0]
 
 
 @settings(max_examples=60, deadline=None)
@@ -205,6 +206,7 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 from pathlib import Path
+from nmt_core.spelling import UnicodeForm
 from nmt_core.translator import Translator
 print(Translator.load(Path(sys.argv[1])).translate(["the cat sees a dog."])[0].text)
 """

@@ -24,6 +24,7 @@ from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages import STAGES
 from nmt_core.tokenizer.tokenizer import Tokenizer
 from nmt_core.translator import Translator
 
@@ -55,7 +56,7 @@ def run_stage(
     )
     inputs = {name: Artifact(name, "0" * 32, folder / name) for name in ("average", "split")}
     inputs["tokenizer"] = Artifact("tokenizer", "0" * 32, tokenizer_file.parent)
-    pipeline = restrict(pipeline, ("export", "model", "languages"))
+    pipeline = restrict(pipeline, STAGES["export"].sections)
     return run(pipeline, inputs, folder / "out", Job(SilentReporter(), Resources(threads=1)))
 
 
