@@ -243,8 +243,8 @@ class TrainConfig(Section):
     """Probability mass that is spread over the whole vocabulary (section 5.4)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Clip the gradient to this norm; 0: never."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Arithmetic of the matrix products; the weights and the optimizer are fp32 in either case."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Arithmetic of the matrix products (the rest is fp32); auto: bf16 where the hardware has it, else fp32."""
     validate_every: int = Field(1_000, ge=1)
     """Updates between two validations on the dev set."""
     checkpoint_every: int = Field(1_000, ge=1)

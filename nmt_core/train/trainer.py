@@ -27,6 +27,7 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.checkpoint import Checkpoints
 from nmt_core.train.distributed import World
 from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.precision import autocast, compute_dtype
 from nmt_core.train.validate import dev_loss
 
 LOG_EVERY = 25
@@ -67,6 +68,7 @@ class Trainer:
         self._model = model.to(world.device)
         self._config = config
         self._world = world
+        self._dtype = compute_dtype(config.precision, world.device)
         self._parallel: nn.Module = DistributedDataParallel(self._model) if world.size > 1 else self._model
         self._optimizer = make_optimizer(self._model, config)
         self._checkpoints = Checkpoints(folder, config.keep_checkpoints)
@@ -153,10 +155,10 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
-        with autocast(self._config, self._world.device):
+        with autocast(self._dtype, self._world.device):
             states_BTM = self._parallel(batch.source_BS, batch.decoder_input_BT)
         real_BT = batch.target_BT != PAD_ID
-        states_NM = states_BTM[real_BT].to(torch.bfloat16 if self._config.precision == "bf16" else torch.float32)
+        states_NM = states_BTM[real_BT].to(self._dtype)
         return smoothed_cross_entropy(
             states_NM, self._model.output.weight, batch.target_BT[real_BT], self._config.label_smoothing
         )
@@ -194,11 +196,3 @@ class Trainer:
         else:
             self.progress.validations_since_best += 1
         emit({"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss})
-
-
-def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[None]:
-    """bf16 for the matrix products if the configuration says so; weights and sums stay fp32."""
-    if config.precision == "bf16":
-        context: AbstractContextManager[None] = torch.autocast(device.type, dtype=torch.bfloat16)
-        return context
-    return nullcontext()
