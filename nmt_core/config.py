@@ -183,7 +183,7 @@ class TokenizerConfig(Section):
 class EncodeConfig(Section):
     """Text to token ids in Parquet shards."""
 
-    max_length: int = Field(256, ge=4)
+    max_length: int = Field(256, ge=4, le=1_024)
     """Most tokens a side may have, its end mark included; a longer pair is dropped and counted."""
     shard_pairs: int = Field(1_000_000, ge=1_000)
     """Pairs in a shard."""
@@ -332,11 +332,13 @@ class PipelineConfig(Section):
                 f"average.checkpoints={self.average.checkpoints} is more than train.keep_checkpoints="
                 f"{self.train.keep_checkpoints}: keep as many as are averaged"
             )
-        if self.encode.max_length > self.train.max_tokens_per_pass:
-            raise ValueError(
-                f"encode.max_length={self.encode.max_length} is more than train.max_tokens_per_pass="
-                f"{self.train.max_tokens_per_pass}: a batch could not hold the longest pair"
-            )
+        for knob in ("max_tokens", "max_tokens_per_pass"):
+            tokens = getattr(self.train, knob)
+            if self.encode.max_length > tokens:
+                raise ValueError(
+                    f"encode.max_length={self.encode.max_length} is more than train.{knob}={tokens}: the longest pair "
+                    "would not fit; lower the one or raise the other"
+                )
         return self
 
     @property

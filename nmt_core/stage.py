@@ -9,6 +9,7 @@ the Prefect UI. A stage sees only the sections of the configuration that its fin
 import errno
 import importlib
 import importlib.metadata
+import os
 import platform
 import shutil
 import socket
@@ -166,8 +167,8 @@ def run_stage(
             if found:
                 return Outcome(found, reused=True, seconds=time.monotonic() - start)
             artifact = _make(stage, config, store, inputs, job, identity)
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+    except Exception as error:
+        if not _is_full_disk(error):
             raise
         raise StageError(
             f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` shows what can go), "
@@ -199,6 +200,18 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         if not stage.resumable:
             shutil.rmtree(out, ignore_errors=True)
         raise
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    """Whether a full disk is behind an error; libraries wrap it, and some keep nothing of it but the words."""
+    cause: BaseException | None = error
+    while cause:
+        if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return True
+        if os.strerror(errno.ENOSPC) in str(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def versions() -> dict[str, str]:

@@ -27,6 +27,8 @@ class EncodeReport(StageReport):
     source_tokens: int
     target_tokens: int
     dev_pairs: int
+    dev_dropped: int
+    """Pairs of the dev set that are too long to validate on; scores are computed on all of them."""
     vocab_size: int
     longest: int
     """Most tokens on one side of a kept pair."""
@@ -66,8 +68,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     kept = np.concatenate(lengths)
     if not len(kept):
         raise StageError(f"encode.max_length={max_length}: all {total:,} pairs are longer: set it higher")
-    dev = pl.read_parquet(inputs["split"].path / DEV_FILE)
-    pq.write_table(_encode(tokenizer, dev)[0], out / DEV_FILE, compression="zstd")
+    dev_table, dev_sizes = _encode(tokenizer, pl.read_parquet(inputs["split"].path / DEV_FILE))
+    dev_keep = dev_sizes.max(axis=1) <= max_length
+    pq.write_table(dev_table.filter(pa.array(dev_keep)), out / DEV_FILE, compression="zstd")
     return EncodeReport(
         items_in=total,
         items_out=len(kept),
@@ -75,7 +78,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         dropped={"too many tokens": total - len(kept)},
         source_tokens=int(kept[:, 0].sum()),
         target_tokens=int(kept[:, 1].sum()),
-        dev_pairs=len(dev),
+        dev_pairs=int(dev_keep.sum()),
+        dev_dropped=int((~dev_keep).sum()),
         vocab_size=tokenizer.vocab_size,
         longest=int(kept.max()),
     )

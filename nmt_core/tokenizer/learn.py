@@ -1,5 +1,6 @@
 """The `tokenizer` stage: learn one SentencePiece model for both languages (Sennrich et al. 2016; Kudo 2018)."""
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ class TokenizerReport(StageReport):
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TokenizerReport:
-    """Learn the pieces from the training text alone; write `spm.model` and `spm.vocab`.
+    """Learn the pieces from the training text alone; write `spm.model`.
 
     Raises:
         ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`.
@@ -36,12 +37,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     pairs = pl.read_parquet(inputs["split"].path / "train.parquet", columns=["source", "target"])
     sampled = pairs.sample(min(config.tokenizer.sample_pairs, len(pairs)), seed=config.tokenizer.seed)
     job.reporter.progress(0, 1, f"learning {config.tokenizer.vocab_size:,} pieces from {len(sampled):,} pairs")
-    _learn(config.tokenizer, sampled, out / "spm")
+    (out / SPM_FILE).write_bytes(_learn(config.tokenizer, sampled))
     job.reporter.progress(1, 1)
     return _measure(Tokenizer(out / SPM_FILE), sampled.head(_REPORTED_PAIRS), len(pairs))
 
 
-def _learn(config: TokenizerConfig, pairs: pl.DataFrame, prefix: Path) -> None:
+def _learn(config: TokenizerConfig, pairs: pl.DataFrame) -> bytes:
+    model = io.BytesIO()
+
     def lines() -> Iterator[str]:
         yield from pairs["source"]
         yield from pairs["target"]
@@ -49,7 +52,7 @@ def _learn(config: TokenizerConfig, pairs: pl.DataFrame, prefix: Path) -> None:
     try:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=lines(),
-            model_prefix=str(prefix),
+            model_writer=model,  # a prefix of a path would be written into the model
             model_type=config.kind,
             vocab_size=config.vocab_size,
             character_coverage=config.character_coverage,
@@ -65,13 +68,23 @@ def _learn(config: TokenizerConfig, pairs: pl.DataFrame, prefix: Path) -> None:
         )
     except (RuntimeError, OSError) as error:
         message = " ".join(str(error).split())
-        supported = re.search(r"<= (\d+)", message)
-        remedy = f"set it to {supported[1]} or less" if supported else "set it lower, or give more text"
-        if re.search(r"[Vv]ocabulary size|vocab_size|required_chars", message):
+        if remedy := _remedy(message):
             raise ConfigError(
                 f"tokenizer.vocab_size={config.vocab_size} does not fit {len(pairs):,} pairs of text: {remedy}"
             ) from None
         raise
+    return model.getvalue()
+
+
+def _remedy(message: str) -> str:
+    """What to do about SentencePiece's complaint; empty if it is not about the size of the vocabulary."""
+    if too_large := re.search(r"set it to a value <= (\d+)", message):
+        return f"set it to {too_large[1]} or less, or give more text"
+    if too_small := re.search(r"required_chars\. (\d+) vs (\d+)", message):
+        return (
+            f"the characters alone need {too_small[2]}; set it to that or more, or lower tokenizer.character_coverage"
+        )
+    return "set it lower, or give more text" if re.search(r"[Vv]ocabulary size|vocab_size", message) else ""
 
 
 def _measure(tokenizer: Tokenizer, sample: pl.DataFrame, pairs: int) -> TokenizerReport:

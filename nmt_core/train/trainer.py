@@ -88,11 +88,12 @@ class Trainer:
             self._update(train, rows)
             self._advance()
             update = self.progress.update
-            if update % LOG_EVERY == 0 or update == config.max_updates:
+            if is_due := update % LOG_EVERY == 0 or update == config.max_updates:
                 self._report(emit)
-                self._window = Window()
             if update % config.validate_every == 0 or update == config.max_updates:
                 self._validate(dev, emit)
+            if self._is_done() and not is_due:  # patience has ended between two points of the curves
+                self._report(emit)
             stop = world.any(should_stop())
             if update % config.checkpoint_every == 0 or stop or self._is_done():
                 self.progress.window = self._window.sums(world)
@@ -188,11 +189,14 @@ class Trainer:
                 "useful_token_share": tokens / padded_tokens,
             }
         )
+        self._window = Window()
 
     def _validate(self, dev: TokenPairs, emit: Emit) -> None:
+        began = time.monotonic()
         loss = dev_loss(self._model, dev, self._config, self._world)
         if loss < self.progress.best_dev_loss:
             self.progress.best_dev_loss, self.progress.validations_since_best = loss, 0
         else:
             self.progress.validations_since_best += 1
         emit({"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss})
+        self._window.start += time.monotonic() - began  # the speed is that of training alone

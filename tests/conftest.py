@@ -1,0 +1,137 @@
+"""What many tests share: a tiny pipeline, taken through the real stages once per session."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+from nmt_core.train.distributed import World
+
+torch.set_num_threads(1)  # tests run side by side
+
+ConfigMaker = Callable[..., PipelineConfig]
+StartTraining = Callable[..., Artifact]
+
+_TINY: dict[str, Any] = {
+    "name": "tiny",
+    "corpus": {"toy": {"pairs": 1_000, "held_out": 20}},
+    "clean": {"characters_per_character": 2.0},
+    "tokenizer": {"vocab_size": 600},
+    "encode": {"max_length": 64},
+    "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
+    "train": {
+        "max_updates": 200,
+        "max_tokens": 512,
+        "max_tokens_per_pass": 512,
+        "warmup_updates": 50,
+        "precision": "fp32",  # where results are compared to the last bit
+        "validate_every": 50,
+        "checkpoint_every": 50,
+        "keep_checkpoints": 3,
+    },
+    "average": {"checkpoints": 2},
+}
+
+
+@dataclass
+class RecordingReporter:
+    """A reporter that keeps what it is told."""
+
+    lines: list[str] = field(default_factory=list)
+    points: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+
+    def progress(self, done: float, total: float, note: str = "") -> None: ...
+
+    def log(self, message: str) -> None:
+        self.lines.append(message)
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        self.points.append((step, dict(values)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _stay_on_the_loopback() -> Iterator[None]:
+    """Processes of a test talk to each other on this machine alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLOO_SOCKET_IFNAME", "lo")
+        yield
+
+
+@pytest.fixture(scope="session")
+def make_config() -> ConfigMaker:
+    """Makes the smallest pipeline that is still whole; keys given by section replace its own."""
+
+    def make(**sections: Mapping[str, Any]) -> PipelineConfig:
+        values = dict(_TINY)
+        for section, changes in sections.items():
+            values[section] = values.get(section, {}) | dict(changes)
+        return PipelineConfig.model_validate(values)
+
+    return make
+
+
+@pytest.fixture
+def reporter() -> RecordingReporter:
+    return RecordingReporter()
+
+
+@pytest.fixture
+def job(reporter: RecordingReporter) -> Job:
+    """One process on one thread, telling `reporter`."""
+    return Job(reporter, Resources())
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory, make_config: ConfigMaker) -> dict[str, Artifact]:
+    """Artifacts of the tiny pipeline from `download` to `encode`, by stage; nobody may write to them."""
+    store = Store(tmp_path_factory.mktemp("tiny"))
+    artifacts: dict[str, Artifact] = {}
+    for name in ("download", "clean", "split", "tokenizer", "encode"):
+        stage = STAGES[name]
+        inputs = {needed: artifacts[needed] for needed in stage.needs}
+        artifacts[name] = run_stage(stage, make_config(), store, inputs, Job(SilentReporter(), Resources())).artifact
+    return artifacts
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[Artifact], Artifact]:
+    """Copies an artifact to a folder of the test's own, to be damaged there."""
+
+    def copy(artifact: Artifact) -> Artifact:
+        folder = tmp_path / "copies" / artifact.stage
+        shutil.copytree(artifact.path, folder)
+        return Artifact(artifact.stage, artifact.fingerprint, folder)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A process group of this process alone, so that a trainer runs without `torchrun`."""
+    # Every step of every checkpoint is logged, which would bury the message of a failing test.
+    logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.WARNING)
+    rendezvous = tmp_path_factory.mktemp("rendezvous") / "file"
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=0, world_size=1)
+    yield World(0, 1, torch.device("cpu"))
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="session")
+def start_training(tiny: dict[str, Artifact]) -> StartTraining:
+    """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
+
+    def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
+        job = Job(reporter, Resources(processes=processes, threads=processes))
+        return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
+
+    return start

@@ -1,0 +1,71 @@
+"""Label-smoothed cross-entropy against the definition, value and gradient."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt_core.models.loss import perplexity, smoothed_cross_entropy
+
+
+def direct(states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+    """-sum over tokens and pieces of q log p, with q as section 7 of Szegedy et al. defines it."""
+    log_p_NV = (states_NM @ output_VM.T).log_softmax(-1)
+    pieces = len(output_VM)
+    one_hot_NV = torch.nn.functional.one_hot(target_N, pieces).to(log_p_NV.dtype)
+    q_NV = (1 - label_smoothing) * one_hot_NV + label_smoothing / pieces
+    return -(q_NV * log_p_NV).sum(), -(one_hot_NV * log_p_NV).sum()
+
+
+def tensors(tokens: int, width: int, pieces: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    states = torch.randn(tokens, width, generator=draw)
+    output = torch.randn(pieces, width, generator=draw)
+    return states, output, torch.randint(pieces, (tokens,), generator=draw)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 700), st.integers(2, 50), st.floats(0, 0.9), st.integers(0, 1000))
+def test_the_loss_is_the_definition(tokens: int, pieces: int, label_smoothing: float, seed: int) -> None:
+    states, output, target = tensors(tokens, 6, pieces, seed)
+    fast = states.clone().requires_grad_(), output.clone().requires_grad_()
+    slow = states.double().requires_grad_(), output.double().requires_grad_()
+    found = smoothed_cross_entropy(*fast, target, label_smoothing)
+    expected = direct(*slow, target, label_smoothing)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+    (found[0] * 0.5).backward()
+    (expected[0] * 0.5).backward()
+    for one, other in zip(fast, slow, strict=True):
+        torch.testing.assert_close(one.grad.double(), other.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_a_known_value() -> None:
+    """Four equally likely pieces: log 4 whatever the smoothing."""
+    smoothed, plain = smoothed_cross_entropy(torch.zeros(3, 2), torch.ones(4, 2), torch.tensor([0, 1, 3]), 0.1)
+    assert float(smoothed) == pytest.approx(3 * math.log(4))
+    assert float(plain) == pytest.approx(3 * math.log(4))
+
+
+def test_the_plain_loss_is_for_reading_only() -> None:
+    states, output, target = tensors(4, 6, 9, 1)
+    smoothed, plain = smoothed_cross_entropy(states.requires_grad_(), output.requires_grad_(), target, 0.1)
+    assert smoothed.requires_grad
+    assert not plain.requires_grad
+
+
+def test_states_in_bf16_have_a_loss_in_fp32() -> None:
+    states, output, target = tensors(300, 6, 9, 1)
+    exact = smoothed_cross_entropy(states, output, target, 0.1)
+    rough = smoothed_cross_entropy(states.bfloat16(), output, target, 0.1)
+    assert rough[0].dtype == torch.float32
+    assert float(rough[0]) == pytest.approx(float(exact[0]), rel=0.02)
+
+
+def test_perplexity_is_the_exponential_of_the_mean_loss() -> None:
+    assert perplexity(0.0) == 1
+    assert perplexity(math.log(37)) == pytest.approx(37)
+    assert perplexity(1e6) == math.inf

@@ -1,0 +1,171 @@
+"""Fingerprints, names, lineage and garbage of the artifact store."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from nmt_core.artifacts import MANIFEST, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
+from nmt_core.errors import ArtifactError
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+)
+identities = st.dictionaries(st.text(max_size=3), values, min_size=1, max_size=4)
+Maker = Callable[..., Artifact]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def make(store: Store) -> Maker:
+    """Publishes an artifact that holds one file and was made from `inputs`."""
+
+    def publish(stage: str, text: str = "text", *inputs: Artifact) -> Artifact:
+        parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
+        identity = {"stage": stage, "version": 1, "config": {"text": text}, "inputs": parents}
+        fingerprint = fingerprint_of(identity)
+        partial = store.partial(stage, fingerprint, resume=False)
+        (partial / "data.txt").write_text(text)
+        (partial / "report.json").write_text("{}")
+        manifest = Manifest(
+            stage=stage,
+            fingerprint=fingerprint,
+            identity=identity,
+            recipe="small",
+            outputs=describe_outputs(partial),
+            versions={},
+            seconds=0,
+            host="here",
+            created=now(),
+        )
+        return store.publish(partial, manifest)
+
+    return publish
+
+
+def reordered(value: Any) -> Any:
+    """The same value with the keys of every mapping in reverse order."""
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(value)}
+    return [reordered(item) for item in value] if isinstance(value, list) else value
+
+
+@given(identities)
+def test_the_order_of_keys_does_not_matter(identity: dict[str, Any]) -> None:
+    assert fingerprint_of(reordered(identity)) == fingerprint_of(identity)
+    assert len(fingerprint_of(identity)) == 32
+
+
+@given(identities, identities)
+def test_another_identity_has_another_fingerprint(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assume(json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True))
+    assert fingerprint_of(one) != fingerprint_of(other)
+
+
+@given(identities, scalars, st.data())
+def test_any_changed_value_changes_the_fingerprint(identity: dict[str, Any], new: Any, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(identity)))
+    assume(json.dumps(identity[key]) != json.dumps(new))
+    assert fingerprint_of(identity | {key: new}) != fingerprint_of(identity)
+
+
+def test_the_fingerprint_stays_what_it_was() -> None:
+    """Another value would make every store out there start from nothing."""
+    identity = {
+        "stage": "clean",
+        "version": 1,
+        "config": {"clean": {"min": 1}, "한국": 0.5},
+        "inputs": {"download": "00"},
+    }
+    assert fingerprint_of(identity) == "da27fec3fc847065fd855d7d8855f4e2"
+
+
+def test_a_published_artifact_is_found_with_all_that_it_holds(store: Store, make: Maker) -> None:
+    artifact = make("clean", "hello")
+    assert store.find("clean", artifact.fingerprint) == artifact
+    assert (artifact.path / "data.txt").read_text() == "hello"
+    manifest = artifact.manifest()
+    assert set(manifest.outputs) == {"data.txt", "report.json"}
+    assert manifest.size == len("hello") + len("{}")
+    assert not list(store.root.glob("*/*.partial"))
+
+
+def test_without_a_manifest_there_is_no_artifact(store: Store, make: Maker) -> None:
+    artifact = make("clean")
+    (artifact.path / MANIFEST).unlink()
+    assert store.find("clean", artifact.fingerprint) is None
+    assert store.all() == []
+
+
+def test_damage_is_named(make: Maker) -> None:
+    artifact = make("clean", "hello")
+    file = artifact.path / "data.txt"
+    assert artifact.damage(thorough=True) is None
+    file.write_text("jello")
+    assert artifact.damage(thorough=False) is None
+    assert "another sha256" in str(artifact.damage(thorough=True))
+    file.write_text("hell")
+    assert artifact.damage(thorough=False) == f"{file} has 4 bytes, not 5"
+    file.unlink()
+    assert artifact.damage(thorough=False) == f"{file} is missing"
+
+
+def test_a_damaged_manifest_says_which_folder_to_remove(make: Maker) -> None:
+    artifact = make("clean")
+    (artifact.path / MANIFEST).write_text('{"stage": ')
+    with pytest.raises(ArtifactError, match=f"remove the folder {artifact.path}"):
+        artifact.manifest()
+
+
+def test_an_artifact_is_found_by_the_first_digits(store: Store, make: Maker) -> None:
+    artifact, other = make("clean", "a"), make("split", "b")
+    digits = artifact.fingerprint[:12]
+    for name in (digits, artifact.fingerprint, f"clean/{digits}", artifact.short):
+        assert store.resolve(name) == artifact
+    assert store.resolve(other.short) == other
+    for name in ("zzz", "", "clean/", f"split/{digits}"):
+        with pytest.raises(ArtifactError, match="there is none; `nmt artifacts ls`"):
+            store.resolve(name)
+
+
+def test_digits_that_begin_several_fingerprints_are_refused(store: Store, make: Maker) -> None:
+    artifacts = [make("clean", f"{number}") for number in range(17)]
+    digits = [artifact.fingerprint[0] for artifact in artifacts]
+    shared = next(digit for digit in digits if digits.count(digit) > 1)  # 17 fingerprints share one of 16 digits
+    with pytest.raises(ArtifactError, match=f"{digits.count(shared)} artifacts begin so: give more digits"):
+        store.resolve(shared)
+
+
+def test_lineage_is_all_that_an_artifact_was_made_from(store: Store, make: Maker) -> None:
+    download = make("download")
+    clean = make("clean", "c", download)
+    split = make("split", "s", download, clean)
+    make("split", "another")
+    assert store.lineage(split) == [split, download, clean]
+    assert store.lineage(download) == [download]
+
+
+def test_garbage_is_what_is_neither_kept_nor_in_use(store: Store, make: Maker) -> None:
+    kept, old = make("clean", "kept"), make("clean", "old")
+    dead = store.partial("clean", "d" * 32, resume=False)
+    busy = store.partial("clean", "b" * 32, resume=False)
+    with store.lock("clean", "b" * 32, on_wait=lambda: None):
+        assert set(store.garbage([kept])) == {old.path, dead}
+    assert set(store.garbage([kept])) == {old.path, dead, busy}
+    assert kept.path.is_dir()
+
+
+def test_what_is_kept_as_a_lineage_stays_whole(store: Store, make: Maker) -> None:
+    download = make("download")
+    clean = make("clean", "c", download)
+    loose = make("download", "another")
+    assert store.garbage(store.lineage(clean)) == [loose.path]

@@ -1,0 +1,105 @@
+"""Imports point only to the left in the order of layers that `nmt_core/__init__.py` gives, and heavy ones stay out."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nmt_core
+
+ROOT = Path(nmt_core.__file__).parent.parent
+FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
+BESIDE_THE_PATH = {
+    "recipe": {"config", "errors"},
+    "knobs": {"config"},
+    "translator": {"config", "errors", "spelling", "tokenizer", "search"},
+}
+
+
+def layers() -> dict[str, int]:
+    """Number of each layer, from the left, as the package's docstring lists them."""
+    text = " ".join((nmt_core.__doc__ or "").split())
+    listed = re.search(r"a test says so: ([a-z, >-]+flows)", text)
+    assert listed
+    groups = [group.split(",") for group in listed[1].split("->")]
+    return {name.strip(): number for number, group in enumerate(groups) for name in group}
+
+
+LAYERS = layers()
+
+
+def layer_of(module: str) -> str | None:
+    """`nmt_core.corpus.toy` belongs to `corpus`, `flows.cli` to `flows`, the package itself to none."""
+    first, _, rest = module.partition(".")
+    return first if first == "flows" else rest.split(".")[0] or None
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """Modules that a file imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            # `from nmt_core.corpus import toy` imports a module, `from nmt_core.corpus.toy import generate` a name.
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_the_layers_are_those_of_the_package() -> None:
+    folders = {path.name for path in (ROOT / "nmt_core").iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    modules = {path.stem for path in (ROOT / "nmt_core").glob("*.py")} - {"__init__"}
+    assert folders | modules | {"flows"} == LAYERS.keys() | BESIDE_THE_PATH.keys()
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_of)
+def test_imports_point_only_to_the_left(file: Path) -> None:
+    own = layer_of(module_of(file))
+    for imported in imports_of(file):
+        if own is None or not imported.startswith(("nmt_core.", "flows.")):
+            continue
+        other = layer_of(imported)
+        assert other, f"{file} imports {imported}"
+        if own in BESIDE_THE_PATH:
+            assert other in BESIDE_THE_PATH[own], f"{file} imports {imported}"
+        elif other in BESIDE_THE_PATH:
+            # A recipe gives a configuration and the translator is what is shipped: both are for the right end.
+            assert LAYERS[own] > LAYERS["search"], f"{file} imports {imported}"
+        else:
+            assert LAYERS[other] <= LAYERS[own], f"{file} imports {imported}, which is to its right"
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if "flows" not in file.parts], ids=module_of)
+def test_the_library_knows_neither_prefect_nor_mlflow(file: Path) -> None:
+    assert not {name.split(".")[0] for name in imports_of(file)} & {"prefect", "mlflow", "flows"}
+
+
+def import_without(module: str, blocked: set[str]) -> str:
+    """Import a module in a process where others cannot be imported; what was said on the way to failure."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({sorted(blocked)!r})); import {module}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "blocked"),
+    [
+        ("nmt_core.config", {"torch", "polars", "pyarrow", "numpy", "filelock", "prefect", "mlflow"}),
+        ("nmt_core.stages", {"torch", "polars", "pyarrow", "numpy", "onnxruntime", "prefect", "mlflow"}),
+        ("nmt_core.translator", {"torch", "polars", "pyarrow", "filelock", "prefect", "mlflow", "yaml"}),
+        ("nmt_core.tokenizer.tokenizer", {"torch", "polars", "pyarrow", "filelock", "prefect", "mlflow"}),
+        ("nmt_core.train.launch", {"torch", "prefect", "mlflow"}),
+    ],
+)
+def test_a_module_needs_no_more_than_it_should(module: str, blocked: set[str]) -> None:
+    assert import_without(module, blocked) == ""
+
+
+def test_blocking_a_module_works() -> None:
+    assert "'torch' is not a package" in import_without("nmt_core.models.transformer", {"torch"})

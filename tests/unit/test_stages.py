@@ -1,0 +1,146 @@
+"""The table of stages holds together, and the plan says what would run, and why."""
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Stage
+from nmt_core.stages import STAGES, PlannedStage, explain_miss, plan
+
+NAMES = list(STAGES)
+SMALL: dict[str, Any] = {"name": "small", "corpus": {"toy": {}}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def planned(store: Store, force: Iterable[str] = (), **sections: Any) -> dict[str, PlannedStage]:
+    steps = plan(PipelineConfig.model_validate(SMALL | sections), store, force)
+    return {step.stage.name: step for step in steps}
+
+
+def changed(one: dict[str, PlannedStage], other: dict[str, PlannedStage]) -> list[str]:
+    return [name for name in NAMES if one[name].fingerprint != other[name].fingerprint]
+
+
+def test_the_table_is_the_path_of_the_data() -> None:
+    path = "download clean split tokenizer encode train average export evaluate"
+    assert path.split() == NAMES
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=NAMES)
+def test_every_function_of_the_table_exists(stage: Stage) -> None:
+    for name in filter(None, (stage.run, stage.identity)):
+        module, _, function = name.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=NAMES)
+def test_a_stage_needs_earlier_stages_and_known_sections(stage: Stage) -> None:
+    assert set(stage.needs) <= set(NAMES[: NAMES.index(stage.name)])
+    assert stage.sections
+    assert set(stage.sections) <= set(PipelineConfig.model_fields)
+
+
+def test_every_stage_but_the_last_is_needed() -> None:
+    needed = {name for stage in STAGES.values() for name in stage.needs}
+    assert needed == set(NAMES[:-1])
+
+
+def test_planning_touches_nothing(store: Store) -> None:
+    steps = planned(store)
+    assert all(step.artifact is None and step.reason == "never made here" for step in steps.values())
+    assert not store.root.exists()
+
+
+def test_the_same_recipe_has_the_same_fingerprints(store: Store) -> None:
+    assert changed(planned(store), planned(store)) == []
+
+
+@pytest.mark.parametrize(
+    ("sections", "first"),
+    [
+        ({"corpus": {"toy": {"seed": 2}}}, "download"),
+        ({"clean": {"max_words": 9}}, "clean"),
+        ({"split": {"seed": 3}}, "split"),
+        ({"tokenizer": {"vocab_size": 900}}, "tokenizer"),
+        ({"encode": {"max_length": 99}}, "encode"),
+        ({"train": {"seed": 9}}, "train"),
+        ({"model": {"dropout": 0.2}}, "train"),
+        ({"average": {"checkpoints": 2}}, "average"),
+        ({"search": {"beam_size": 2}}, "evaluate"),
+        ({"evaluate": {"samples": 9}}, "evaluate"),
+    ],
+)
+def test_a_knob_changes_its_stage_and_those_that_follow(store: Store, sections: dict[str, Any], first: str) -> None:
+    assert changed(planned(store), planned(store, **sections)) == followers(first)
+
+
+def followers(first: str) -> list[str]:
+    """The stage and all that is made from it, in the order of the table."""
+    found = {first}
+    for stage in STAGES.values():
+        if found & set(stage.needs):
+            found.add(stage.name)
+    return [name for name in NAMES if name in found]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [{"name": "other"}, {"description": "other"}, {"registry": {"model_name": "other"}}],
+)
+def test_names_change_no_fingerprint(store: Store, sections: dict[str, Any]) -> None:
+    assert changed(planned(store), planned(store, **sections)) == []
+
+
+def test_a_mirror_changes_no_fingerprint(store: Store) -> None:
+    """It is a place; what decides the text is its sha256."""
+    assert changed(planned(store), planned(store, corpus={"toy": {}, "mirror": "/data"})) == []
+
+
+def test_a_version_changes_its_stage_and_those_that_follow(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = planned(store)
+    monkeypatch.setitem(STAGES, "encode", replace(STAGES["encode"], version=99))
+    assert changed(before, planned(store)) == ["encode", "train", "average", "export", "evaluate"]
+
+
+def test_the_plan_names_what_is_made_already(store: Store, tiny: dict[str, Artifact], make_config: Any) -> None:
+    steps = plan(make_config(), Store(tiny["encode"].path.parent.parent), force=["tokenizer"])
+    reasons = {step.stage.name: step.reason for step in steps}
+    assert reasons["download"] == reasons["encode"] == "made already"
+    assert reasons["tokenizer"] == "forced"
+    assert reasons["train"] == "never made here"
+
+
+@pytest.mark.parametrize(
+    ("sections", "reasons"),
+    [
+        ({"clean": {"max_words": 9}}, {"clean": "clean.max_words: 150 -> 9", "split": "its input clean changed"}),
+        ({"tokenizer": {"vocab_size": 700}}, {"tokenizer": "tokenizer.vocab_size: 600 -> 700"}),
+        (
+            {"encode": {"max_length": 32, "shard_pairs": 2_000}},
+            {"encode": "encode.max_length: 64 -> 32; encode.shard_pa"},
+        ),
+    ],
+)
+def test_a_miss_names_the_part_that_changed(
+    tiny: dict[str, Artifact], make_config: Any, sections: dict[str, Any], reasons: dict[str, str]
+) -> None:
+    steps = plan(make_config(**sections), Store(tiny["encode"].path.parent.parent))
+    found = {step.stage.name: step.reason for step in steps}
+    assert all(found[name].startswith(reason) for name, reason in reasons.items()), found
+
+
+def test_a_miss_is_compared_with_the_most_similar_artifact(tiny: dict[str, Artifact]) -> None:
+    identity = tiny["encode"].manifest().identity
+    assert explain_miss(identity | {"version": 2}, [tiny["clean"], tiny["encode"]]) == "version: 1 -> 2"
+    assert explain_miss(identity, [tiny["encode"]]) == "made once, but its files are damaged or gone"
+    assert explain_miss(identity, []) == "never made here"

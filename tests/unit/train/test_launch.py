@@ -1,0 +1,182 @@
+"""The `train` stage through the real `torchrun`: it learns, survives what befalls it, and tells why it failed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import safetensors.torch
+import torch
+
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import StageError
+from nmt_core.stage import Inputs, Job, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+
+Train = Callable[..., Artifact]
+
+
+class InterruptionError(Exception):
+    """What the test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+
+
+@dataclass
+class Acting(SilentReporter):
+    """Does something, once, when training has come to an update."""
+
+    update: int
+    act: Callable[[], None]
+    done: bool = False
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        if step >= self.update and not self.done:
+            self.done = True
+            self.act()
+
+
+def interrupt() -> None:
+    raise InterruptionError
+
+
+def training_processes() -> list[psutil.Process]:
+    """torchrun and its children, the first of them first."""
+    return [child for child in psutil.Process().children(recursive=True) if "nmt_core.train" in child.cmdline()]
+
+
+def kill_the_training_process() -> None:
+    """kill -9 of the process that trains; torchrun, its parent, lives on."""
+    training_processes()[-1].kill()
+
+
+def curve(folder: Path) -> list[dict[str, float]]:
+    """Points of the curves but for the clock's part in them."""
+    points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in point.items() if "per_second" not in name} for point in points]
+
+
+def newest_update(store: Store) -> int:
+    """Update of the newest whole checkpoint of the one run that is in the making."""
+    return max(int(file.parent.name) for file in store.root.glob("train/*.partial/checkpoints/*/.metadata"))
+
+
+@pytest.fixture(scope="module")
+def config(make_config: Any) -> PipelineConfig:
+    return make_config(train={"max_updates": 400, "checkpoint_every": 100, "validate_every": 50})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(start_training: Train, config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return start_training(config, Store(tmp_path_factory.mktemp("undisturbed")), SilentReporter())
+
+
+def test_it_learns(undisturbed: Artifact) -> None:
+    losses = [point["train_loss"] for point in curve(undisturbed.path) if "train_loss" in point]
+    dev_losses = [point["dev_loss"] for point in curve(undisturbed.path) if "dev_loss" in point]
+    assert losses[0] > 5.5
+    assert losses[-1] < 3.5
+    assert dev_losses == sorted(dev_losses, reverse=True)
+    assert dev_losses[-1] < 3.5
+
+
+def test_the_report_tells_the_last_of_the_curves(undisturbed: Artifact) -> None:
+    report, points = undisturbed.report(), curve(undisturbed.path)
+    assert report["updates"] == 400
+    assert report["train_loss"] == [point["train_loss"] for point in points if "train_loss" in point][-1]
+    assert report["dev_loss"] == report["best_dev_loss"] == points[-1]["dev_loss"]
+    assert report["items_out"] == 3
+    assert 0.85 < report["useful_token_share"] < 1
+
+
+def test_a_finished_run_keeps_weights_to_average_and_one_checkpoint(undisturbed: Artifact) -> None:
+    names = [
+        sorted(path.name for path in (undisturbed.path / folder).iterdir()) for folder in ("weights", "checkpoints")
+    ]
+    assert names == [[f"000000{update}.safetensors" for update in (200, 300, 400)], ["000000400"]]
+
+
+def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
+    start_training: Train, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+    start = time.monotonic()
+    with pytest.raises(InterruptionError):
+        start_training(config, store, Acting(25, interrupt))
+    assert time.monotonic() - start < 60
+    assert 25 <= newest_update(store) < 400, "SIGTERM saves where it stands"
+    assert newest_update(store) % 100, "and not only where it would have been saved anyway"
+    assert not training_processes()
+
+    with pytest.raises(StageError):
+        start_training(config, store, Acting(newest_update(store) + 125, kill_the_training_process))
+    assert 100 <= newest_update(store) < 400, "kill -9 leaves the last regular checkpoint"
+    assert not training_processes()
+
+    artifact = start_training(config, store, SilentReporter())
+    for file in sorted((undisturbed.path / "weights").iterdir()):
+        weights = safetensors.torch.load_file(artifact.path / "weights" / file.name)
+        for name, tensor in safetensors.torch.load_file(file).items():
+            assert torch.equal(weights[name], tensor), f"{name} after {file.stem} updates"
+    assert curve(artifact.path) == curve(undisturbed.path)
+
+
+def test_a_failing_process_tells_its_reason(
+    make_config: Any, tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact], tmp_path: Path, job: Job
+) -> None:
+    encode = copy_of(tiny["encode"])
+    shard = encode.path / "train-00000.parquet"
+    shard.write_bytes(shard.read_bytes()[:1_000])
+    inputs: Inputs = {"encode": encode}
+    with pytest.raises(StageError, match="damaged token shard") as caught:
+        run_stage(STAGES["train"], make_config(), Store(tmp_path / "store"), inputs, job)
+    assert str(encode.path) in str(caught.value)
+    assert "--force encode" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_when_the_stage_is_killed_training_ends_too(
+    make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
+) -> None:
+    """kill -9 of the process that started the training leaves no process behind."""
+    config = make_config(train={"max_updates": 50_000})
+    (tmp_path / "config.json").write_text(config.model_dump_json())
+    encode = tiny["encode"]
+    code = f"""
+from pathlib import Path
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+folder = Path({str(tmp_path)!r})
+config = PipelineConfig.model_validate_json((folder / "config.json").read_text())
+encode = Artifact("encode", {encode.fingerprint!r}, Path({str(encode.path)!r}))
+run_stage(STAGES["train"], config, Store(folder / "store"), {{"encode": encode}}, Job(SilentReporter(), Resources()))
+"""
+    stage = subprocess.Popen([sys.executable, "-c", code])
+    family: list[psutil.Process] = []
+    try:
+        wait_for(lambda: list((tmp_path / "store").glob("train/*.partial/metrics.jsonl")))
+        family = psutil.Process(stage.pid).children(recursive=True)
+        assert len(family) >= 2, "torchrun and the process that trains"
+    finally:
+        os.kill(stage.pid, signal.SIGKILL)
+        stage.wait()
+        _, alive = psutil.wait_procs(family, timeout=30)
+        for process in alive:
+            process.kill()
+    assert not alive
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited for a minute in vain"
+        time.sleep(0.05)

@@ -1,0 +1,41 @@
+"""The learning rate of section 5.3, and the optimizer that it drives."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt_core.config import TrainConfig
+from nmt_core.train.optimizer import learning_rate, make_optimizer
+
+
+@pytest.mark.parametrize(
+    ("update", "rate"),
+    [
+        (1, 1.746928107e-07),
+        (1_000, 1.746928107e-04),
+        (4_000, 6.987712430e-04),
+        (16_000, 3.493856215e-04),
+        (100_000, 1.397542486e-04),
+    ],
+)
+def test_the_learning_rate_of_the_base_model(update: int, rate: float) -> None:
+    assert learning_rate(update, TrainConfig(), d_model=512) == pytest.approx(rate, rel=1e-9)
+
+
+@given(st.integers(1, 500), st.floats(0.1, 10))
+def test_it_rises_to_the_end_of_warm_up_and_falls_from_there(warmup: int, scale: float) -> None:
+    config = TrainConfig(warmup_updates=warmup, learning_rate_scale=scale)
+    rates = [learning_rate(update, config, 256) for update in range(1, 3 * warmup + 2)]
+    peak = rates.index(max(rates)) + 1
+    assert peak == warmup
+    assert rates[:warmup] == sorted(rates[:warmup])
+    assert rates[warmup - 1 :] == sorted(rates[warmup - 1 :], reverse=True)
+    assert max(rates) == pytest.approx(scale * 256**-0.5 * warmup**-0.5)
+
+
+def test_the_optimizer_is_the_papers() -> None:
+    optimizer = make_optimizer(torch.nn.Linear(2, 2), TrainConfig())
+    assert isinstance(optimizer, torch.optim.Adam)
+    (group,) = optimizer.param_groups
+    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)

@@ -1,0 +1,163 @@
+"""The loop: it learns, stops when it should, and computes the same however its batches are cut."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import safetensors.torch
+import torch
+
+from nmt_core.artifacts import Artifact
+from nmt_core.batches.shards import TokenPairs, read_shards
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import StageError
+from nmt_core.models.transformer import Transformer
+from nmt_core.train.checkpoint import Progress
+from nmt_core.train.distributed import World
+from nmt_core.train.trainer import Trainer
+
+Points = list[dict[str, float]]
+
+
+class Run(NamedTuple):
+    """A trained model, and how far it came."""
+
+    model: Transformer
+    progress: Progress
+
+
+SHORT = {"max_updates": 50, "validate_every": 25, "checkpoint_every": 25}
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny: dict[str, Artifact]) -> tuple[TokenPairs, TokenPairs]:
+    """Training and dev pairs."""
+    folder = tiny["encode"].path
+    return read_shards([folder / "train-00000.parquet"]), read_shards([folder / "dev.parquet"])
+
+
+@pytest.fixture
+def train(pairs: tuple[TokenPairs, TokenPairs], world: World, tmp_path: Path) -> Any:
+    """Trains by a configuration in a folder of the test's own; returns what came of it and the points of the curves."""
+
+    def train_to_the_end(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        torch.manual_seed(config.train.seed)
+        model = Transformer(config.model, pairs[0].vocab_size)
+        trainer = Trainer(model, config.train, world, tmp_path / folder)
+        points: Points = []
+        finished = trainer.fit(*pairs, points.append, lambda: trainer.progress.update == stop_at)
+        assert finished is not bool(stop_at)
+        return Run(model, trainer.progress), points
+
+    return train_to_the_end
+
+
+def losses(points: Points) -> dict[float, float]:
+    return {point["update"]: point["train_loss"] for point in points if "train_loss" in point}
+
+
+def weights(folder: Path, update: int) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(folder / "weights" / f"{update:09d}.safetensors")
+
+
+def test_passes_of_any_size_make_the_same_update(train: Any, make_config: Any, tmp_path: Path) -> None:
+    found = {}
+    for size in (512, 64):
+        config = make_config(train=SHORT | {"max_tokens_per_pass": size}, model={"dropout": 0.0})
+        _, points = train(config, folder=f"{size}")
+        found[size] = losses(points), weights(tmp_path / f"{size}", 50)
+    assert found[64][0] == pytest.approx(found[512][0], rel=1e-5)
+    for name, tensor in found[512][1].items():
+        torch.testing.assert_close(found[64][1][name], tensor, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("stop_at", [25, 33])
+def test_a_stopped_run_goes_on_with_the_same_curve(train: Any, make_config: Any, stop_at: int) -> None:
+    """Wherever it is stopped: between two points of the curve as well as at one."""
+    config = make_config(train=SHORT)
+    _, undisturbed = train(config, folder="undisturbed")
+    _, before = train(config, folder="stopped", stop_at=stop_at)
+    _, after = train(config, folder="stopped")
+    assert losses(before) | losses(after) == losses(undisturbed)
+    dev = [[point["dev_loss"] for point in points if "dev_loss" in point] for points in (undisturbed, before + after)]
+    assert dev[0] == dev[1]
+
+
+def test_the_weights_of_a_stopped_run_are_those_of_an_undisturbed_one(
+    train: Any, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(train=SHORT)
+    train(config, folder="undisturbed")
+    train(config, folder="stopped", stop_at=33)
+    train(config, folder="stopped")
+    for name, tensor in weights(tmp_path / "undisturbed", 50).items():
+        assert torch.equal(weights(tmp_path / "stopped", 50)[name], tensor), name
+
+
+def test_a_finished_run_ends_at_once(train: Any, make_config: Any) -> None:
+    config = make_config(train=SHORT)
+    train(config)
+    run, points = train(config)
+    assert run.progress.update == 50
+    assert points == []
+
+
+def test_patience_ends_training(train: Any, make_config: Any) -> None:
+    """With steps too small to change a weight the dev loss stays: the first validation is the best."""
+    still = {"learning_rate_scale": 1e-30, "patience": 2, "validate_every": 10, "max_updates": 500}
+    run, points = train(make_config(train=still))
+    assert [point["update"] for point in points if "dev_loss" in point] == [10, 20, 30]
+    assert run.progress.update == 30
+
+
+def test_training_that_ends_early_reports_its_last_update(train: Any, make_config: Any) -> None:
+    """The stage's report is made from the last point of the curve."""
+    still = {"learning_rate_scale": 1e-30, "patience": 1, "validate_every": 10, "max_updates": 500}
+    run, points = train(make_config(train=still))
+    assert run.progress.update == 20
+    assert max(losses(points), default=None) == 20
+
+
+def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any) -> None:
+    with pytest.raises(StageError, match=r"the loss is (nan|inf) at update 25: training has diverged") as caught:
+        train(make_config(train=SHORT | {"learning_rate_scale": 1e38}))
+    assert "train.learning_rate_scale=1e+38" in str(caught.value)
+    assert "train.warmup_updates=50" in str(caught.value)
+
+
+def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenPairs, TokenPairs]) -> None:
+    """With an epsilon far above the gradient, Adam's first step is the gradient times rate / epsilon."""
+    epsilon, rate = 1e3, 100.0
+    one = {"max_updates": 1, "warmup_updates": 1, "adam_epsilon": epsilon, "learning_rate_scale": rate * 16**0.5}
+
+    def gradient_norm(max_gradient_norm: float) -> float:
+        config = make_config(train=one | {"max_gradient_norm": max_gradient_norm})
+        run, _ = train(config, folder=f"{max_gradient_norm}")
+        torch.manual_seed(config.train.seed)
+        before = Transformer(config.model, pairs[0].vocab_size)
+        steps = [a - b for a, b in zip(run.model.parameters(), before.parameters(), strict=True)]
+        return float(torch.cat([step.detach().flatten() for step in steps]).norm()) * epsilon / rate
+
+    free = gradient_norm(0.0)
+    assert free > 0.1
+    assert gradient_norm(0.05) == pytest.approx(0.05, rel=0.01)
+    assert gradient_norm(10 * free) == pytest.approx(free, rel=1e-3)
+
+
+def test_bf16_learns_as_fp32_does(train: Any, make_config: Any) -> None:
+    curves = {}
+    for precision in ("fp32", "bf16"):
+        _, points = train(make_config(train=SHORT | {"max_updates": 25, "precision": precision}), folder=precision)
+        curves[precision] = losses(points)[25]
+    assert curves["bf16"] != curves["fp32"]
+    assert curves["bf16"] == pytest.approx(curves["fp32"], rel=0.02)
+
+
+def test_points_tell_of_speed_padding_and_rate(train: Any, make_config: Any) -> None:
+    _, points = train(make_config(train=SHORT))
+    point = next(point for point in points if point["update"] == 50 and "train_loss" in point)
+    assert point["learning_rate"] == pytest.approx(16**-0.5 * 50**-0.5)
+    assert 0.85 < point["useful_token_share"] < 1
+    assert point["target_tokens_per_second"] > 0
+    assert point["epoch"] in (0, 1)
