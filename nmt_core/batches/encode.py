@@ -70,6 +70,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         raise StageError(f"encode.max_length={max_length}: all {total:,} pairs are longer: set it higher")
     dev_table, dev_sizes = _encode(tokenizer, pl.read_parquet(inputs["split"].path / DEV_FILE))
     dev_keep = dev_sizes.max(axis=1) <= max_length
+    if not dev_keep.any():
+        raise StageError(
+            f"encode.max_length={max_length}: all {len(dev_keep):,} pairs of dev are longer: set it higher"
+        )
     pq.write_table(dev_table.filter(pa.array(dev_keep)), out / DEV_FILE, compression="zstd")
     return EncodeReport(
         items_in=total,

@@ -1,10 +1,8 @@
 """The `train` stage: start `torchrun` as a child, relay what it tells, and own it to its last process."""
 
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections import deque
@@ -12,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from nmt_core import processes
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.stage import Inputs, Job, Resources, StageReport
@@ -24,7 +21,6 @@ EXIT_STOPPED = 75
 """A training process was asked to stop and has written a checkpoint (EX_TEMPFAIL: try again)."""
 
 _GRACE_SECONDS = 30
-_PR_SET_PDEATHSIG = 1
 
 
 class TrainReport(StageReport):
@@ -64,7 +60,7 @@ def command(folder: Path, resources: Resources) -> list[str]:
 
 
 @contextlib.contextmanager
-def _torchrun(folder: Path, resources: Resources) -> Iterator[subprocess.Popen[str]]:
+def _torchrun(folder: Path, resources: Resources) -> Iterator[subprocess.Popen[bytes]]:
     """Start the processes; whatever ends the block early ends them all, after a chance to write a checkpoint."""
     environment = os.environ | {
         "OMP_NUM_THREADS": str(max(1, resources.threads // resources.processes)),
@@ -72,55 +68,25 @@ def _torchrun(folder: Path, resources: Resources) -> Iterator[subprocess.Popen[s
     }
     if "GLOO_SOCKET_IFNAME" not in environment and Path("/sys/class/net/lo").exists():
         environment["GLOO_SOCKET_IFNAME"] = "lo"  # one node: gloo need not listen elsewhere
-    process = subprocess.Popen(
-        command(folder.resolve(), resources),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-        preexec_fn=_die_with_parent,
-    )
+    process = processes.start(command(folder.resolve(), resources), environment, subprocess.PIPE)
     try:
         yield process
     except BaseException:
-        _end(process)
+        processes.end(process, _GRACE_SECONDS)
         raise
 
 
-def _die_with_parent() -> None:
-    """Ask Linux for SIGTERM when the parent dies, so that kill -9 of the flow leaves no training behind."""
-    with contextlib.suppress(OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """SIGTERM to torchrun, which passes it on; what is left after the grace is killed, from the leaves."""
-    family: list[psutil.Process] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        torchrun = psutil.Process(process.pid)
-        family = [torchrun, *torchrun.children(recursive=True)]
-    process.terminate()
-    assert process.stdout
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=_GRACE_SECONDS)
-    for member in reversed(family):  # never torchrun first: its ranks are in sessions of their own
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.kill()
-    process.wait()
-
-
-def _relay(process: subprocess.Popen[str], max_updates: int, job: Job) -> None:
+def _relay(process: subprocess.Popen[bytes], max_updates: int, job: Job) -> None:
     """Turn the lines of the first process into progress, curves and log, until all have ended."""
     assert process.stdout
     last_lines: deque[str] = deque(maxlen=20)
     error = ""
-    for line in process.stdout:
+    for raw in process.stdout:
+        line = raw.decode("utf-8", "replace").rstrip()
         point = _parse(line)
         if point is None:
-            last_lines.append(line.rstrip())
-            job.reporter.log(line.rstrip())
+            last_lines.append(line)
+            job.reporter.log(line)
         elif "error" in point:
             error = point["error"]
         else:

@@ -1,0 +1,60 @@
+"""Child processes that we own to their last descendant: none outlives us, and none is killed without warning."""
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import psutil
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded now: a forked child had better not
+
+
+def start(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own, so that Ctrl-C is for us alone; it gets SIGTERM when we die (Linux).
+
+    Args:
+        command: program and arguments.
+        environment: all of its environment.
+        output: file, or `subprocess.PIPE`, for both of its streams.
+    """
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+
+
+def end(process: subprocess.Popen[bytes], grace: float) -> None:
+    """End a process and all that descends from it: SIGTERM to the eldest, after `grace` seconds to all, then SIGKILL.
+
+    The eldest comes first because it knows best how to end the others (torchrun passes the signal on to its ranks, each
+    of which is in a session of its own); it must never be killed before them.
+    """
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        eldest = psutil.Process(process.pid)
+        family = [eldest, *eldest.children(recursive=True)]
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=grace)
+    for member in family:  # psutil compares start times, so a reused process id is never hit
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.terminate()
+    for member in reversed(psutil.wait_procs(family, timeout=grace)[1]):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    process.wait()
+
+
+def _end_with_parent() -> None:
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
