@@ -1,0 +1,241 @@
+"""`nmt`: the command line, at the top of the house. What a command needs is imported when it is called."""
+
+import gc
+import importlib.metadata
+import sys
+import traceback
+from typing import Annotated, cast
+
+import typer
+
+from flows.interruption import Stopped
+from flows.selection import STEPS, Selection, StepName
+from nmt_core.errors import NmtError
+
+_DEBUG = "--debug"
+
+app = typer.Typer(
+    help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
+    "Start with `nmt run quickstart`: a toy that takes minutes and needs no network.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
+app.add_typer(artifacts, name="artifacts")
+
+
+def _step(name: str) -> StepName:
+    if name not in STEPS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(STEPS)}")
+    return name
+
+
+Recipe = Annotated[str, typer.Argument(help="A recipe's name (`nmt recipes` lists them) or the path of a YAML file.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. May be repeated."),
+]
+From = Annotated[
+    StepName, typer.Option("--from", metavar="STAGE", help="Begin here; earlier stages must have been made.")
+]
+Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="End after this stage.")]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--force", parser=_step, metavar="STAGE", help="Run this stage even if it has been made. May be repeated."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
+Debug = Annotated[bool, typer.Option(_DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
+
+
+def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
+    return Selection(first, last, tuple(cast(StepName, name) for name in force or ()))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"nmt-pipeline {importlib.metadata.version('nmt-pipeline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Retrain a neural translation model end to end, from one recipe, on any machine."""
+
+
+@app.command()
+def run(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    from_: From = "download",
+    until: Until = "register",
+    force: Force = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run a recipe from its corpora to a registered model. What has been made before is reused.
+
+    The stages: download, clean, split, tokenizer, encode, train, average, export, evaluate, register.
+    """
+    from flows.commands.run import run
+    from nmt_core.recipe import load_recipe
+
+    run(load_recipe(recipe, overrides or ()), _selection(from_, until, force), as_json=as_json, debug=debug)
+
+
+@app.command()
+def stage(
+    name: Annotated[StepName, typer.Argument(help="The stage.")],
+    recipe: Recipe,
+    overrides: Overrides = None,
+    force: Annotated[bool, typer.Option("--force", help="Run it even if it has been made.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Run one stage by itself. What it needs of earlier stages must have been made."""
+    from flows.commands.run import run
+    from nmt_core.recipe import load_recipe
+
+    selection = Selection(name, name, (name,) if force else ())
+    run(load_recipe(recipe, overrides or ()), selection, as_json=as_json, debug=debug)
+
+
+@app.command()
+def plan(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    from_: From = "download",
+    until: Until = "register",
+    force: Force = None,
+    debug: Debug = False,
+) -> None:
+    """Check a recipe and show what a run would do, and why. Touches nothing."""
+    from flows.commands.plan import show_plan
+    from nmt_core.recipe import load_recipe
+
+    show_plan(load_recipe(recipe, overrides or ()), _selection(from_, until, force))
+
+
+@app.command()
+def why(
+    stage: Annotated[StepName, typer.Argument(help="The stage.")],
+    recipe: Recipe,
+    overrides: Overrides = None,
+    debug: Debug = False,
+) -> None:
+    """Say why a stage would run, or would be reused."""
+    from flows.commands.plan import show_reason
+    from nmt_core.recipe import load_recipe
+
+    show_reason(stage, load_recipe(recipe, overrides or ()))
+
+
+@app.command()
+def recipes(
+    knobs: Annotated[bool, typer.Option("--knobs", help="Print every knob of a recipe instead, as Markdown.")] = False,
+) -> None:
+    """List the recipes that come with the package."""
+    from nmt_core.knobs import knob_reference
+    from nmt_core.recipe import load_recipe, recipe_names
+
+    if knobs:
+        typer.echo(knob_reference(), nl=False)
+        return
+    for name in recipe_names():
+        typer.echo(f"{name:<20} {load_recipe(name).description}")
+
+
+@app.command()
+def translate(
+    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
+    source: Annotated[str, typer.Option("--input", "-i", metavar="FILE", help="Text to read; left out: stdin.")] = "-",
+    target: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Text to write; left out: stdout.")
+    ] = "-",
+    beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Translate text: one line out for each line in."""
+    from flows.interruption import interruptible
+    from flows.settings import Settings
+    from flows.translation import translate_file
+
+    with interruptible():
+        statuses = translate_file(model, source, target, beam, Settings.load())
+    for status, count in statuses.items():
+        if status != "ok":
+            typer.echo(f"{count:,} of {statuses.total():,} lines: {status}", err=True)
+
+
+@app.command()
+def up(debug: Debug = False) -> None:
+    """Start the Prefect and MLflow servers and the deployments on this machine, until Ctrl-C."""
+    from flows.commands.up import up
+
+    up()
+
+
+@artifacts.command("ls")
+def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
+    """List artifacts, newest first."""
+    from flows.commands.artifacts import list_artifacts
+
+    list_artifacts(stage)
+
+
+Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
+
+
+@artifacts.command("show")
+def show_artifact(name: Name) -> None:
+    """Show an artifact's files and what its stage reported."""
+    from flows.commands.artifacts import show_artifact
+
+    show_artifact(name)
+
+
+@artifacts.command("lineage")
+def show_lineage(name: Name) -> None:
+    """Show what an artifact was made from."""
+    from flows.commands.artifacts import show_lineage
+
+    show_lineage(name)
+
+
+@artifacts.command("gc")
+def collect_garbage(
+    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
+) -> None:
+    """Show what no recent run needs, and delete it with --yes."""
+    from flows.commands.artifacts import collect_garbage
+
+    collect_garbage(keep_runs, delete=yes)
+
+
+def main() -> None:
+    """Run a command; exit with 1 after an error, 2 after a usage error, 130 after Ctrl-C."""
+    debug = _DEBUG in sys.argv
+    try:
+        app()
+    except Stopped as stop:
+        typer.echo(f"nmt: {stop}", err=True)
+        sys.exit(stop.exit_code)
+    except NmtError as error:
+        if debug:
+            traceback.print_exc()
+        sys.exit(f"nmt: {error}")
+    except Exception as error:
+        if debug:
+            raise
+        sys.exit(f"nmt: unexpected {type(error).__name__}: {' '.join(str(error).split())}: --debug shows the traceback")
+    finally:
+        gc.freeze()  # else the interpreter spends a second on collecting what its exit frees anyway

@@ -1,0 +1,64 @@
+"""What a person sees when a run has ended."""
+
+import os
+import shlex
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flows.settings import Settings
+from flows.summary import SUMMARY, RunSummary
+
+
+def show(summary: RunSummary, console: Console) -> None:
+    """The closing table, the scores, the registered model, samples, and what to try next."""
+    console.print(_table(summary))
+    if summary.metrics and "TOY" in summary.description.split():
+        console.print("[bold yellow]A TOY: its score says nothing about real text.[/]", highlight=False)
+    for score in summary.metrics:
+        console.print(
+            f"{score.metric} [bold]{score.score:.2f}[/] on {score.test_set}  ({score.signature})", highlight=False
+        )
+    if model := summary.model:
+        aliases = ", ".join(model.aliases)
+        console.print(
+            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {model.verdict}",
+            highlight=False,
+        )
+    for sample in summary.samples:
+        console.print(f"  {sample.source}\n    -> {sample.translation}", highlight=False, markup=False)
+        if sample.reference:
+            console.print(f"       {sample.reference} (reference)", style="dim", highlight=False, markup=False)
+    file = os.path.relpath(Settings.load().runs / summary.run_id / SUMMARY)
+    console.print(f"{summary.seconds:.1f} s; summary: {file}", style="dim", highlight=False, soft_wrap=True)
+    _next_steps(summary, console)
+
+
+def _table(summary: RunSummary) -> Table:
+    table = Table(
+        title=f"{summary.recipe}: {summary.status}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
+        table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
+    for row in summary.stages:
+        place = row.artifact if row.artifact.startswith("models:") else row.fingerprint[:12]
+        did = "run" if row.status == "done" else row.status
+        counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
+        table.add_row(row.name, did, f"{row.seconds:.1f}", *counts, row.unit, place if row.artifact else "")
+    return table
+
+
+def _next_steps(summary: RunSummary, console: Console) -> None:
+    if not summary.model:
+        return
+    sentence = summary.samples[-1].source if summary.samples else "A sentence."
+    console.print("Next:", style="bold")
+    alias = "champion" if "champion" in summary.model.aliases else "challenger"
+    lines = (
+        f"  echo {shlex.quote(sentence)} | nmt translate --model models:/{summary.model.name}@{alias}",
+        f"  nmt plan {summary.recipe} --set search.beam_size=8      # what would run again, and why",
+        "  nmt artifacts ls",
+        "  nmt up      # Prefect and MLflow in the browser",
+    )
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,55 @@
+"""`nmt plan` and `nmt why`: what a run would do, without doing any of it."""
+
+from rich import box
+from rich.table import Table
+
+from flows import reports
+from flows.estimate import Estimate, estimate
+from flows.progress import terminal
+from flows.selection import REGISTER, Selection
+from flows.settings import Settings
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ConfigError
+from nmt_core.stages import STAGES, plan
+
+
+def show_plan(config: PipelineConfig, selection: Selection) -> None:
+    """Print what each stage would do, why, and how much disk it would take."""
+    store = Settings.load().store
+    console = terminal(to_stderr=False)
+    console.print(f"[bold]{config.name}[/]: {config.description}", highlight=False)
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in ("stage", "would", "because", "disk", "estimated by"):
+        table.add_column(column, justify="right" if column == "disk" else "left", overflow="fold")
+    total, unknown = 0.0, False
+    for planned in plan(config, store, selection.force):
+        name = planned.stage.name
+        if not selection.includes(name):
+            there = "made already" if planned.artifact else "not made"
+            table.add_row(name, "be left out", there, "", "", style="dim")
+        elif planned.artifact:
+            table.add_row(name, "[green]be reused[/]", planned.reason, "", "")
+        else:
+            need = estimate(name, config, store)
+            total, unknown = total + (need.bytes or 0), unknown or need.bytes is None
+            table.add_row(name, "[bold]run[/]", planned.reason, _size(need), need.basis)
+    if selection.includes(REGISTER):
+        table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already", "", "")
+    console.print(table)
+    more = ", and the text that is not here yet" if unknown else ""
+    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing has been run.", highlight=False)
+
+
+def show_reason(stage: str, config: PipelineConfig) -> None:
+    """Print why a run would run a stage, or would not."""
+    if stage not in STAGES:
+        raise ConfigError(f"stage {stage!r} is unknown: the stages are {', '.join(STAGES)}")
+    planned = next(planned for planned in plan(config, Settings.load().store) if planned.stage.name == stage)
+    would = "would be reused" if planned.artifact else "would run"
+    console = terminal(to_stderr=False)
+    console.print(f"{stage} {would}: {planned.reason}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", highlight=False, soft_wrap=True)
+
+
+def _size(need: Estimate) -> str:
+    return "?" if need.bytes is None else reports.size(need.bytes)

@@ -1,0 +1,83 @@
+"""`nmt run` and `nmt stage`: one retraining in this process."""
+
+import errno
+import time
+import traceback
+
+from rich.console import Console
+
+from flows import closing
+from flows.interruption import Stopped, interruptible
+from flows.progress import shown_on, terminal
+from flows.selection import Selection
+from flows.servers import PrefectApi
+from flows.settings import Settings
+from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import NmtError
+
+
+class UnexpectedError(NmtError):
+    """A fault of this program."""
+
+
+def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: bool) -> None:
+    """Run, show how it goes and what came of it, and leave a summary however it ends.
+
+    Raises:
+        NmtError: it failed, for a reason that the message gives.
+        Stopped: a signal stopped it.
+    """
+    settings = Settings.load()
+    settings.prepare(debug=debug)
+    start = time.monotonic()
+    run_id = new_run_id(config.name)
+    console = terminal(to_stderr=as_json)
+    console.print(f"[bold]{config.name}[/]: {config.description}", highlight=False)
+    try:
+        with interruptible():
+            summary = _run(config, selection, run_id, settings, console)
+    except BaseException as error:
+        summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)
+        summary.end(error)
+        _finish(summary, start, settings)
+        if summary.stages:
+            closing.show(summary, console)
+        if isinstance(error, Stopped):
+            console.print("What was finished is kept: the same command goes on from there.")
+        if as_json:
+            print(summary.model_dump_json(), flush=True)
+        if debug or isinstance(error, NmtError | Stopped):
+            raise
+        raise _explained(error, settings, run_id) from None
+    _finish(summary, start, settings)
+    closing.show(summary, console)
+    if as_json:
+        print(summary.model_dump_json(), flush=True)
+
+
+def _finish(summary: RunSummary, start: float, settings: Settings) -> None:
+    """Count what came before and after the flow as well: servers, imports, the last words to MLflow."""
+    summary.seconds = round(time.monotonic() - start, 2)
+    summary.write(settings.runs)
+
+
+def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Settings, console: Console) -> RunSummary:
+    with PrefectApi(settings).connected() as api, shown_on(console):
+        from flows.retrain import retrain  # this and the next take seconds, in which the server starts
+        from flows.tracking import open_database
+
+        open_database(settings.mlflow_tracking_uri)
+        api.wait()
+        return retrain(config, selection.first, selection.last, list(selection.force), run_id)
+
+
+def _explained(error: BaseException, settings: Settings, run_id: str) -> NmtError:
+    """A one-line error, and the traceback in the run's folder."""
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return UnexpectedError(f"the disk of {settings.home} is full: free space, then run the same command again")
+    file = settings.runs / run_id / TRACEBACK
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    message = " ".join(str(error).split())[:300]
+    return UnexpectedError(f"unexpected {type(error).__name__}: {message}: the traceback is in {file}")

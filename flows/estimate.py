@@ -1,0 +1,66 @@
+"""How much disk a stage will need: measured on its last artifact, or by a rule of thumb that is named."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt_core.artifacts import Store
+from nmt_core.config import ModelConfig, PipelineConfig
+
+_TOY_BYTES_PER_PAIR = 90
+_TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
+_BYTES_PER_WEIGHT = 4
+_BYTES_PER_WEIGHT_TO_RESUME = 16  # weight, gradient's place and Adam's two moments
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes, and where the number comes from."""
+
+    bytes: float | None
+    basis: str
+
+
+def parameters(model: ModelConfig, vocab_size: int) -> int:
+    """Weights of a Transformer (Vaswani et al. 2017), without building it."""
+    d, ff = model.d_model, model.d_ff
+    attention, feed_forward, norm = 4 * d * d, 2 * d * ff + ff + d, 2 * d
+    encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    matrices = {"three-way": 1, "two-way": 2, "none": 3}[model.tied_embeddings]
+    last_norms = 2 * norm if model.norm == "pre" else 0
+    return encoder + decoder + last_norms + matrices * vocab_size * d
+
+
+def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
+    """Disk that a new artifact of the stage will take."""
+    former = [artifact for artifact in store.all(stage) if artifact.manifest().recipe == config.name]
+    if former:
+        return Estimate(former[0].manifest().size, f"as {former[0].short}")
+    weights = parameters(config.model, config.tokenizer.vocab_size)
+    checkpoints = config.train.keep_checkpoints
+    text = _text_bytes(config)
+    rules: dict[str, tuple[float | None, str]] = {
+        "train": (
+            weights * (_BYTES_PER_WEIGHT_TO_RESUME + _BYTES_PER_WEIGHT * checkpoints),
+            f"{weights:,} weights x (16 bytes to resume + 4 bytes x {checkpoints} checkpoints)",
+        ),
+        "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
+        "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
+        "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
+        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE, "0.6 x text"),
+        "evaluate": (1e6, "reports and translations of the test sets"),
+    }
+    size, basis = rules.get(stage, (text, "as large as the text"))
+    return Estimate(size, basis) if size else Estimate(None, "known when the text is here")
+
+
+def _text_bytes(config: PipelineConfig) -> float | None:
+    """Size of all text, if it can be known without a network."""
+    if config.corpus.toy:
+        return config.corpus.toy.pairs * _TOY_BYTES_PER_PAIR
+    files = [*config.corpus.train, *config.corpus.dev, *config.corpus.test]
+    paths = [Path(place) for pair in files for place in (pair.source, pair.target)]
+    if not all(path.is_file() for path in paths):
+        return None
+    packed = {".gz", ".zst"}
+    return sum(path.stat().st_size * (3 if path.suffix in packed else 1) for path in paths)

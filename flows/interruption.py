@@ -1,0 +1,47 @@
+"""Ctrl-C and SIGTERM: stop once, cleanly, and let nothing disturb the cleaning up."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_LAST_STRAW = 3
+
+
+class Stopped(BaseException):
+    """A signal ended the work; the exit code is what a shell expects of that signal (130 for Ctrl-C)."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Stop the block at the first SIGINT or SIGTERM; ignore the second, for the first is being obeyed; then leave.
+
+    Inside, both are a KeyboardInterrupt, which libraries know how to clean up after.
+
+    Raises:
+        Stopped: one came.
+    """
+    signals: list[int] = []
+
+    def obey(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        if len(signals) == 1:
+            raise KeyboardInterrupt
+        if len(signals) >= _LAST_STRAW:
+            os._exit(128 + number)
+
+    former = {number: signal.signal(number, obey) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except BaseException as error:
+        if signals and not isinstance(error, Exception):
+            raise Stopped(signals[0]) from None
+        raise
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

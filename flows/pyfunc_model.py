@@ -1,0 +1,29 @@
+"""The model as MLflow loads it: this file and a few modules of nmt_core travel with it (models from code).
+
+It runs where neither torch, Prefect nor this package is installed.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import mlflow
+from mlflow.pyfunc.model import PythonModel, PythonModelContext
+
+from nmt_core.translator import Translator
+
+
+class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no types
+    """Translates lines of text."""
+
+    def load_context(self, context: PythonModelContext) -> None:
+        """Load the bundle."""
+        self._translator = Translator.load(Path(context.artifacts["bundle"]))
+
+    def predict(
+        self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None
+    ) -> list[str]:
+        """One translation for each line."""
+        return [translation.text for translation in self._translator.translate(model_input)]
+
+
+mlflow.models.set_model(TranslationModel())

@@ -1,0 +1,199 @@
+"""The last step of a retraining: the exported bundle becomes a version of a registered MLflow model.
+
+The version is `challenger`; it becomes `champion` if there is none, or if it scores higher on the same test set.
+"""
+
+import importlib.metadata
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nmt_core
+from flows.summary import RegisteredModel
+from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
+from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.errors import ModelError
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+    from mlflow.tracking import MlflowClient
+
+CHALLENGER = "challenger"
+CHAMPION = "champion"
+SEARCH_FILE = "search.json"
+
+_EXPORT_TAG = "nmt.export"
+_EVALUATE_TAG = "nmt.evaluate"
+_SCORE_TAG = "nmt.score"
+_SCORED_ON_TAG = "nmt.scored_on"
+_REMEDY = "see that it answers, then run the same command again; finished stages are kept"
+_EXAMPLE = ["A line of text.", "Another line."]
+
+_PACKED_MODULES = (
+    "__init__.py",
+    "config.py",
+    "errors.py",
+    "spelling.py",
+    "translator.py",
+    "tokenizer/__init__.py",
+    "tokenizer/tokenizer.py",
+    "search/__init__.py",
+    "search/beam.py",
+    "search/step.py",
+    "search/onnx_step.py",
+)
+"""What `nmt_core.translator` needs of this package, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A bundle and how good it is."""
+
+    export: Artifact
+    evaluate: Artifact
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the pair."""
+        return fingerprint_of({"export": self.export.fingerprint, "evaluate": self.evaluate.fingerprint})
+
+    @property
+    def score(self) -> tuple[float, str]:
+        """The first BLEU, and what it was computed on and how."""
+        for score in self.evaluate.report().get("scores", []):
+            if score["metric"] == "BLEU":
+                return float(score["score"]), f"{score['test_set']} {score['signature']}"
+        return 0.0, ""
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags of the model version."""
+        score, scored_on = self.score
+        tags = {
+            f"nmt.{s['metric']}.{s['test_set']}": f"{s['score']:.2f}" for s in self.evaluate.report().get("scores", [])
+        }
+        tags |= {_EXPORT_TAG: self.export.fingerprint, _EVALUATE_TAG: self.evaluate.fingerprint}
+        return tags | {_SCORE_TAG: f"{score:.4f}", _SCORED_ON_TAG: scored_on}
+
+
+def register_model(
+    config: PipelineConfig, candidate: Candidate, tracking_uri: str, run_id: str, tags: Mapping[str, str]
+) -> RegisteredModel:
+    """Register a bundle, once: the same export with the same evaluation is one version, however often it is asked for.
+
+    Raises:
+        ModelError: MLflow does not answer, or refuses.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    name = config.model_name
+    if not run_id:
+        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
+    try:
+        client = MlflowClient(tracking_uri)
+        version = _find(client, name, candidate)
+        reused = version is not None
+        if version is None:
+            mlflow.set_tracking_uri(tracking_uri)
+            with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
+                warnings.simplefilter("ignore")
+                model_id = _log_model(candidate.export, config.search)
+            version = _create_version(client, config, model_id, run_id, candidate.tags | dict(tags))
+        client.set_registered_model_alias(name, CHALLENGER, version.version)
+        verdict = _promote(client, name, version)
+        aliases = list(client.get_model_version(name, version.version).aliases)
+    except MlflowException as error:
+        raise ModelError(
+            f"register: MLflow at {tracking_uri} says: {' '.join(str(error).split())[:300]}: {_REMEDY}"
+        ) from error
+    return RegisteredModel(name=name, version=str(version.version), aliases=aliases, verdict=verdict, reused=reused)
+
+
+def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
+    wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
+    for version in client.search_model_versions(f"name='{name}'"):
+        if (version.tags.get(_EXPORT_TAG), version.tags.get(_EVALUATE_TAG)) == wanted:
+            return version
+    return None
+
+
+def _log_model(export: Artifact, search: SearchConfig) -> str:
+    """Copy the bundle, the code that runs it and its search defaults into MLflow; return the logged model's id."""
+    import mlflow
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    text = Schema([ColSpec(DataType.string)])
+    with tempfile.TemporaryDirectory(prefix="nmt-register-") as folder:
+        bundle = Path(folder) / "bundle"
+        shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
+        (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
+        logged = mlflow.pyfunc.log_model(
+            name="model",
+            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+            artifacts={"bundle": str(bundle)},
+            code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
+            signature=ModelSignature(inputs=text, outputs=text),
+            input_example=_EXAMPLE,
+            pip_requirements=_requirements(),
+        )
+    return str(logged.model_id)
+
+
+def _packed_code(folder: Path) -> Path:
+    source = Path(nmt_core.__file__).parent
+    for module in _PACKED_MODULES:
+        (folder / module).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / module, folder / module)
+    return folder
+
+
+def _requirements() -> list[str]:
+    """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
+    versions = {}
+    for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
+        try:
+            versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return [f"{name}=={version}" for name, version in versions.items()]
+
+
+def _create_version(
+    client: "MlflowClient", config: PipelineConfig, model_id: str, run_id: str, tags: Mapping[str, Any]
+) -> "ModelVersion":
+    name = config.model_name
+    about = f"{config.description}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
+    if not client.search_registered_models(f"name='{name}'"):
+        client.create_registered_model(name, description=about)
+    return client.create_model_version(
+        name, source=f"models:/{model_id}", run_id=run_id, tags=dict(tags), model_id=model_id, description=about
+    )
+
+
+def _promote(client: "MlflowClient", name: str, version: "ModelVersion") -> str:
+    """Make the version champion if it should be; say why, or why not."""
+    champion = _alias(client, name, CHAMPION)
+    if champion and champion.version == version.version:
+        return "is champion already"
+    if champion:
+        old, new = float(champion.tags.get(_SCORE_TAG, 0)), float(version.tags[_SCORE_TAG])
+        if champion.tags.get(_SCORED_ON_TAG) != version.tags[_SCORED_ON_TAG]:
+            return f"stays challenger: version {champion.version} was scored on another test set or in another way"
+        if new <= old:
+            return f"stays challenger: BLEU {new:.2f} is not above {old:.2f} of version {champion.version}"
+    client.set_registered_model_alias(name, CHAMPION, version.version)
+    return (
+        f"replaces version {champion.version}: BLEU {new:.2f} is above {old:.2f}" if champion else "the first champion"
+    )
+
+
+def _alias(client: "MlflowClient", name: str, alias: str) -> "ModelVersion | None":
+    model = client.get_registered_model(name)
+    return client.get_model_version(name, model.aliases[alias]) if alias in model.aliases else None

@@ -1,0 +1,39 @@
+"""The main job, end to end: from corpora to a registered model."""
+
+from prefect import flow
+
+from flows.retraining import Retraining
+from flows.selection import Selection, StepName
+from flows.summary import RunSummary
+from nmt_core.config import PipelineConfig
+
+
+@flow(name="retrain", persist_result=False)
+def retrain(
+    config: PipelineConfig,
+    from_: StepName = "download",
+    until: StepName = "register",
+    force: list[StepName] = [],  # noqa: B006  # Prefect's form shows the default; nothing changes it
+    run_id: str = "",
+) -> RunSummary:
+    """Retrain a translation model.
+
+    Args:
+        config: The recipe.
+        from_: Stage to begin with; what it needs of earlier ones must have been made.
+        until: Stage to end with.
+        force: Stages to run even if they have been made.
+        run_id: Name of the run's folder; empty: made from the time and the recipe.
+    """
+    with Retraining(config, Selection(from_, until, tuple(force)), run_id) as run:
+        run.stage("download")
+        run.stage("clean")
+        run.stage("split")
+        run.stage("tokenizer")
+        run.stage("encode")
+        run.stage("train")
+        run.stage("average")
+        run.stage("export")
+        run.stage("evaluate")
+        run.register()
+    return run.summary

@@ -1,0 +1,205 @@
+"""What every stage of a retraining has around it: inputs, a Prefect task, an MLflow run, a line in the summary."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from prefect import get_run_logger, task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run, task_run
+
+from flows import reports
+from flows.progress import StageReporter, current_display
+from flows.register import Candidate, register_model
+from flows.selection import REGISTER, Selection, StepName
+from flows.settings import Settings
+from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
+from flows.tracking import TrackedRun, Tracker
+from nmt_core.artifacts import Artifact, fingerprint_of
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import StageError
+from nmt_core.stage import Job, Stage, run_stage
+from nmt_core.stages import STAGES
+
+_SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
+_SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of one step."""
+
+    report: reports.Report
+    reused: bool
+    place: str
+    """Folder of the artifact, or address of the registered model."""
+    label: str
+    """The same, short, for people."""
+
+
+@dataclass
+class Step:
+    """One step while it runs."""
+
+    name: str
+    row: StageSummary
+    tracked: TrackedRun
+    reporter: StageReporter
+
+
+class Retraining:
+    """One run. Used as a context: whatever ends it, MLflow and the summary are told how."""
+
+    def __init__(self, config: PipelineConfig, selection: Selection, run_id: str = "") -> None:
+        self.config = config
+        self.summary = RunSummary.begin(config, run_id or new_run_id(config.name))
+        self._selection = selection
+        self._settings = Settings.load()
+        self._settings.prepare()
+        self._display = current_display.get()
+        self._fingerprints: dict[str, str] = {}
+        self._artifacts: dict[str, Artifact] = {}
+        self._start = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self.summary.prefect_flow_run_id = str(flow_run.id or "")
+        settings = self._settings
+        self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
+        params = _leaves(self.config.model_dump(mode="json", exclude={"description"}))
+        note = {"mlflow.note.content": self.config.description}
+        self._tracked = self._tracker.start(self.summary.run_id, self._tags | note, params)
+        self._save()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.summary.end(error)
+        self._tracker.finish(self._tracked, status_of(error))
+        self._tracker.close()
+        self._save()
+
+    @property
+    def _tags(self) -> dict[str, str]:
+        return {"prefect.flow_run_id": self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
+
+    def stage(self, name: StepName) -> None:
+        """Make what the stage makes, or reuse it, if the run includes the stage."""
+        stage = STAGES[name]
+        self._fingerprints[name] = fingerprint_of(stage.identity_of(self.config, self._fingerprints))
+        if self._selection.begins_after(name):
+            if found := self._settings.store.find(name, self._fingerprints[name]):
+                self._artifacts[name] = found
+        elif self._selection.includes(name):
+            inputs = {need: self._input(need, name) for need in stage.needs}
+            self._as_task(name, lambda step: self._make(stage, inputs, step))
+
+    def register(self) -> None:
+        """Register the exported model, if the run includes that."""
+        if self._selection.includes(REGISTER):
+            candidate = Candidate(self._input("export", REGISTER), self._input("evaluate", REGISTER))
+            self._fingerprints[REGISTER] = candidate.fingerprint
+            self._as_task(REGISTER, lambda step: self._register(candidate, step))
+
+    def _input(self, need: str, stage: str) -> Artifact:
+        if need not in self._artifacts:
+            raise StageError(
+                f"stage {stage} needs what {need} makes, and that has not been made for this configuration: "
+                f"run `nmt run {self.config.name} --until {need}` first, with the same --set if any"
+            )
+        return self._artifacts[need]
+
+    def _as_task(self, name: str, work: Callable[[Step], Made]) -> None:
+        """Run a step as a Prefect task of its name. Prefect caches nothing: the store knows what has been made."""
+        task(name=name, cache_policy=NO_CACHE, persist_result=False)(self._observed)(name, work)
+
+    def _observed(self, name: str, work: Callable[[Step], Made]) -> None:
+        """Do the work, and tell the display, the summary, MLflow and Prefect how it went."""
+        start = time.monotonic()
+        self._display.begin(name)
+        fingerprint = self._fingerprints[name]
+        row = StageSummary(name=name, fingerprint=fingerprint, status="running")
+        self.summary.stages.append(row)
+        tags = {"artifact.fingerprint": fingerprint, "prefect.task_run_id": str(task_run.id or "")}
+        tracked = self._tracker.start(name, self._tags | tags, {}, parent=self._tracked)
+        step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
+        self._save()
+        try:
+            made = work(step)
+        except BaseException as error:
+            row.status = "failed" if isinstance(error, Exception) else "killed"
+            row.seconds = round(time.monotonic() - start, 2)
+            self._tracker.finish(tracked, status_of(error))
+            self._display.end(name, row.status)
+            raise
+        row.seconds = round(time.monotonic() - start, 2)
+        self._record(step, made)
+
+    def _record(self, step: Step, made: Made) -> None:
+        row, report = step.row, made.report
+        row.status, row.reused = ("reused" if made.reused else "done"), made.reused
+        row.items_in, row.items_out, row.unit = report["items_in"], report["items_out"], report["unit"]
+        row.artifact = made.place
+        tags = {"artifact.path": made.place, "artifact.reused": str(made.reused).lower()}
+        text = reports.markdown(f"{step.name}: {made.label}", report)
+        self._tracker.tags(step.tracked, tags)
+        self._tracker.metrics(step.tracked, reports.metrics(report))
+        self._tracker.text(step.tracked, text, "report.md")
+        self._tracker.finish(step.tracked, "FINISHED")
+        self._tracker.tags(self._tracked, {f"artifact.{step.name}": row.fingerprint})
+        row.mlflow_run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_A_LINK)
+        self._show_in_prefect(step, text)
+        self._display.end(step.name, "reused" if made.reused else f"{row.seconds:.1f} s")
+        self._save()
+
+    def _show_in_prefect(self, step: Step, text: str) -> None:
+        link = self._mlflow_page(step.tracked)
+        where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
+        create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
+        if link:
+            create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
+
+    def _mlflow_page(self, tracked: TrackedRun) -> str:
+        uri = self._settings.mlflow_tracking_uri
+        server = uri if uri.startswith("http") else self._settings.running().mlflow
+        if not server or not tracked.id:
+            return ""
+        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{tracked.id}"
+
+    def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
+        force = stage.name in self._selection.force
+        job = Job(step.reporter, self._settings.resources)
+        outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
+        artifact = self._artifacts[stage.name] = outcome.artifact
+        report = artifact.report()
+        if stage.name == "evaluate":
+            self.summary.metrics = [Score.model_validate(score) for score in report["scores"]]
+            self.summary.samples = [Sample.model_validate(sample) for sample in report["samples"]]
+            self._tracker.metrics(self._tracked, reports.metrics({"scores": report["scores"]}))
+        return Made(report, outcome.reused, str(artifact.path), artifact.short)
+
+    def _register(self, candidate: Candidate, step: Step) -> Made:
+        run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
+        model = register_model(self.config, candidate, self._settings.mlflow_tracking_uri, run_id, self._tags)
+        self.summary.model = model
+        report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json")}
+        return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
+
+    def _save(self) -> None:
+        self.summary.seconds = round(time.monotonic() - self._start, 2)
+        self.summary.mlflow_run_id = self._tracked.id
+        self.summary.write(self._settings.runs)
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every knob by its dotted path."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

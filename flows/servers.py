@@ -1,0 +1,154 @@
+"""Servers that we start ourselves, all on 127.0.0.1, and end again: none outlives the process that started it."""
+
+import contextlib
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from flows.settings import Settings
+from nmt_core import processes
+from nmt_core.errors import ConfigError, NmtError
+
+_HOST = "127.0.0.1"
+_GRACE_SECONDS = 20
+
+
+class ServerError(NmtError):
+    """A server does not start or does not answer."""
+
+
+def free_port(preferred: int = 0) -> int:
+    """The preferred port of 127.0.0.1 if it is free, else any free one."""
+    for port in (preferred, 0):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((_HOST, port))
+            return int(probe.getsockname()[1])
+    raise ServerError(f"no free port on {_HOST}")
+
+
+def answers(url: str, timeout: float = 5) -> bool:
+    """Whether a health address says that all is well."""
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=timeout) as response:
+            return bool(response.status == 200)
+    except (OSError, urllib.error.URLError, ValueError):
+        return False
+
+
+class Server:
+    """A child process that ends with us, with its own descendants, whatever becomes of us."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            # Ctrl-C is for us alone: a server must still hear how the run ended
+            self._process = processes.start([sys.executable, *command], os.environ | dict(environment), output)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def ended(self) -> bool:
+        """Whether the process has gone."""
+        return self._process.poll() is not None
+
+    def wait_until(self, health_url: str, timeout: float = 120) -> None:
+        """Return as soon as the health address answers.
+
+        Raises:
+            ServerError: the process ended, or nothing answered in time.
+        """
+        deadline = time.monotonic() + timeout
+        while not answers(health_url, timeout=2):
+            if self.ended() or time.monotonic() > deadline:
+                why = f"ended with code {self._process.returncode}" if self.ended() else f"silent for {timeout:.0f} s"
+                raise ServerError(f"{self.name} did not start ({why}): see {self.log}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End the process and all that it has started. A training from the UI gets time to write a checkpoint."""
+        processes.end(self._process, _GRACE_SECONDS)
+
+
+def start_prefect(settings: Settings, port: int, *, embedded: bool) -> Server:
+    """Start a Prefect server. An embedded one has no UI and no scheduler: it serves a single run."""
+    if embedded:
+        command = ["-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+        command += ["--host", _HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
+        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    else:
+        command = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
+        environment = {"PREFECT_API_URL": f"http://{_HOST}:{port}/api"}
+    environment["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+    return Server("the Prefect server", command, settings.home / "logs" / "prefect.log", environment)
+
+
+def start_mlflow(settings: Settings, port: int) -> Server:
+    """Start an MLflow server on the same database and files that runs write to directly."""
+    command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", settings.mlflow_tracking_uri, "--no-serve-artifacts"]
+    command += ["--default-artifact-root", settings.model_files.as_uri()]
+    environment = {"MLFLOW_TRACKING_URI": settings.mlflow_tracking_uri}
+    return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
+
+
+class PrefectApi:
+    """The Prefect API that a run reports to: the one in the settings, that of `nmt up`, or an embedded one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._health = ""
+        self._embedded: Server | None = None
+        self._settings = settings
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator["PrefectApi"]:
+        """Set PREFECT_API_URL, which Prefect reads when it is imported: import it inside this block, then `wait`."""
+        url = self._settings.prefect_api_url or self._settings.running().prefect
+        # Two servers that make the same database at once would stumble over each other
+        with contextlib.ExitStack() as stack:
+            if not url:
+                port = free_port()
+                url = f"http://{_HOST}:{port}/api"
+                self._starting = stack.enter_context(contextlib.ExitStack())
+                self._starting.enter_context(FileLock(self._settings.home / "prefect" / "starting.lock"))
+                self._embedded = start_prefect(self._settings, port, embedded=True)
+                stack.callback(self._stop)
+            self._health = f"{url}/health"
+            os.environ["PREFECT_API_URL"] = url
+            yield self
+
+    def wait(self) -> None:
+        """Return when the API answers.
+
+        Raises:
+            NmtError: it does not.
+        """
+        if self._embedded:
+            self._embedded.wait_until(self._health)
+            self._starting.close()
+        elif not answers(self._health):
+            raise ConfigError(
+                f"Prefect does not answer at {self._health}: start it, or unset PREFECT_API_URL to use an embedded one"
+            )
+
+    def _stop(self) -> None:
+        """End the embedded server, but let Prefect's background threads hand over what they still hold."""
+        assert self._embedded is not None
+        if "prefect.flows" in sys.modules and not self._embedded.ended():
+            from prefect.events.worker import EventsWorker
+            from prefect.logging.handlers import APILogWorker
+
+            EventsWorker.drain_all(timeout=5)
+            APILogWorker.drain_all(timeout=5)
+        self._embedded.stop()

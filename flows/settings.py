@@ -1,0 +1,139 @@
+"""Settings of this machine: where things live and which servers to use. Never part of a recipe or a fingerprint.
+
+NMT_HOME             folder of all local state: artifacts, runs, databases (default: .nmt)
+NMT_PROCESSES        training processes (default: one per GPU, or one)
+NMT_THREADS          CPU threads for all of them together (default: all CPUs that we may use)
+PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
+MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
+
+This module imports neither Prefect nor MLflow: it sets the environment that both read when they are imported.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt_core.artifacts import Store
+from nmt_core.errors import ConfigError
+from nmt_core.stage import Resources
+
+_ENVIRONMENT = {
+    "DO_NOT_TRACK": "true",  # MLflow takes "true" and no other spelling
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # otherwise 13 processes and 3.5 GB
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not hold up a run: the default waits for minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+@dataclass(frozen=True)
+class RunningServers:
+    """Addresses that a running `nmt up` has written down; empty if there is none."""
+
+    prefect: str = ""
+    mlflow: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says about this machine."""
+
+    home: Path
+    prefect_api_url: str
+    mlflow_tracking_uri: str
+    processes: int
+    threads: int
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Read the environment.
+
+        Raises:
+            ConfigError: a number is not one.
+        """
+        home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
+        return cls(
+            home=home,
+            prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
+            mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
+            processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
+            threads=_count(environment, "NMT_THREADS") or len(os.sched_getaffinity(0)),
+        )
+
+    @property
+    def store(self) -> Store:
+        """All artifacts."""
+        return Store(self.home / "artifacts")
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the runs' summaries."""
+        return self.home / "runs"
+
+    @property
+    def model_files(self) -> Path:
+        """Where MLflow keeps files, if its database is ours."""
+        return self.home / "mlflow"
+
+    @property
+    def servers_file(self) -> Path:
+        """Where a running `nmt up` writes down its addresses."""
+        return self.home / "servers.json"
+
+    @property
+    def resources(self) -> Resources:
+        """What this machine gives to a stage."""
+        return Resources(processes=self.processes, threads=self.threads)
+
+    def running(self) -> RunningServers:
+        """The servers of a live `nmt up` on the same home."""
+        try:
+            found = json.loads(self.servers_file.read_text(encoding="utf-8"))
+            os.kill(found["pid"], 0)
+            return RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
+        except (OSError, ValueError, KeyError):
+            return RunningServers()
+
+    def prepare(self, *, debug: bool = False) -> None:
+        """Make the home and set the environment of Prefect and MLflow. Call it before either is imported.
+
+        What the user has set himself stays.
+        """
+        (self.home / "prefect").mkdir(parents=True, exist_ok=True)  # Prefect's database cannot be opened without it
+        console = "DEBUG" if debug else "CRITICAL"  # its lines still reach the Prefect UI
+        machine = {
+            "PREFECT_HOME": str(self.home / "prefect"),
+            "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": console,
+            "MLFLOW_TRACKING_URI": self.mlflow_tracking_uri,
+        }
+        for name, value in (_ENVIRONMENT | machine).items():
+            os.environ[name] = os.environ.get(name) or value
+        for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach our own servers
+            hosts = [host for host in os.environ.get(name, "").split(",") if host]
+            os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
+
+
+def _count(environment: Mapping[str, str], name: str) -> int:
+    text = environment.get(name, "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
+    return int(text)
+
+
+def _gpus(environment: Mapping[str, str]) -> int:
+    """GPUs that this process may use, without importing torch."""
+    devices = len([device for device in Path("/dev").glob("nvidia*") if device.name[6:].isdigit()])
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or not devices:
+        return devices
+    return len([device for device in visible.split(",") if device.strip() not in {"", "-1", "NoDevFiles"}])

@@ -1,0 +1,139 @@
+"""What became of a run: `runs/<run id>/summary.json`, rewritten after every stage, whatever happens next."""
+
+import secrets
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from nmt_core.config import PipelineConfig
+
+SUMMARY = "summary.json"
+TRACEBACK = "traceback.txt"
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+"""MLflow's words for the end of a run."""
+RunStatus = Literal["running", "finished", "failed", "killed"]
+RUN_STATUS: dict[Status, RunStatus] = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "killed"}
+"""Our words for the same."""
+
+
+def status_of(error: BaseException | None) -> Status:
+    """How a run ended that ended with `error`."""
+    if error is None:
+        return "FINISHED"
+    return "FAILED" if isinstance(error, Exception) else "KILLED"
+
+
+class StageSummary(BaseModel):
+    """One stage of one run."""
+
+    name: str
+    fingerprint: str
+    status: Literal["running", "reused", "done", "failed", "killed"]
+    reused: bool = False
+    seconds: float = 0
+    items_in: int = 0
+    items_out: int = 0
+    unit: str = ""
+    artifact: str = ""
+    """Folder of the artifact."""
+    mlflow_run_id: str = ""
+
+
+class Score(BaseModel):
+    """A score and how it was computed."""
+
+    test_set: str
+    metric: str
+    score: float
+    signature: str
+
+
+class Sample(BaseModel):
+    """A sentence and its translation."""
+
+    source: str
+    reference: str = ""
+    translation: str
+
+
+class RegisteredModel(BaseModel):
+    """What the registry holds of this run."""
+
+    name: str
+    version: str
+    aliases: list[str]
+    verdict: str
+    """Why it is champion, or is not."""
+    reused: bool = False
+
+    @property
+    def uri(self) -> str:
+        """The address that `nmt translate` and MLflow take."""
+        return f"models:/{self.name}/{self.version}"
+
+
+class RunSummary(BaseModel):
+    """One run."""
+
+    run_id: str
+    recipe: str
+    description: str
+    status: RunStatus = "running"
+    error: str = ""
+    started: datetime
+    seconds: float = 0
+    stages: list[StageSummary] = Field(default_factory=list)
+    metrics: list[Score] = Field(default_factory=list)
+    samples: list[Sample] = Field(default_factory=list)
+    model: RegisteredModel | None = None
+    prefect_flow_run_id: str = ""
+    mlflow_run_id: str = ""
+    config: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, config: PipelineConfig, run_id: str) -> "RunSummary":
+        """The summary of a run that starts now."""
+        values = config.model_dump(mode="json")
+        now = datetime.now(UTC)
+        return cls(run_id=run_id, recipe=config.name, description=config.description, started=now, config=values)
+
+    def stage(self, name: str) -> StageSummary | None:
+        """One stage, if the run came to it."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def end(self, error: BaseException | None) -> None:
+        """Note how the run ended."""
+        self.status = RUN_STATUS[status_of(error)]
+        self.error = (" ".join(str(error).split()) or type(error).__name__) if error else ""
+
+    def write(self, runs: Path) -> None:
+        """Replace the file in one step. A full disk must not hide the error that filled it."""
+        folder = runs / self.run_id
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            draft = folder / f"{SUMMARY}.partial"
+            draft.write_text(self.model_dump_json(indent=1), encoding="utf-8")
+            draft.replace(folder / SUMMARY)
+
+
+def new_run_id(recipe: str) -> str:
+    """An id that sorts by time and names the recipe."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{recipe}-{secrets.token_hex(2)}"
+
+
+def read_summary(runs: Path, run_id: str) -> RunSummary | None:
+    """The summary of a run, if it is there and whole."""
+    with suppress(OSError, ValidationError):
+        return RunSummary.model_validate_json((runs / run_id / SUMMARY).read_bytes())
+    return None
+
+
+def last_runs(runs: Path, count: int) -> list[RunSummary]:
+    """The newest runs, newest first."""
+    names = sorted((folder.name for folder in runs.glob("*/")), reverse=True)
+    found = (read_summary(runs, name) for name in names)
+    return [summary for summary in found if summary][:count]

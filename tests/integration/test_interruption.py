@@ -1,0 +1,83 @@
+"""Runs that are ended at random moments: nothing is left running, nothing is half made, and the next run goes on."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+_SECONDS_UNTIL_CHILDREN_NOTICE = 40
+_SECONDS_UNTIL_TRAINING = 120
+
+
+def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[psutil.Process]]:
+    """Signal the process group as a terminal does; what was said, and the descendants that outlive it."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, number)
+    out, error = process.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        psutil.wait_procs(family, timeout=_SECONDS_UNTIL_CHILDREN_NOTICE)
+    return out, error, [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def wait_for(home: Path, pattern: str, text: str) -> None:
+    """Return as soon as a file of the home holds the text."""
+    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
+    while not any(text in file.read_text() for file in home.glob(pattern)):
+        assert time.monotonic() < deadline, f"no {text} in {pattern}"
+        time.sleep(0.02)
+
+
+def whole(home: Path) -> bool:
+    """Whether every folder that looks like an artifact is one."""
+    folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and not path.name.endswith(".partial")]
+    return all((folder / "manifest.json").is_file() and (folder / "report.json").is_file() for folder in folders)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
+    nmt: Any, recipe: list[str], number: int, code: int
+) -> None:
+    process = nmt.start("run", *recipe, "--json", "--set", "train.max_updates=100000")
+    wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
+    out, error, left = end(process, number)
+    assert process.returncode == code
+    assert left == []
+    assert "Traceback" not in error
+    assert error.splitlines()[-1] == f"nmt: stopped by {signal.Signals(number).name}"
+    summary = json.loads(out.splitlines()[-1])
+    assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
+    states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
+    assert states[summary["mlflow_run_id"]] == "KILLED"
+    assert "RUNNING" not in states.values()
+    assert nmt.select("prefect/prefect.db", "select state_name from flow_run") == [("Crashed",)]
+    assert whole(nmt.home)
+
+
+def test_a_run_that_is_ended_again_and_again_gets_there(nmt: Any, recipe: list[str]) -> None:
+    draw = random.Random(2)
+    finished: set[str] = set()
+    for number in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        process = nmt.start("run", *recipe, "--json")
+        try:
+            process.wait(timeout=draw.uniform(3, 18))
+        except subprocess.TimeoutExpired:
+            _, error, left = end(process, number)
+            assert left == []
+            assert "Traceback" not in error
+            assert whole(nmt.home)
+        else:
+            process.communicate()
+        now = {str(path.relative_to(nmt.home)) for path in nmt.home.glob("artifacts/*/*") if path.name.isalnum()}
+        assert finished <= now, "what was finished stays"
+        finished = now
+    summary = nmt.run()
+    assert summary["status"] == "finished"
+    reused = {stage["name"] for stage in summary["stages"] if stage["status"] == "reused"}
+    assert {name.split("/")[1] for name in finished} <= reused

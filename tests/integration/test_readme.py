@@ -1,0 +1,81 @@
+"""The README keeps its word: its commands run, its recipe validates, its links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nmt_core.recipe import load_recipe
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    found = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    assert found
+    return found
+
+
+def commands() -> list[str]:
+    """Lines of the shell blocks but for the activation, which the test does by PATH."""
+    lines = "".join(blocks("sh")).splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("source ")]
+
+
+@pytest.fixture(scope="module")
+def folder(finished: tuple[Any, dict[str, Any]]) -> Path:
+    """A folder with a finished small quickstart, and its recipe in a file."""
+    nmt, summary = finished
+    recipe = {name: value for name, value in summary["config"].items() if value is not None}
+    (nmt.home / "quickstart.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    return Path(nmt.home)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_run(command: str, folder: Path, finished: tuple[Any, dict[str, Any]]) -> None:
+    small = re.sub(r"(nmt (?:plan|run|why train)) quickstart\b", r"\1 quickstart.yaml", command)
+    environment = finished[0].environment
+    path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", small],
+        cwd=folder,
+        env=environment | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_python_runs(folder: Path) -> None:
+    (code,) = blocks("python")
+    here = code.replace("sqlite:///.nmt/mlflow.db", f"sqlite:///{folder / 'mlflow.db'}")
+    done = subprocess.run([sys.executable, "-c", here], cwd=folder, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[")
+
+
+def test_recipe_validates(tmp_path: Path) -> None:
+    (text,) = blocks("yaml")
+    (tmp_path / "my-recipe.yaml").write_text(text, encoding="utf-8")
+    assert load_recipe(str(tmp_path / "my-recipe.yaml")).name == "my-recipe"
+
+
+@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "infra/README.md"])
+def test_links_lead_somewhere(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", text):
+        assert (ROOT / file).parent.joinpath(target).exists(), target
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -1,0 +1,182 @@
+"""A retraining from end to end through the command line: what it leaves, what it reuses, what it says."""
+
+import json
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flows.selection import STEPS
+
+Finished = tuple[Any, dict[str, Any]]
+Statuses = Callable[[dict[str, Any]], dict[str, str]]
+
+
+def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses) -> None:
+    nmt, summary = finished
+    assert summary["status"] == "finished"
+    assert statuses(summary) == dict.fromkeys(STEPS, "done")
+    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF"]
+    assert all("version:" in score["signature"] for score in summary["metrics"])
+    assert summary["model"]["name"] == "quickstart"
+    assert summary["model"]["version"] == "1"
+    assert sorted(summary["model"]["aliases"]) == ["challenger", "champion"]
+    assert summary["samples"][-1]["source"] == "I am a student."
+    written = json.loads((nmt.home / "runs" / summary["run_id"] / "summary.json").read_text())
+    assert written == summary
+
+
+def test_nothing_is_made_outside_of_the_home(finished: Finished) -> None:
+    nmt, _ = finished
+    assert {path.name for path in nmt.home.iterdir()} == {"artifacts", "logs", "mlflow", "mlflow.db", "prefect", "runs"}
+
+
+def test_mlflow_holds_the_lineage(finished: Finished) -> None:
+    nmt, summary = finished
+    runs = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
+    parent = summary["mlflow_run_id"]
+    children = {stage["name"]: stage["mlflow_run_id"] for stage in summary["stages"]}
+    assert {runs[run] for run in (parent, *children.values())} == {"FINISHED"}
+    tags = {(run, key): value for run, key, value in nmt.select("mlflow.db", "select run_uuid, key, value from tags")}
+    for stage in summary["stages"]:
+        child = stage["mlflow_run_id"]
+        assert tags[child, "mlflow.parentRunId"] == parent
+        assert tags[child, "artifact.fingerprint"] == tags[parent, f"artifact.{stage['name']}"] == stage["fingerprint"]
+        assert tags[child, "prefect.flow_run_id"] == summary["prefect_flow_run_id"]
+    curve = "select count(*) from metrics where run_uuid = '{}' and key = 'train_loss'"
+    assert nmt.select("mlflow.db", curve.format(children["train"]))[0][0] > 0
+
+
+def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) -> None:
+    nmt, summary = finished
+    flow_run = summary["prefect_flow_run_id"]
+    where = f"where flow_run_id = '{flow_run}'"
+    assert nmt.select("prefect/prefect.db", f"select state_name from flow_run where id = '{flow_run}'") == [
+        ("Completed",)
+    ]
+    names = nmt.select("prefect/prefect.db", f"select name, state_name from task_run {where}")
+    assert {(name.rsplit("-", 1)[0], state) for name, state in names} == {(step, "Completed") for step in STEPS}
+    keys = {key for (key,) in nmt.select("prefect/prefect.db", f"select key from artifact {where}")}
+    assert keys == {f"report-{step}" for step in STEPS}
+
+
+def test_a_second_run_reuses_everything_and_is_quick(finished: Finished, statuses: Statuses) -> None:
+    nmt, first = finished
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    summary = nmt.run()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert set(statuses(summary).values()) == {"reused"}
+    assert summary["model"]["version"] == first["model"]["version"]
+    assert [stage["fingerprint"] for stage in summary["stages"]] == [stage["fingerprint"] for stage in first["stages"]]
+    # The work of all its processes: unlike the time on the clock, other tests on this machine do not change it much.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 15
+
+
+def test_another_beam_runs_only_evaluate_and_register(finished: Finished, statuses: Statuses) -> None:
+    nmt, _ = finished
+    summary = nmt.run("--set", "search.beam_size=2")
+    assert [name for name, status in statuses(summary).items() if status == "done"] == ["evaluate", "register"]
+    assert summary["model"]["aliases"] == ["challenger"]
+    assert "is not above" in summary["model"]["verdict"]
+
+
+def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: Statuses) -> None:
+    nmt, _ = finished
+    until = nmt.run("--until", "split", "--force", "split")
+    assert statuses(until) == {"download": "reused", "clean": "reused", "split": "done"}
+    begun = nmt.run("--from", "evaluate", "--until", "evaluate")
+    assert statuses(begun) == {"evaluate": "reused"}
+
+
+def test_what_an_earlier_stage_should_have_made_is_asked_for(finished: Finished, recipe: list[str]) -> None:
+    nmt, _ = finished
+    done = nmt("stage", "encode", *recipe, "--set", "tokenizer.vocab_size=701", code=1)
+    assert "stage encode needs what tokenizer makes" in done.stderr
+    assert "run `nmt run quickstart --until tokenizer` first" in done.stderr
+    assert "Traceback" not in done.stderr
+    alone = nmt("stage", "tokenizer", *recipe, "--set", "tokenizer.vocab_size=701", "--json")
+    assert [stage["status"] for stage in json.loads(alone.stdout.splitlines()[-1])["stages"]] == ["done"]
+
+
+def test_a_stage_that_fails_says_so_everywhere(finished: Finished, statuses: Statuses) -> None:
+    nmt, _ = finished
+    summary = nmt.run("--set", "tokenizer.vocab_size=100000", code=1)
+    assert statuses(summary)["tokenizer"] == "failed"
+    assert summary["status"] == "failed"
+    assert "tokenizer.vocab_size=100000" in summary["error"]
+    child = summary["stages"][-1]
+    state = f"select status from runs where run_uuid = '{summary['mlflow_run_id']}'"
+    assert nmt.select("mlflow.db", state) == [("FAILED",)]
+    flow_run = f"select state_name from flow_run where id = '{summary['prefect_flow_run_id']}'"
+    assert nmt.select("prefect/prefect.db", flow_run) == [("Failed",)]
+    assert not (nmt.home / "artifacts" / "tokenizer" / child["fingerprint"]).exists()
+
+
+def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(
+    finished: Finished, recipe: list[str]
+) -> None:
+    nmt, _ = finished
+    text = nmt("run", *recipe).stdout
+    for step in STEPS:
+        assert f"{step:<10} reused" in text
+    for expected in ("A TOY: its score", "BLEU", "nrefs:1", "Model quickstart version 1", "Next:", "nmt translate"):
+        assert expected in text
+    assert "Beginning flow run" not in text
+
+
+def test_plan_and_why_tell_what_would_happen(finished: Finished, recipe: list[str]) -> None:
+    nmt, _ = finished
+    before = sorted(path for path in nmt.home.rglob("*"))
+    text = nmt("plan", *recipe, "--set", "search.beam_size=3").stdout
+    assert text.count("be reused") == 8
+    assert "search.beam_size: 4 -> 3" in text or "search.beam_size: 2 -> 3" in text
+    assert (
+        "evaluate would run: search.beam_size" in nmt("why", "evaluate", *recipe, "--set", "search.beam_size=3").stdout
+    )
+    assert "train would be reused: made already" in nmt("why", "train", *recipe).stdout
+    assert sorted(path for path in nmt.home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("model", ["models:/quickstart@champion", "models:/quickstart/1", "export"])
+def test_translate_writes_one_line_for_each_line(finished: Finished, model: str) -> None:
+    nmt, summary = finished
+    if model == "export":
+        model = next(stage["artifact"] for stage in summary["stages"] if stage["name"] == "export")
+    source, target = nmt.home.parent / f"{nmt.home.name}-in.txt", nmt.home.parent / f"{nmt.home.name}-out.txt"
+    source.write_bytes("I am a student.\n\n한국어\r\nlast line without its end".encode())
+    nmt("translate", "--model", model, "--input", str(source), "--output", str(target), "--beam", "1")
+    lines = target.read_bytes().split(b"\n")
+    assert (len(lines), lines[1], lines[-1]) == (5, b"", b"")
+    source.write_bytes(b"fine\n\xff\xfe\n")
+    target.unlink()
+    done = nmt("translate", "--model", model, "--input", str(source), "--output", str(target), code=1)
+    assert f"{source}, line 2: not UTF-8" in done.stderr
+    assert not target.exists()
+
+
+def test_artifacts_are_listed_traced_and_only_collected_when_told(finished: Finished) -> None:
+    nmt, summary = finished
+    assert "evaluate/" in nmt("artifacts", "ls").stdout
+    assert "Signature" in nmt("artifacts", "show", "evaluate").stdout
+    lineage = nmt("artifacts", "lineage", summary["stages"][8]["fingerprint"]).stdout
+    assert all(f"{stage}/" in lineage for stage in STEPS[:-1])
+    stray = nmt.home / "artifacts" / "clean" / f"{'0' * 32}.partial"
+    stray.mkdir()
+    assert "nothing was deleted" in nmt("artifacts", "gc", "--keep-runs", "100").stdout
+    assert stray.exists()
+    assert "freed" in nmt("artifacts", "gc", "--keep-runs", "100", "--yes").stdout
+    assert not stray.exists()
+    assert nmt.run()["status"] == "finished"
+
+
+def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(finished: Finished, statuses: Statuses) -> None:
+    nmt, _ = finished
+    start = time.monotonic()
+    summary = nmt.run("--until", "evaluate", MLFLOW_TRACKING_URI="http://127.0.0.1:9")
+    assert summary["status"] == "finished"
+    assert time.monotonic() - start < 60
+    registration = nmt.run(code=1, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
+    assert statuses(registration)["register"] == "failed"
+    assert "MLflow at http://127.0.0.1:9 does not answer" in registration["error"]

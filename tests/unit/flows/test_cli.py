@@ -1,0 +1,86 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NMT = [sys.executable, "-c", "from flows.cli import main; main()"]
+
+
+def nmt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_"))}
+    return subprocess.run(
+        [*NMT, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "quickstrat"), "recipe 'quickstrat' is unknown: did you mean 'quickstart'?"),
+        (
+            ("plan", "quickstart", "--set", "train.max_update=3"),
+            "train.max_update is not a key: did you mean 'max_updates'?",
+        ),
+        (("run", "quickstart", "--set", "train.dropout"), "must read section.key=value"),
+        (("run", "nowhere.yaml"), "recipe nowhere.yaml: cannot be read"),
+        (("run", "quickstart", "--from", "train", "--until", "clean"), "--from train comes after --until clean"),
+        (("run", "quickstart", "--force", "register"), "registered once"),
+        (("artifacts", "show", "12ab"), "artifact '12ab' in"),
+        (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
+    ],
+)
+def test_an_error_is_one_line_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = nmt(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir()), "nothing is made before the input is checked"
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = nmt(tmp_path, "run", "nowhere", "--debug")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("nmt: recipe 'nowhere' is unknown")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("run",), ("run", "quickstart", "--from", "nowhere"), ("run", "quickstart", "--force", "x"), ("fly",)],
+)
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert nmt(tmp_path, *arguments).returncode == 2
+
+
+def test_help_names_every_command_and_the_first_one_to_try(tmp_path: Path) -> None:
+    text = nmt(tmp_path, "--help").stdout
+    assert "nmt run quickstart" in text
+    for command in ("run", "stage", "plan", "why", "recipes", "translate", "up", "artifacts"):
+        assert f" {command} " in text
+    assert nmt(tmp_path, "--version").stdout.startswith("nmt-pipeline ")
+    assert "quickstart" in nmt(tmp_path, "recipes").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan", "quickstart"], ["why", "train", "quickstart"], ["--help"], ["artifacts", "gc"]]
+)
+def test_what_only_looks_imports_nothing_heavy_and_touches_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    code = (
+        "import sys; from flows.cli import main\n"
+        f"sys.argv = ['nmt', *{arguments!r}]\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print('heavy:', sorted({'torch', 'prefect', 'mlflow', 'onnxruntime'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_says_what_would_run_and_how_much_disk_it_takes(tmp_path: Path) -> None:
+    text = nmt(tmp_path, "plan", "quickstart", "--until", "encode").stdout
+    assert "never made here" in text
+    assert "be left out" in text
+    assert "Disk for new artifacts: about" in text

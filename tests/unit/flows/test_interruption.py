@@ -1,0 +1,45 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from flows.interruption import Stopped, interruptible
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_block_with_its_exit_code(number: int, code: int) -> None:
+    former = signal.getsignal(number)
+    with pytest.raises(Stopped) as stopped, interruptible():
+        os.kill(os.getpid(), number)
+    assert stopped.value.exit_code == code
+    assert signal.getsignal(number) == former
+
+
+def test_a_second_signal_does_not_disturb_the_cleaning_up() -> None:
+    cleaned = []
+    with pytest.raises(Stopped), interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            cleaned.append(True)
+    assert cleaned
+
+
+def test_the_third_leaves_at_once() -> None:
+    code = (
+        "import os, signal; from flows.interruption import interruptible\n"
+        "with interruptible():\n"
+        "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    finally:\n"
+        "        os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGINT); print('never')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+
+
+def test_an_error_without_a_signal_is_left_alone() -> None:
+    with pytest.raises(ZeroDivisionError), interruptible():
+        raise ZeroDivisionError

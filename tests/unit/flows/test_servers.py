@@ -1,0 +1,75 @@
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flows.servers import PrefectApi, Server, ServerError, answers, free_port
+from flows.settings import Settings
+from nmt_core.errors import ConfigError
+
+_SLEEP = "import time; time.sleep(60)"
+_WITH_A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {_SLEEP!r}]); {_SLEEP}"
+
+
+def test_a_port_in_use_is_passed_over() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port(port) != port
+    assert free_port(port) == port
+
+
+def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(tmp_path: Path) -> None:
+    server = Server("the server", ["-c", "print('no port'); raise SystemExit(3)"], tmp_path / "log.txt", {})
+    with pytest.raises(ServerError, match=f"the server did not start .ended with code 3.: see {tmp_path}/log.txt"):
+        server.wait_until(f"http://127.0.0.1:{free_port()}/health")
+    assert (tmp_path / "log.txt").read_text() == "no port\n"
+
+
+def test_a_server_answers_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    port = free_port()
+    server = Server("the server", ["-m", "http.server", "--bind", "127.0.0.1", str(port)], tmp_path / "log.txt", {})
+    server.wait_until(f"http://127.0.0.1:{port}/", timeout=30)
+    server.stop()
+    assert server.ended()
+    assert not answers(f"http://127.0.0.1:{port}/", timeout=1)
+
+
+def test_descendants_end_as_well(tmp_path: Path) -> None:
+    server = Server("the server", ["-c", _WITH_A_CHILD], tmp_path / "log.txt", {})
+    process = psutil.Process(server.pid)
+    while not (children := process.children()):
+        time.sleep(0.05)
+    server.stop()
+    assert not any(child.is_running() for child in [process, *children])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
+def test_a_server_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
+    log = str(tmp_path / "log.txt")
+    code = (
+        "import time; from pathlib import Path; from flows.servers import Server;"
+        f"print(Server('s', ['-c', {_SLEEP!r}], Path({log!r}), {{}}).pid, flush=True); {_SLEEP}"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout
+    server = psutil.Process(int(starter.stdout.readline()))
+    starter.kill()
+    starter.communicate()
+    psutil.wait_procs([server], timeout=10)
+    assert not server.is_running()
+
+
+def test_a_prefect_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    settings = Settings.load({"NMT_HOME": str(tmp_path), "PREFECT_API_URL": url})
+    with PrefectApi(settings).connected() as api, pytest.raises(ConfigError, match=f"{url}.*unset PREFECT_API_URL"):
+        api.wait()
+    assert os.environ["PREFECT_API_URL"] == url

@@ -1,0 +1,59 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.settings import RunningServers, Settings
+from nmt_core.errors import ConfigError
+
+
+def test_the_defaults_stay_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings.load({})
+    assert settings.home == tmp_path / ".nmt"
+    assert settings.mlflow_tracking_uri == f"sqlite:///{tmp_path}/.nmt/mlflow.db"
+    assert settings.prefect_api_url == ""
+    assert settings.threads == len(os.sched_getaffinity(0))
+    assert not list(tmp_path.iterdir()), "reading the settings touches nothing"
+
+
+def test_the_environment_decides() -> None:
+    environment = {"NMT_HOME": "/data", "NMT_PROCESSES": "4", "NMT_THREADS": "8", "MLFLOW_TRACKING_URI": "http://m"}
+    settings = Settings.load(environment | {"PREFECT_API_URL": "http://p/api/"})
+    assert (settings.home, settings.resources.processes, settings.resources.threads) == (Path("/data"), 4, 8)
+    assert (settings.mlflow_tracking_uri, settings.prefect_api_url) == ("http://m", "http://p/api")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "²"])
+def test_a_wrong_number_is_an_error_that_says_so(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"NMT_THREADS=.*whole number of 1 or more"):
+        Settings.load({"NMT_THREADS": value})
+
+
+def test_the_servers_of_a_dead_nmt_up_are_not_used(tmp_path: Path) -> None:
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    assert settings.running() == RunningServers()
+    addresses = {"prefect": "http://127.0.0.1:1/api", "mlflow": "http://127.0.0.1:2"}
+    settings.servers_file.write_text(json.dumps({"pid": os.getpid(), **addresses}))
+    assert settings.running() == RunningServers(**addresses)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    settings.servers_file.write_text(json.dumps({"pid": dead.pid, **addresses}))
+    assert settings.running() == RunningServers()
+    settings.servers_file.write_text("{")
+    assert settings.running() == RunningServers()
+
+
+def test_prepare_keeps_what_the_user_has_set(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from flows.settings import Settings; Settings.load().prepare();"
+        "print(os.environ['MLFLOW_HTTP_REQUEST_TIMEOUT'], os.environ['DO_NOT_TRACK'], os.environ['PREFECT_HOME'],"
+        "os.environ['NO_PROXY'], {'prefect', 'mlflow', 'torch'} & sys.modules.keys())"
+    )
+    environment = {"NMT_HOME": str(tmp_path), "MLFLOW_HTTP_REQUEST_TIMEOUT": "77", "NO_PROXY": "example.org"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["77", "true", f"{tmp_path}/prefect", "example.org,127.0.0.1,localhost", "set()"]
+    assert (tmp_path / "prefect").is_dir()
