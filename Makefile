@@ -32,7 +32,7 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # torch is held back: its later releases are not tested with the rest.
 lock: $(INSTALLED)

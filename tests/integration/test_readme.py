@@ -51,7 +51,7 @@ def test_commands_run(command: str, folder: Path, finished: tuple[Any, dict[str,
         timeout=250,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    assert done.stdout  # a model of forty updates may well translate into nothing, but into a line of it
 
 
 def test_python_runs(folder: Path) -> None:
