@@ -65,7 +65,7 @@ class Settings:
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
             mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
             processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
-            threads=_count(environment, "NMT_THREADS") or len(os.sched_getaffinity(0)),
+            threads=_count(environment, "NMT_THREADS") or _cpus(),
         )
 
     @property
@@ -128,6 +128,11 @@ def _count(environment: Mapping[str, str], name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
     return int(text)
+
+
+def _cpus() -> int:
+    """CPUs that this process may use; macOS does not tell, so there it is all of them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _gpus(environment: Mapping[str, str]) -> int:
