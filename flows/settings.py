@@ -24,6 +24,7 @@ _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the second UI calls an analytics host, whatever the settings say
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # otherwise 13 processes and 3.5 GB
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not hold up a run: the default waits for minutes
