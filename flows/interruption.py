@@ -2,11 +2,15 @@
 
 import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 _LAST_STRAW = 3
+_SECONDS_UNTIL_AGAIN = 0.01
 
 
 class Stopped(BaseException):
@@ -35,6 +39,14 @@ def interruptible() -> Iterator[None]:
         if len(signals) >= _LAST_STRAW:
             os._exit(128 + number)
 
+    def obey_again(unraisable: Any) -> None:
+        """Python drops what is raised inside a destructor: the signal comes again, a moment later."""
+        if signals and issubclass(unraisable.exc_type, KeyboardInterrupt):
+            threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signals.pop())).start()
+        else:
+            former_hook(unraisable)
+
+    former_hook, sys.unraisablehook = sys.unraisablehook, obey_again
     former = {number: signal.signal(number, obey) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
@@ -43,5 +55,6 @@ def interruptible() -> Iterator[None]:
             raise Stopped(signals[0]) from None
         raise
     finally:
+        sys.unraisablehook = former_hook
         for number, handler in former.items():
             signal.signal(number, handler)

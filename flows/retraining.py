@@ -1,5 +1,6 @@
 """What every stage of a retraining has around it: inputs, a Prefect task, an MLflow run, a line in the summary."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from flows.register import Candidate, register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
 from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
-from flows.tracking import TrackedRun, Tracker
+from flows.tracking import TextPart, TrackedRun, Tracker
 from nmt_core.artifacts import Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
@@ -96,6 +97,8 @@ class Retraining:
         elif self._selection.includes(name):
             inputs = {need: self._input(need, name) for need in stage.needs}
             self._as_task(name, lambda step: self._make(stage, inputs, step))
+        if name == "split" and name in self._artifacts:  # also where the run begins later: it is what it learns from
+            self._tracker.datasets(self._tracked, _text_parts(self._artifacts[name]))
 
     def register(self) -> None:
         """Register the exported model, if the run includes that."""
@@ -192,6 +195,22 @@ class Retraining:
         self.summary.seconds = round(time.monotonic() - self._start, 2)
         self.summary.mlflow_run_id = self._tracked.id
         self.summary.write(self._settings.runs)
+
+
+def _text_parts(split: Artifact) -> list[TextPart]:
+    """The parts of a split. `test/` keeps a test set that is called `dev` apart from the part of that name."""
+    report = split.report()
+    files = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
+    digest, folder = split.fingerprint, split.path
+    tests = [
+        TextPart(f"test/{name}", digest, "testing", folder / file, report["tests"][name])
+        for name, file in files["tests"].items()
+    ]
+    return [
+        TextPart("train", digest, "training", folder / "train.parquet", report["items_out"]),
+        TextPart("dev", digest, "validation", folder / files["dev"], report["dev"]),
+        *tests,
+    ]
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

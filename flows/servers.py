@@ -18,6 +18,7 @@ from nmt_core.errors import ConfigError, NmtError
 
 _HOST = "127.0.0.1"
 _GRACE_SECONDS = 20
+_GRACE_SECONDS_WHILE_STARTING = 1  # a server that makes its database hears nothing, and can be ended at any moment
 
 
 class ServerError(NmtError):
@@ -76,9 +77,9 @@ class Server:
                 raise ServerError(f"{self.name} did not start ({why}): see {self.log}")
             time.sleep(0.05)
 
-    def stop(self) -> None:
+    def stop(self, grace: float = _GRACE_SECONDS) -> None:
         """End the process and all that it has started. A training from the UI gets time to write a checkpoint."""
-        processes.end(self._process, _GRACE_SECONDS)
+        processes.end(self._process, grace)
 
 
 def start_prefect(settings: Settings, port: int, *, embedded: bool) -> Server:
@@ -109,6 +110,7 @@ class PrefectApi:
     def __init__(self, settings: Settings) -> None:
         self._health = ""
         self._embedded: Server | None = None
+        self._grace: float = _GRACE_SECONDS_WHILE_STARTING
         self._settings = settings
 
     @contextlib.contextmanager
@@ -136,6 +138,7 @@ class PrefectApi:
         """
         if self._embedded:
             self._embedded.wait_until(self._health)
+            self._grace = _GRACE_SECONDS
             self._starting.close()
         elif not answers(self._health):
             raise ConfigError(
@@ -151,4 +154,4 @@ class PrefectApi:
 
             EventsWorker.drain_all(timeout=5)
             APILogWorker.drain_all(timeout=5)
-        self._embedded.stop()
+        self._embedded.stop(self._grace)

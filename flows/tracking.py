@@ -4,23 +4,27 @@ Everything is handed to one background thread, in order. While MLflow does not a
 says so once, tries again every few seconds and catches up: runs keep the times at which they really began and ended.
 """
 
+import json
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from flows.summary import Status
 
 Operation = Callable[[MlflowClient], None]
+
+_SQLITE = "sqlite:///"
 
 _POINTS_PER_BATCH = 1_000  # MLflow takes no more at once
 _PARAMS_PER_BATCH = 100
@@ -35,11 +39,21 @@ _log = logging.getLogger(__name__)
 def open_database(uri: str) -> None:
     """Open a local database, and make it if need be: a second or more that fits in while something else starts.
 
-    Trouble is left to the tracker, which knows how to wait.
+    It is made under another name: MLflow can do nothing with a database whose making was interrupted. Other trouble is
+    left to the tracker, which knows how to wait.
     """
-    if uri.startswith("sqlite:"):
-        with suppress(MlflowException):
+    if not uri.startswith(_SQLITE):
+        return
+    file = Path(uri.removeprefix(_SQLITE))
+    with suppress(MlflowException):
+        if file.exists() or file.suffix != ".db":
             MlflowClient(uri).search_experiments(max_results=1)
+            return
+        draft = file.with_name(f"{file.name}.partial")
+        for rest in file.parent.glob(f"{draft.name}*"):
+            rest.unlink()
+        MlflowClient(f"{_SQLITE}{draft}").search_experiments(max_results=1)
+        draft.rename(file)
 
 
 @dataclass
@@ -49,6 +63,18 @@ class TrackedRun:
     name: str
     id: str = ""
     created: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """Pairs that a run reads: a dataset to MLflow, which tells datasets apart by name and digest together."""
+
+    name: str
+    digest: str
+    """At most 36 characters."""
+    context: Literal["training", "validation", "testing"]
+    file: Path
+    pairs: int
 
 
 @dataclass(frozen=True)
@@ -118,6 +144,11 @@ class Tracker:
     def text(self, run: TrackedRun, text: str, file: str) -> None:
         """Keep a text as a file of the run."""
         self._enqueue(lambda client: client.log_text(run.id, text, file))
+
+    def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
+        """List text as input of a run."""
+        inputs = [_dataset_input(part) for part in parts]
+        self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
 
     def finish(self, run: TrackedRun, status: Status) -> None:
         """End a run."""
@@ -219,6 +250,17 @@ def _log_points(points: list[_Point]) -> Operation:
         client.log_batch(points[0].run.id, metrics=[Metric(p.name, p.value, p.at, p.step) for p in points])
 
     return log_points
+
+
+def _dataset_input(part: TextPart) -> DatasetInput:
+    dataset = Dataset(
+        name=part.name,
+        digest=part.digest,
+        source_type="local",  # with a source of this form, `mlflow.data.get_source` finds the file
+        source=json.dumps({"uri": str(part.file)}),
+        profile=json.dumps({"pairs": part.pairs}),
+    )
+    return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, part.context)])
 
 
 def _now() -> int:

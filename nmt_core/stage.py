@@ -28,6 +28,7 @@ from nmt_core.errors import StageError
 Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
 
+_WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
 _LIBRARIES = ("torch", "polars", "pyarrow", "sentencepiece", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
 
 
@@ -168,7 +169,7 @@ def run_stage(
                 return Outcome(found, reused=True, seconds=time.monotonic() - start)
             artifact = _make(stage, config, store, inputs, job, identity)
     except Exception as error:
-        if not _is_full_disk(error):
+        if not is_full_disk(error):
             raise
         raise StageError(
             f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` shows what can go), "
@@ -202,13 +203,13 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         raise
 
 
-def _is_full_disk(error: BaseException) -> bool:
+def is_full_disk(error: BaseException) -> bool:
     """Whether a full disk is behind an error; libraries wrap it, and some keep nothing of it but the words."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:
             return True
-        if os.strerror(errno.ENOSPC) in str(cause):
+        if any(words in str(cause) for words in _WORDS_OF_A_FULL_DISK):
             return True
         cause = cause.__cause__ or cause.__context__
     return False

@@ -1,6 +1,6 @@
 """`nmt run` and `nmt stage`: one retraining in this process."""
 
-import errno
+import shutil
 import time
 import traceback
 
@@ -10,11 +10,14 @@ from flows import closing
 from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, terminal
 from flows.selection import Selection
-from flows.servers import PrefectApi
+from flows.servers import PrefectApi, ServerError
 from flows.settings import Settings
 from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError
+from nmt_core.stage import is_full_disk
+
+_LEAST_FREE_BYTES = 65_536
 
 
 class UnexpectedError(NmtError):
@@ -47,7 +50,7 @@ def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: b
             console.print("What was finished is kept: the same command goes on from there.")
         if as_json:
             print(summary.model_dump_json(), flush=True)
-        if debug or isinstance(error, NmtError | Stopped):
+        if debug or isinstance(error, Stopped):
             raise
         raise _explained(error, settings, run_id) from None
     _finish(summary, start, settings)
@@ -74,8 +77,13 @@ def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Se
 
 def _explained(error: BaseException, settings: Settings, run_id: str) -> NmtError:
     """A one-line error, and the traceback in the run's folder."""
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if isinstance(error, NmtError) and not isinstance(error, ServerError):
+        return error
+    # On a full disk, servers and databases fail in many words, and nothing more can be written
+    if is_full_disk(error) or shutil.disk_usage(settings.home).free < _LEAST_FREE_BYTES:
         return UnexpectedError(f"the disk of {settings.home} is full: free space, then run the same command again")
+    if isinstance(error, ServerError):
+        return error
     file = settings.runs / run_id / TRACEBACK
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")

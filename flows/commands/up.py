@@ -54,6 +54,9 @@ def _start(settings: Settings, stack: contextlib.ExitStack, console: Console) ->
     os.environ["PREFECT_API_URL"] = f"{prefect_url}/api"
     servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, embedded=False)))]
     if not settings.mlflow_tracking_uri.startswith("http"):
+        from flows.tracking import open_database  # takes seconds, in which Prefect starts
+
+        open_database(settings.mlflow_tracking_uri)
         servers.append(stack.enter_context(_owned(start_mlflow(settings, mlflow_port))))
         servers[-1].wait_until(f"{mlflow_url}/health")
     else:

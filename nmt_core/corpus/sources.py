@@ -80,11 +80,16 @@ class CorpusIndex(BaseModel):
         Raises:
             DataError: see `formats.read_pairs`.
         """
-        return {
-            corpus.name: formats.read_pairs(download.path / corpus.source.file, download.path / corpus.target.file)
-            for corpus in self.corpora
-            if corpus.role == role
-        }
+        found = {}
+        for corpus in self.corpora:
+            if corpus.role == role:
+                files = [download.path / side.file for side in (corpus.source, corpus.target)]
+                try:
+                    found[corpus.name] = formats.read_pairs(*files)
+                except DataError as error:  # it names our copies; the user knows the corpus by its address
+                    addresses = f"{corpus.source.address}, {corpus.target.address}"
+                    raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None
+        return found
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,30 @@
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import mlflow.data
 import pytest
 from mlflow.entities import Run, ViewType
 from mlflow.tracking import MlflowClient
 
-from flows.servers import free_port
+from flows.servers import free_port, start_mlflow
 from flows.settings import Settings
-from flows.tracking import Tracker
+from flows.tracking import TextPart, Tracker
 
 Finder = Callable[[], dict[str, Run]]
+
+
+@contextlib.contextmanager
+def serving(settings: Settings, port: int) -> Iterator[None]:
+    """An MLflow server that answers."""
+    server = start_mlflow(settings, port)
+    try:
+        server.wait_until(f"http://127.0.0.1:{port}/health")
+        yield
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -59,11 +72,40 @@ def test_runs_with_all_they_hold_reach_a_local_database(settings: Settings, foun
     assert warnings == []
 
 
+def test_a_run_lists_its_text_and_another_run_the_same(settings: Settings, tmp_path: Path) -> None:
+    warnings: list[str] = []
+    file = tmp_path / "some.parquet"
+    file.touch()
+    train = TextPart("train", "0" * 32, "training", file, 1_000)
+    texts = [
+        train,
+        TextPart("dev", "0" * 32, "validation", file, 10),
+        TextPart("test/dev", "0" * 32, "testing", file, 20),
+    ]
+    tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, warnings.append)
+    runs = [tracker.start(name, {}, {}) for name in ("first", "second")]
+    for run in runs:
+        tracker.datasets(run, texts)
+    tracker.datasets(runs[0], texts)  # as after an answer that was lost: it is said twice and listed once
+    tracker.close(timeout=60)
+
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    for run in runs:
+        inputs = client.get_run(run.id).inputs.dataset_inputs
+        contexts = {each.dataset.name: [tag.value for tag in each.tags] for each in inputs}
+        assert contexts == {"train": ["training"], "dev": ["validation"], "test/dev": ["testing"]}
+        assert {each.dataset.digest for each in inputs} == {"0" * 32}
+        assert {each.dataset.profile for each in inputs} == {f'{{"pairs": {pairs}}}' for pairs in (1_000, 10, 20)}
+        assert {mlflow.data.get_source(each).load() for each in inputs} == {str(file)}
+    assert warnings == []
+
+
 def test_a_dead_server_costs_no_time_and_one_warning(settings: Settings) -> None:
     warnings: list[str] = []
     start = time.monotonic()
     tracker = Tracker(f"http://127.0.0.1:{free_port()}", "corpus", settings.model_files, warnings.append)
     run = tracker.start("run", {}, {})
+    tracker.datasets(run, [TextPart("train", "0" * 32, "training", Path("train.parquet"), 1)])
     for step in range(10_000):
         tracker.metrics(run, {"loss": 1.0}, step)
     assert time.monotonic() - start < 1
@@ -99,6 +141,43 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     assert logged.data.metrics == {"loss": 1.5}
     assert abs(logged.info.start_time / 1_000 - began) < 2, "the run keeps the time at which it really began"
     assert len(warnings) == 1
+
+
+def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything(
+    settings: Settings, found: Finder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.tracking._SECONDS_BETWEEN_TRIES", 0.2)
+    port = free_port()
+    warnings: list[str] = []
+    tracker = Tracker(f"http://127.0.0.1:{port}", "corpus", settings.model_files, warnings.append)
+    parent = tracker.start("parent", {}, {"knob": 1})
+    child = tracker.start("child", {}, {}, parent=parent)
+    tracker.datasets(parent, [TextPart("train", "0" * 32, "training", settings.home / "train.parquet", 1_000)])
+
+    def log(first: int) -> None:
+        for step in range(first, first + 1_500):
+            tracker.metrics(child, {"loss": step / 2}, step)
+
+    log(0)
+    assert tracker.id_of(parent, timeout=30) == ""
+    with serving(settings, port):
+        while not tracker.id_of(child, timeout=1):
+            time.sleep(0.05)
+    log(1_500)
+    tracker.finish(child, "FINISHED")
+    while len(warnings) < 2:
+        time.sleep(0.05)
+    with serving(settings, port):
+        tracker.finish(parent, "KILLED")
+        tracker.close(timeout=60)
+
+    runs = found()
+    assert {name: run.info.status for name, run in runs.items()} == {"parent": "KILLED", "child": "FINISHED"}
+    assert runs["parent"].data.params == {"knob": "1"}
+    assert [each.dataset.name for each in runs["parent"].inputs.dataset_inputs] == ["train"]
+    points = MlflowClient(settings.mlflow_tracking_uri).get_metric_history(child.id, "loss")
+    assert sorted((point.step, point.value) for point in points) == [(step, step / 2) for step in range(3_000)]
+    assert ["logging it later" in warning for warning in warnings] == [True, True]
 
 
 def test_a_refusal_does_not_hold_up_the_rest(settings: Settings, found: Finder) -> None:
