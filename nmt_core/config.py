@@ -132,7 +132,7 @@ class CleanConfig(Section):
     """Least share of the language's own script among the letters of a side."""
     drop_copies: bool = True
     """Drop a pair whose sides are equal but for case, punctuation and spaces."""
-    deduplicate: Literal["off", "exact", "normalised"] = "normalised"
+    deduplicate: Literal["none", "exact", "normalised"] = "normalised"
     """Which copies of a pair to drop: none, equal ones, or those equal but for case, punctuation and spaces."""
     decontaminate: bool = True
     """Drop a training pair that shares a sentence, or a run of `ngram_words` words, with a dev or test set."""

@@ -16,6 +16,7 @@ from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError
 from nmt_core.stage import is_full_disk
+from nmt_core.stages import plan
 
 _LEAST_FREE_BYTES = 65_536
 
@@ -66,6 +67,7 @@ def _finish(summary: RunSummary, start: float, settings: Settings) -> None:
 
 
 def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Settings, console: Console) -> RunSummary:
+    plan(config, settings.store)  # what is wrong with the recipe's files is said before anything starts
     with PrefectApi(settings).connected() as api, shown_on(console):
         from flows.retrain import retrain  # this and the next take seconds, in which the server starts
         from flows.tracking import open_database

@@ -6,7 +6,7 @@ import polars as pl
 
 from nmt_core.corpus import normalize
 
-Mode = Literal["off", "exact", "normalised"]
+Mode = Literal["none", "exact", "normalised"]
 REASON = "duplicate"
 KNOB = "clean.deduplicate"
 
@@ -24,7 +24,7 @@ def pair_key(mode: Mode) -> pl.Expr:
 
 def is_repeat(mode: Mode) -> pl.Expr:
     """Whether an earlier row without a `reason` holds a copy of this pair. Rows with a reason are no copies."""
-    if mode == "off":
+    if mode == "none":
         return pl.lit(False)
     kept = pl.col("reason").is_null()
     return kept & ~pl.struct(kept.alias("kept"), pair_key(mode).alias("pair")).is_first_distinct()

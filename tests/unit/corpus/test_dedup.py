@@ -26,7 +26,7 @@ def table(reasons: list[str | None] | None = None) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("mode", "repeats"),
     [
-        ("off", [False, False, False, False, False]),
+        ("none", [False, False, False, False, False]),
         ("exact", [False, False, True, False, False]),
         ("normalised", [False, False, True, True, False]),
     ],

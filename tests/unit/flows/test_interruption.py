@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -43,3 +44,18 @@ def test_the_third_leaves_at_once() -> None:
 def test_an_error_without_a_signal_is_left_alone() -> None:
     with pytest.raises(ZeroDivisionError), interruptible():
         raise ZeroDivisionError
+
+
+class Careless:
+    """Gets a signal inside its destructor, where Python drops what is raised."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_inside_a_destructor_is_not_lost() -> None:
+    with pytest.raises(Stopped) as stopped, interruptible():
+        del_me = Careless()
+        del del_me
+        time.sleep(5)
+    assert stopped.value.exit_code == 130
