@@ -37,12 +37,17 @@ def show(summary: RunSummary, console: Console) -> None:
 
 def _table(summary: RunSummary) -> Table:
     table = Table(
-        title=f"{summary.recipe}: {summary.status}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=f"{summary.recipe}: {summary.status}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,  # all of it fits into 80 columns
     )
     for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
         table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
     for row in summary.stages:
-        place = row.artifact if row.artifact.startswith("models:") else row.fingerprint[:12]
+        is_model = row.artifact.startswith("models:")
+        place = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
         did = "run" if row.status == "done" else row.status
         counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
         table.add_row(row.name, did, f"{row.seconds:.1f}", *counts, row.unit, place if row.artifact else "")

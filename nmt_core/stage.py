@@ -41,7 +41,7 @@ class StageReport(BaseModel):
     items_out: int
     """Rows, sentences or files that came out."""
     unit: str
-    """What is counted in both: pairs, tokens, checkpoints..."""
+    """What came out, and as a rule went in: pairs, tokens, checkpoints..."""
 
 
 class Reporter(Protocol):

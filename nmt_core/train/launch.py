@@ -126,7 +126,7 @@ def _report(out: Path, pairs: int) -> TrainReport:
     return TrainReport(
         items_in=pairs,
         items_out=len(list((out / "weights").glob("*.safetensors"))),
-        unit="pairs to checkpoints",
+        unit="checkpoints",
         updates=training[-1]["update"],
         train_loss=training[-1]["train_loss"],
         dev_loss=validation["dev_loss"],
