@@ -12,6 +12,7 @@ from typing import Any
 Report = Mapping[str, Any]
 
 _ROWS_SHOWN = 20
+_CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair are in sight
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
 
 
@@ -38,16 +39,16 @@ def cell(value: Any) -> str:
 def markdown(heading: str, report: Report) -> str:
     """The whole report as Markdown."""
     plain = {key: value for key, value in report.items() if not _is_table(value)}
-    parts = [f"# {heading}", _table(["", ""], [[title(key), cell(value)] for key, value in plain.items()])]
+    parts = [f"# {heading}", _table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()])]
     for key, value in report.items():
         if not _is_table(value) or not value:
             continue
         parts.append(f"## {title(key)}")
         if isinstance(value, Mapping):
-            parts.append(_table(["", ""], [[str(name), cell(count)] for name, count in value.items()]))
+            parts.append(_table(["Of", "Count"], [[str(name), cell(count)] for name, count in value.items()]))
         else:
             columns = list(value[0])
-            rows = [[cell(record.get(column)) for column in columns] for record in value[:_ROWS_SHOWN]]
+            rows = [[_shortened(cell(record.get(column))) for column in columns] for record in value[:_ROWS_SHOWN]]
             parts.append(_table([title(column) for column in columns], rows))
             if len(value) > _ROWS_SHOWN:
                 parts.append(f"... and {len(value) - _ROWS_SHOWN:,} more")
@@ -89,6 +90,10 @@ def _is_table(value: Any) -> bool:
 def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_escape(text) for text in line) + " |" for line in lines)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
 
 
 def _escape(text: str) -> str:

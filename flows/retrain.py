@@ -8,7 +8,7 @@ from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
 
 
-@flow(name="retrain", persist_result=False)
+@flow(name="retrain", flow_run_name="{config.name}", persist_result=False)
 def retrain(
     config: PipelineConfig,
     from_: StepName = "download",

@@ -60,7 +60,7 @@ class CleanReport(StageReport):
     repaired: int
     """Pairs that were kept and in which entities or mojibake were repaired."""
     samples: list[DroppedPair]
-    """The first ten of each reason."""
+    """The first ten of each reason; the first of each come first."""
 
 
 class SplitReport(StageReport):
@@ -214,7 +214,8 @@ def _dropped(table: pl.DataFrame, asked: list[filters.Filter], mode: dedup.Mode)
 
 
 def _clean_report(kept: pl.DataFrame, dropped: pl.DataFrame) -> CleanReport:
-    samples = dropped.group_by("reason", maintain_order=True).head(_SAMPLES_PER_REASON)
+    samples = dropped.with_columns(rank=pl.int_range(pl.len()).over("reason")).sort("rank", maintain_order=True)
+    samples = samples.filter(pl.col("rank") < _SAMPLES_PER_REASON).drop("rank")
     samples = samples.with_columns(pl.col(SIDES).str.head(_SAMPLE_CHARACTERS))
     return CleanReport(
         items_in=kept.height + dropped.height,
