@@ -1,0 +1,86 @@
+"""Children end with their descendants: asked first, then by force, and when their parent dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from nmt_core import processes
+
+_STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+)
+_WITH_A_CHILD = (
+    "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], start_new_session=True); "
+    "print(child.pid, flush=True); child.wait()"
+)
+
+
+def start(*arguments: str) -> "subprocess.Popen[bytes]":
+    return processes.start([sys.executable, "-c", *arguments], os.environ, subprocess.PIPE)
+
+
+def line_of(process: "subprocess.Popen[bytes]") -> str:
+    assert process.stdout
+    return process.stdout.readline().decode().strip()
+
+
+def ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def wait_until_ended(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while not ended(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_process_hears_the_request_and_may_finish() -> None:
+    process = start(
+        "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
+    )
+    assert line_of(process) == "ready"
+    processes.end(process, grace=20)
+    assert process.returncode == 7
+
+
+def test_one_that_does_not_listen_is_killed() -> None:
+    process = start(_STUBBORN)
+    assert line_of(process) == "ready"
+    processes.end(process, grace=0.3)
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_descendants_in_sessions_of_their_own_end_too() -> None:
+    process = start(_WITH_A_CHILD, _STUBBORN)
+    child = int(line_of(process))
+    assert line_of(process) == "ready"
+    processes.end(process, grace=0.3)
+    assert process.returncode is not None
+    wait_until_ended(child)
+
+
+def test_a_process_that_has_ended_already_is_no_trouble() -> None:
+    process = start("print('ready', flush=True)")
+    process.wait()
+    processes.end(process, grace=0.3)
+    assert process.returncode == 0
+
+
+def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys, time; from nmt_core import processes\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "child = processes.start(sleep, os.environ, subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    child = int(line_of(parent))
+    parent.kill()
+    parent.wait()
+    wait_until_ended(child)
