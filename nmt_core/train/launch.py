@@ -69,8 +69,8 @@ def _torchrun(folder: Path, resources: Resources) -> Iterator[subprocess.Popen[b
     # Threads that spin for long while they wait take the CPU from those they wait for, if anything else runs here: two
     # threads on two busy cores were 2 to 8 times slower without this bound, and no faster on idle ones.
     environment.setdefault("GOMP_SPINCOUNT", "10000")
-    # Batches come in hundreds of shapes, and oneDNN keeps code and scratch for the last 1,024: 850 MB after 300 updates of
-    # a small model, for no speed.
+    # Batches come in hundreds of shapes, and oneDNN keeps code and scratch for the last 1,024: 850 MB more after 300
+    # updates of a small model, for no speed.
     environment.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     if "GLOO_SOCKET_IFNAME" not in environment and Path("/sys/class/net/lo").exists():
         environment["GLOO_SOCKET_IFNAME"] = "lo"  # one node: gloo need not listen elsewhere
