@@ -179,13 +179,9 @@ class Store:
         finally:
             lock.release()
 
-    def partial(self, stage: str, fingerprint: str, *, resume: bool) -> Path:
-        """Folder to make an artifact in: what a dead process left there, or empty."""
-        folder = self.root / stage / f"{fingerprint}{_PARTIAL}"
-        if folder.exists() and not resume:
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def partial(self, stage: str, fingerprint: str) -> Path:
+        """Where an artifact is made."""
+        return self.root / stage / f"{fingerprint}{_PARTIAL}"
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
         """Write the manifest into `partial` and rename it into place, in one atomic step."""

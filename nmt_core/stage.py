@@ -181,8 +181,11 @@ def run_stage(
 def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, identity: Identity) -> Artifact:
     start = time.monotonic()
     fingerprint = fingerprint_of(identity)
-    out = store.partial(stage.name, fingerprint, resume=stage.resumable)
-    try:
+    out = store.partial(stage.name, fingerprint)
+    try:  # from before the folder is there: Ctrl-C may come at any moment
+        if not stage.resumable and out.exists():  # left by a process that was killed
+            shutil.rmtree(out)
+        out.mkdir(parents=True, exist_ok=True)
         report = stage.load()(restrict(config, stage.sections), inputs, out, job)
         (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
         manifest = Manifest(
@@ -199,7 +202,10 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         return store.publish(out, manifest)
     except BaseException:
         if not stage.resumable:
-            shutil.rmtree(out, ignore_errors=True)
+            try:
+                shutil.rmtree(out, ignore_errors=True)
+            finally:  # polars obeys Ctrl-C by itself; Python then raises it once more, which may be in the line above
+                shutil.rmtree(out, ignore_errors=True)
         raise
 
 

@@ -33,7 +33,8 @@ def make(store: Store) -> Maker:
         parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
         identity = {"stage": stage, "version": 1, "config": {"text": text}, "inputs": parents}
         fingerprint = fingerprint_of(identity)
-        partial = store.partial(stage, fingerprint, resume=False)
+        partial = store.partial(stage, fingerprint)
+        partial.mkdir(parents=True)
         (partial / "data.txt").write_text(text)
         (partial / "report.json").write_text("{}")
         manifest = Manifest(
@@ -156,8 +157,9 @@ def test_lineage_is_all_that_an_artifact_was_made_from(store: Store, make: Maker
 
 def test_garbage_is_what_is_neither_kept_nor_in_use(store: Store, make: Maker) -> None:
     kept, old = make("clean", "kept"), make("clean", "old")
-    dead = store.partial("clean", "d" * 32, resume=False)
-    busy = store.partial("clean", "b" * 32, resume=False)
+    dead, busy = store.partial("clean", "d" * 32), store.partial("clean", "b" * 32)
+    for partial in (dead, busy):
+        partial.mkdir(parents=True)
     with store.lock("clean", "b" * 32, on_wait=lambda: None):
         assert set(store.garbage([kept])) == {old.path, dead}
     assert set(store.garbage([kept])) == {old.path, dead, busy}
