@@ -68,12 +68,6 @@ def metrics(report: Report) -> dict[str, float]:
     return {_NOT_IN_A_METRIC_NAME.sub("_", name): number for name, number in found.items()}
 
 
-def items(report: Report) -> tuple[str, str]:
-    """What went in and what came out, for the closing table."""
-    unit = report.get("unit", "")
-    return f"{cell(report.get('items_in', 0))} {unit}", f"{cell(report.get('items_out', 0))} {unit}"
-
-
 def size(count: float) -> str:
     """Bytes as a person reads them."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -3,7 +3,6 @@
 Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, M `d_model`, V vocabulary.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -33,14 +32,6 @@ def smoothed_cross_entropy(
         states_NM, output_VM, target_N, label_smoothing, torch.is_grad_enabled()
     )  # type: ignore[no-untyped-call]
     return smoothed, plain
-
-
-def perplexity(mean_loss: float) -> float:
-    """exp of the mean plain loss in nats per token; infinite where it overflows."""
-    try:
-        return math.exp(mean_loss)
-    except OverflowError:
-        return math.inf
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

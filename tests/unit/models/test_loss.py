@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nmt_core.models.loss import perplexity, smoothed_cross_entropy
+from nmt_core.models.loss import smoothed_cross_entropy
 
 
 def direct(states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
@@ -63,9 +63,3 @@ def test_states_in_bf16_have_a_loss_in_fp32() -> None:
     rough = smoothed_cross_entropy(states.bfloat16(), output, target, 0.1)
     assert rough[0].dtype == torch.float32
     assert float(rough[0]) == pytest.approx(float(exact[0]), rel=0.02)
-
-
-def test_perplexity_is_the_exponential_of_the_mean_loss() -> None:
-    assert perplexity(0.0) == 1
-    assert perplexity(math.log(37)) == pytest.approx(37)
-    assert perplexity(1e6) == math.inf
