@@ -16,6 +16,7 @@ import nmt_core
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
 from nmt_core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _EVALUATE_TAG = "nmt.evaluate"
 _SCORE_TAG = "nmt.score"
 _SCORED_ON_TAG = "nmt.scored_on"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
+_LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
+_MORE = "- and more: see `corpora.json` of the download"
 _EXAMPLE = ["A line of text.", "Another line."]
 
 _PACKED_MODULES = (
@@ -55,6 +58,8 @@ class Candidate:
 
     export: Artifact
     evaluate: Artifact
+    download: Artifact | None = None
+    """The text that it learnt from, for the licences; None: the store no longer has it."""
 
     @property
     def fingerprint(self) -> str:
@@ -104,7 +109,8 @@ def register_model(
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
                 model_id = _log_model(candidate.export, config.search)
-            version = _create_version(client, config, model_id, run_id, candidate.tags | dict(tags))
+            about = describe(config, candidate.download)
+            version = _create_version(client, config.model_name, about, model_id, run_id, candidate.tags | dict(tags))
         client.set_registered_model_alias(name, CHALLENGER, version.version)
         verdict = _promote(client, name, version)
         aliases = list(client.get_model_version(name, version.version).aliases)
@@ -165,11 +171,30 @@ def _requirements() -> list[str]:
     return [f"{name}=={version}" for name, version in versions.items()]
 
 
+def describe(config: PipelineConfig, download: Artifact | None) -> str:
+    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from."""
+    text = f"{config.description}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
+    if not download:
+        return text
+    index = CorpusIndex.of(download)
+    trained_on = [corpus for corpus in index.corpora if corpus.role == "train"]
+    lines = [f"- {', '.join(filter(None, (_licence_of(corpus), corpus.url)))}" for corpus in trained_on]
+    lines += [f"- {name}: left out, for it could not be fetched" for name in index.skipped]
+    citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
+    lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
+    parts = [config.description, "", "Trained on:", *lines]
+    while len("\n".join(parts)) > _LONGEST_DESCRIPTION:
+        parts = [*parts[:-2], _MORE] if parts[-1] == _MORE else [*parts[:-1], _MORE]
+    return "\n".join(parts)
+
+
+def _licence_of(corpus: StoredCorpus) -> str:
+    return f"{corpus.name}: {corpus.licence or 'licence not stated'}"
+
+
 def _create_version(
-    client: "MlflowClient", config: PipelineConfig, model_id: str, run_id: str, tags: Mapping[str, Any]
+    client: "MlflowClient", name: str, about: str, model_id: str, run_id: str, tags: Mapping[str, Any]
 ) -> "ModelVersion":
-    name = config.model_name
-    about = f"{config.description}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
     if not client.search_registered_models(f"name='{name}'"):
         client.create_registered_model(name, description=about)
     return client.create_model_version(

@@ -11,7 +11,7 @@ from typing import Any
 
 Report = Mapping[str, Any]
 
-_ROWS_SHOWN = 20
+_ROWS_SHOWN = 200
 _CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair are in sight
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
 

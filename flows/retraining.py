@@ -13,6 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
 
 from flows import reports
+from flows.clusters import workers_for
 from flows.progress import StageReporter, current_display
 from flows.register import Candidate, register_model
 from flows.selection import REGISTER, Selection, StepName
@@ -174,8 +175,9 @@ class Retraining:
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force = stage.name in self._selection.force
-        job = Job(step.reporter, self._settings.resources)
-        outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
+        with workers_for(self._settings) as workers:
+            job = Job(step.reporter, self._settings.resources, workers)
+            outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
         artifact = self._artifacts[stage.name] = outcome.artifact
         report = artifact.report()
         if stage.name == "evaluate":
@@ -207,7 +209,7 @@ def _text_parts(split: Artifact) -> list[TextPart]:
         for name, file in files["tests"].items()
     ]
     return [
-        TextPart("train", digest, "training", folder / "train.parquet", report["items_out"]),
+        TextPart("train", digest, "training", folder / "train-*.parquet", report["items_out"]),
         TextPart("dev", digest, "validation", folder / files["dev"], report["dev"]),
         *tests,
     ]

@@ -3,6 +3,8 @@
 NMT_HOME             folder of all local state: artifacts, runs, databases (default: .nmt)
 NMT_PROCESSES        training processes (default: one per GPU, or one)
 NMT_THREADS          CPU threads for all of them together (default: all CPUs that we may use)
+NMT_WORKERS          who does the shards of the data stages: local (default: NMT_THREADS processes), dask or ray (the
+                     same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
@@ -11,6 +13,7 @@ This module imports neither Prefect nor MLflow: it sets the environment that bot
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +55,14 @@ class Settings:
     mlflow_tracking_uri: str
     processes: int
     threads: int
+    workers: str
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read the environment.
 
         Raises:
-            ConfigError: a number is not one.
+            ConfigError: a number is not one, or the workers are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
         return cls(
@@ -67,6 +71,7 @@ class Settings:
             mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
             processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
             threads=_count(environment, "NMT_THREADS") or _cpus(),
+            workers=_workers(environment),
         )
 
     @property
@@ -129,6 +134,16 @@ def _count(environment: Mapping[str, str], name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
     return int(text)
+
+
+def _workers(environment: Mapping[str, str]) -> str:
+    text = environment.get("NMT_WORKERS", "") or "local"
+    if not re.fullmatch(r"local|dask|ray|(dask|tcp|tls|ray)://[^/\s]+:\d+", text):
+        raise ConfigError(
+            f"NMT_WORKERS={text!r}: must be local, dask, ray, or the address of a cluster such as dask://host:8786 or "
+            "ray://host:10001"
+        )
+    return text
 
 
 def _cpus() -> int:

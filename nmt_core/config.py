@@ -5,9 +5,10 @@ what MLflow logs. Paths of this machine, addresses of servers and secrets are se
 configuration. This module imports neither torch nor anything else that is slow.
 """
 
-from typing import Annotated, Any, Literal
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -66,19 +67,54 @@ class ToyCorpusConfig(Section):
         return self
 
 
-class ParallelFiles(Section):
-    """One parallel corpus: two text files of equal length, line N of one translating line N of the other."""
+class ParallelCorpus(Section):
+    """One parallel corpus: one address, or two files of which line N of one translates line N of the other.
+
+    A recipe may give the address alone, as in `- opus:Tatoeba/v2023-04-12`; the name is then made from it.
+    """
 
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
-    """Short name of the corpus, used in reports and in the score's name."""
-    source: str = Field(min_length=1)
-    """Path or https:// address of the source side; plain, .gz or .zst, UTF-8."""
-    target: str = Field(min_length=1)
-    """Path or https:// address of the target side."""
+    """Short name of the corpus, used in reports, in `mix` and in the score's name."""
+    address: str = ""
+    """Where both sides are: opus:NAME/VERSION, mtdata:ID, sacrebleu:SET/PAIR, hf:ORG/NAME@REVISION, an https:, s3:, gs:
+    or file: address, a path, a folder, or a pattern with * in it."""
+    source: str = ""
+    """Address of the source side, where it is a file of its own."""
+    target: str = ""
+    """Address of the target side, where it is a file of its own."""
+    sha256: Sha256 = ""
+    """Expected sha256 of the file at `address`, if that is one file; empty: not checked."""
     source_sha256: Sha256 = ""
     """Expected sha256 of the source file as downloaded; empty: not checked."""
     target_sha256: Sha256 = ""
     """Expected sha256 of the target file as downloaded; empty: not checked."""
+    source_column: str = ""
+    """Name, or number from 1, of a table's source column (TSV, CSV, JSONL, Parquet); empty: the language's, else 1."""
+    target_column: str = ""
+    """Name, or number from 1, of a table's target column; empty: the language's, else 2."""
+    licence: str = ""
+    """Licence of the text; empty: what is known of the address, else `corpus.licence`."""
+    citation: str = ""
+    """Publication to cite; empty: what is known of the address."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_an_address_alone(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = {"address": value}
+        if isinstance(value, dict) and not value.get("name") and value.get("address"):
+            return value | {"name": re.sub(r"[^A-Za-z0-9._]+", "-", str(value["address"])).strip("-.")}
+        return value
+
+    @model_validator(mode="after")
+    def _says_where_it_is(self) -> "ParallelCorpus":
+        if bool(self.address) == bool(self.source or self.target) or bool(self.source) != bool(self.target):
+            raise ValueError("needs either `address`, or both `source` and `target`: set one or the other")
+        if self.address and (self.source_sha256 or self.target_sha256):
+            raise ValueError("has an `address`: give its hash as `sha256`")
+        if self.source and self.sha256:
+            raise ValueError("has two files: give their hashes as `source_sha256` and `target_sha256`")
+        return self
 
 
 class CorpusConfig(Section):
@@ -86,16 +122,23 @@ class CorpusConfig(Section):
 
     toy: ToyCorpusConfig | None = None
     """Make the toy corpus: it serves as training, dev and test text."""
-    train: tuple[ParallelFiles, ...] = ()
+    train: tuple[ParallelCorpus, ...] = ()
     """Parallel text to train on."""
-    dev: tuple[ParallelFiles, ...] = ()
+    dev: tuple[ParallelCorpus, ...] = ()
     """Parallel text to validate on during training; empty: `split` takes it out of the training text."""
-    test: tuple[ParallelFiles, ...] = ()
+    test: tuple[ParallelCorpus, ...] = ()
     """Parallel text to score on, the first being the main one; empty: `split` takes it out of the training text."""
+    on_bad_corpus: Literal["fail", "skip"] = "fail"
+    """What to do about a training corpus that cannot be fetched or read: stop, or report it and go on without it."""
     mirror: str = ""
-    """Folder that is looked into before any address is fetched: by file name, or by content where a sha256 is given."""
+    """Folder that is looked into before any address is fetched: by file name, or by content where a sha256 is known."""
+    offline: bool = False
+    """Fetch nothing from the network: what neither the mirror nor an earlier download has is an error."""
+    lock: str = ""
+    """File that records the sha256 of what is fetched for the first time, and that later fetches must agree with;
+    empty: beside the recipe's file, and none for a recipe that comes with the package."""
     licence: str = ""
-    """Licence of the text, for the model card."""
+    """Licence of the text, for the model card, of the corpora that name none."""
 
     @model_validator(mode="after")
     def _has_text(self) -> "CorpusConfig":
@@ -109,46 +152,151 @@ class CorpusConfig(Section):
         return self
 
 
-class CleanConfig(Section):
-    """Normalisation, filters, deduplication and decontamination of the training text."""
+class FilterConfig(Section):
+    """What a pair must be like to be kept; it may differ from corpus to corpus and between pairs of languages."""
 
-    unicode_form: Literal["NFC", "NFKC"] = "NFC"
-    """Unicode normalisation form."""
     min_words: int = Field(1, ge=1)
     """Fewest words a side may have."""
     max_words: int = Field(150, ge=1)
     """Most words a side may have."""
+    min_characters: int = Field(1, ge=1)
+    """Fewest characters a side may have."""
     max_characters: int = Field(1_500, ge=1)
     """Most characters a side may have."""
     max_word_characters: int = Field(40, ge=1)
     """Longest word, in characters; a longer one is an address, a table or a broken encoding."""
     max_length_ratio: float = Field(4.0, gt=1)
     """Longest side over shortest side, in characters weighted by `characters_per_character`."""
-    characters_per_character: float = Field(1.0, gt=0)
-    """Source characters that say as much as one target character (about 2.0 from English to Korean)."""
+    characters_per_character: float = Field(0.0, ge=0)
+    """Source characters that say as much as one target character (about 2 from English to Korean); 0: what is usual
+    between the languages."""
     min_letter_share: Share = 0.4
     """Least share of letters among the characters other than spaces."""
     min_script_share: Share = 0.5
     """Least share of the language's own script among the letters of a side."""
+    min_language_probability: Share = 0.2
+    """Least probability that a side is in its language; 0: languages are not identified."""
     drop_copies: bool = True
     """Drop a pair whose sides are equal but for case, punctuation and spaces."""
+    max_copied_share: Share = 0.8
+    """Largest share of the words of a side of five words or more that stand on the other side as well; 1: any."""
+    numbers_must_match: bool = False
+    """Drop a pair whose sides hold different numbers."""
+    addresses_must_match: bool = False
+    """Drop a pair whose sides hold different web or mail addresses."""
+    placeholders_must_match: bool = True
+    """Drop a pair whose sides hold different placeholders, such as %s, {name} or ${path}."""
+    tags_must_match: bool = True
+    """Drop a pair whose sides hold different mark-up tags, such as <b>."""
+    max_repeated_characters: int = Field(20, ge=0)
+    """Longest run of one character; 0: any."""
+    max_repeated_words: int = Field(3, ge=0)
+    """Most times that a run of one to four words may stand in a row; 0: any."""
+    end_marks_must_match: bool = False
+    """Drop a pair of which one side ends as a sentence or a question does, and the other does not."""
+    brackets_must_match: bool = False
+    """Drop a pair of which one side has a bracket without its partner."""
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> "FilterConfig":
+        for unit in ("words", "characters"):
+            least, most = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
+            if least is not None and most is not None and least > most:
+                raise ValueError(f"min_{unit}={least} is more than max_{unit}={most}: swap them")
+        return self
+
+
+class _OverrideScope(Section):
+    """Other thresholds for a pair of languages, for a corpus, or for a corpus in a pair of languages.
+
+    The narrower scope wins: the defaults, the pair, the corpus, the corpus in the pair.
+    """
+
+    pair: str = Field("", pattern="^([a-z]{2,3}-[a-z]{2,3})?$")
+    """Languages, as in en-ko; empty: all."""
+    corpus: str = ""
+    """Name of the corpus; empty: all."""
+
+    @model_validator(mode="after")
+    def _has_a_scope(self) -> "_OverrideScope":
+        if not self.pair and not self.corpus:
+            raise ValueError("names neither a pair nor a corpus: set one, or change the values in `clean` itself")
+        return self
+
+
+if TYPE_CHECKING:
+
+    class FilterOverride(_OverrideScope): ...
+
+else:  # every threshold with its own bounds and meaning, but no default: written once, in FilterConfig
+    FilterOverride = create_model(
+        "FilterOverride",
+        __base__=_OverrideScope,
+        __module__=__name__,
+        **{
+            name: (Annotated[field.annotation, Field(), *field.metadata] | None, Field(None, description=field.description))
+            for name, field in FilterConfig.model_fields.items()
+        },
+    )
+
+
+class ScoreRule(Section):
+    """A score of each pair that a program of somebody else computes, and the scores that a pair is kept with."""
+
+    scorer: str = Field(min_length=1)
+    """Entry point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each."""
+    min_score: float | None = None
+    """Least score to keep; empty: any."""
+    max_score: float | None = None
+    """Largest score to keep; empty: any."""
+
+
+class CleanConfig(FilterConfig):
+    """Normalisation, filters, deduplication and decontamination of the training text."""
+
+    unicode_form: Literal["NFC", "NFKC"] = "NFC"
+    """Unicode normalisation form."""
+    punctuation: Literal["as is", "Moses"] = "as is"
+    """Whether quotes, dashes and the spaces at punctuation are made one, as Moses' normalize-punctuation does."""
+    overrides: tuple[FilterOverride, ...] = ()
+    """Other thresholds for some corpora or pairs of languages."""
+    source_word_list: str = ""
+    """Path of a file of words or phrases, one a line; a pair whose source side holds one is dropped."""
+    target_word_list: str = ""
+    """The same for the target side."""
+    scores: tuple[ScoreRule, ...] = ()
+    """Scores from outside, such as bicleaner-ai, embedding similarity, or a cross-entropy difference."""
+    filters: tuple[str, ...] = ()
+    """Further filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"
     """Which copies of a pair to drop: none, equal ones, or those equal but for case, punctuation and spaces."""
+    max_per_source: int = Field(0, ge=0)
+    """Most pairs with the same source side; 0: any number."""
+    max_per_target: int = Field(0, ge=0)
+    """Most pairs with the same target side; 0: any number."""
+    prefer: Literal["first", "best"] = "first"
+    """Which of several copies stay: the first, or those that the first rule of `scores` gives most."""
+    near_duplicates: Share = 0.0
+    """Drop a pair whose words are like an earlier pair's to at least this share (Jaccard, by MinHash); 0: keep it."""
     decontaminate: bool = True
     """Drop a training pair that shares a sentence, or a run of `ngram_words` words, with a dev or test set."""
     ngram_words: int = Field(13, ge=3)
     """Length of the run of words that betrays a held-out sentence."""
     short_ngram_words: int = Field(9, ge=3)
     """The same for held-out sentences of fewer than `ngram_words` words; still shorter ones count only as a whole."""
+    max_line_bytes: int = Field(100_000, ge=1_000)
+    """Longest line that is read; a longer one is dropped unread."""
+    shard_pairs: int = Field(250_000, ge=1_000)
+    """Pairs that are read, and cleaned by one worker, at a time."""
 
     @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> "CleanConfig":
-        if self.min_words > self.max_words:
-            raise ValueError(f"min_words={self.min_words} is more than max_words={self.max_words}: swap them")
+    def _fits_together(self) -> "CleanConfig":
         if self.short_ngram_words > self.ngram_words:
             raise ValueError(
                 f"short_ngram_words={self.short_ngram_words} is more than ngram_words={self.ngram_words}: swap them"
             )
+        if self.prefer == "best" and not self.scores:
+            raise ValueError("prefer=best needs a score: name a scorer in clean.scores")
         return self
 
 
@@ -163,17 +311,47 @@ class SplitConfig(Section):
     """Seed of the draw."""
 
 
+class MixRule(Section):
+    """How much of one corpus to train on, and how to mark it."""
+
+    corpus: str = Field(min_length=1)
+    """Name of a corpus of `corpus.train`."""
+    weight: float = Field(1.0, ge=0)
+    """How many times its text is trained on for each time that an unweighted corpus' is; 0: never."""
+    max_pairs: int = Field(0, ge=0)
+    """Most pairs to take, before weighting; 0: all."""
+    tag: str = Field("", pattern=r"^(<[A-Za-z0-9_-]+>)?$")
+    """Mark before each source sentence, such as <BT> for back-translated text (Caswell et al. 2019); empty: none."""
+
+
+class MixConfig(Section):
+    """Sampling of the training corpora."""
+
+    temperature: float = Field(1.0, ge=1)
+    """Corpora are trained on in proportion to pairs^(1 / temperature): 1 as they are, more evens out their sizes."""
+    corpora: tuple[MixRule, ...] = ()
+    """Corpora that are weighted, capped or tagged; the others count as they are."""
+    seed: int = Field(1, ge=0)
+    """Seed of the draw."""
+
+
 class TokenizerConfig(Section):
-    """One SentencePiece model for both languages."""
+    """SentencePiece: one model for both languages, or one for each."""
 
     kind: Literal["bpe", "unigram"] = "bpe"
     """Algorithm that learns the pieces."""
+    vocabularies: Literal["joint", "separate"] = "joint"
+    """One vocabulary for both languages, or one of `vocab_size` pieces for each."""
     vocab_size: int = Field(8_000, ge=64, le=256_000)
-    """Pieces in the joint vocabulary, the four special ones included."""
+    """Pieces in a vocabulary, the four special ones included."""
     character_coverage: float = Field(1.0, ge=0.9, le=1.0)
     """Share of the characters that get a piece of their own (0.9995 for Korean, Japanese and Chinese at size)."""
     byte_fallback: bool = False
     """Spell unknown characters as bytes in place of <unk>."""
+    split_digits: bool = False
+    """Make each digit a piece of its own."""
+    user_symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
+    """Pieces that are never cut, such as the mark of a placeholder; the tags of `mix` are added by themselves."""
     sample_pairs: int = Field(5_000_000, ge=1_000)
     """Pairs to learn from; more are sampled down."""
     seed: int = Field(1, ge=0)
@@ -315,6 +493,7 @@ class PipelineConfig(Section):
     corpus: CorpusConfig
     clean: CleanConfig = CleanConfig()
     split: SplitConfig = SplitConfig()
+    mix: MixConfig = MixConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     encode: EncodeConfig = EncodeConfig()
     model: ModelConfig = ModelConfig()
@@ -339,6 +518,20 @@ class PipelineConfig(Section):
                     f"encode.max_length={self.encode.max_length} is more than train.{knob}={tokens}: the longest pair "
                     "would not fit; lower the one or raise the other"
                 )
+        if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
+            raise ValueError(
+                "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two-way"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_its_own_corpora(self) -> "PipelineConfig":
+        names = {corpus.name for corpus in self.corpus.train} or {"toy"}
+        asked = {f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora)}
+        asked |= {f"clean.overrides.{n}.corpus": rule.corpus for n, rule in enumerate(self.clean.overrides)}
+        for place, name in asked.items():
+            if name and name not in names:
+                raise ValueError(f"{place}={name!r} is none of corpus.train ({', '.join(sorted(names))}): correct it")
         return self
 
     @property

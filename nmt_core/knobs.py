@@ -7,19 +7,24 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from nmt_core.config import PipelineConfig
+from nmt_core.config import FilterConfig, FilterOverride, PipelineConfig
 
 
 def knob_reference() -> str:
     """Every knob with its default, its bounds and its meaning, as Markdown."""
     lines = ["| knob | default | allowed | meaning |", "| --- | --- | --- | --- |"]
-    lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "")]
+    lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "", {})]
     return "\n".join(lines) + "\n"
 
 
-def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+def _rows(
+    section: type[BaseModel], prefix: str, listed: dict[type[BaseModel], str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """`listed` holds the sections that lists were seen to be of, each with the first such list."""
     properties = section.model_json_schema()["properties"]
     for name, field in section.model_fields.items():
+        if section is FilterOverride and name in FilterConfig.model_fields:
+            continue  # they stand under `clean` with their bounds and meanings
         inner = _section_in(field.annotation)
         path = f"{prefix}{name}"
         if inner is None:
@@ -28,7 +33,14 @@ def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
         is_list = "tuple" in str(field.annotation)
         if is_list or field.default is None:
             yield f"`{path}`", _default(field), "a list" if is_list else "a section", _cell(field.description or "")
-        yield from _rows(inner, f"{path}[].") if is_list else _rows(inner, f"{path}.")
+        first = listed.setdefault(inner, path) if is_list else path
+        if first == path:
+            yield from _rows(inner, f"{path}[]." if is_list else f"{path}.", listed)
+        else:
+            yield f"`{path}[]...`", "as there", "as there", f"The knobs of `{first}[]`."
+    if section is FilterOverride:
+        first, last = list(FilterConfig.model_fields)[0], list(FilterConfig.model_fields)[-1]
+        yield f"`{prefix}...`", "none", "as above", f"Any of the knobs of `clean` from `{first}` to `{last}`."
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
@@ -51,6 +63,8 @@ def _default(field: FieldInfo) -> str:
 def _allowed(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return _allowed(schema["anyOf"][0])
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     bounds = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
     kind = {"boolean": "true, false", "string": "text", "array": "a list"}.get(schema.get("type", ""), "number")

@@ -14,13 +14,16 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded now: a forked child had better not
 
 
-def start(command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, so that Ctrl-C is for us alone; it gets SIGTERM when we die (Linux).
 
     Args:
         command: program and arguments.
         environment: all of its environment.
         output: file, or `subprocess.PIPE`, for both of its streams.
+        pass_fds: further open files that it inherits.
     """
     return subprocess.Popen(
         command,
@@ -28,6 +31,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], output: IO[byt
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
         start_new_session=True,
         preexec_fn=_end_with_parent,
     )

@@ -29,6 +29,7 @@ def load_recipe(recipe: str, overrides: Iterable[str] = ()) -> PipelineConfig:
     values = _read(recipe)
     for override in overrides:
         _apply(values, override)
+    _name_the_lock_file(values, recipe)
     try:
         return PipelineConfig.model_validate(values)
     except ValidationError as error:
@@ -78,6 +79,14 @@ def _apply(values: dict[str, Any], override: str) -> None:
         raise ConfigError(
             f"--set {override}: there is no such place in the recipe: check the part before '='"
         ) from None
+
+
+def _name_the_lock_file(values: dict[str, Any], recipe: str) -> None:
+    """Beside a recipe that is a file, by its name; a recipe of the package has none, for it pins what it fetches."""
+    corpus = values.get("corpus")
+    if recipe not in recipe_names() and isinstance(corpus, dict) and not corpus.get("lock") and not corpus.get("toy"):
+        file = Path(recipe).absolute()
+        corpus["lock"] = str(file.with_name(f"{file.name.removesuffix(file.suffix)}.lock.json"))
 
 
 def _explain(detail: ErrorDetails) -> str:

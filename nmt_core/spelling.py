@@ -1,11 +1,18 @@
-"""Characters that text is freed of, the same for the text that a model learns from and the text that it translates.
+"""How text is spelt, the same for the text that a model learns from and the text that it translates.
 
-The patterns mean the same in Python's regular expressions and in those of polars.
+The patterns mean the same in Python's regular expressions and in those of polars. `Spelling.tidy` does to one line what
+`corpus/normalize.py` does to whole columns, but for the repair of what machines broke.
 """
 
-from typing import Literal
+import re
+import unicodedata
+from functools import cache
+from typing import Literal, NamedTuple
+
+from nmt_core.config import CleanConfig
 
 UnicodeForm = Literal["NFC", "NFKC"]
+Punctuation = Literal["as is", "Moses"]
 
 # C0 controls that are not white space, soft hyphen, zero-width space, word joiner and byte order mark, marks of writing
 # direction, annotations. The zero-width joiners stay: Persian and the scripts of India spell with them.
@@ -17,3 +24,88 @@ INVISIBLE = (
 
 SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 """White space of any kind and length; one space takes its place."""
+
+# C1 controls are mojibake, which training text is repaired of by means that a single line has not.
+_INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
+_SPACES = re.compile(SPACES)
+
+_NO_BREAK_SPACE = r"[\u00a0\u202f]"
+_COMMA_IN_NUMBERS = frozenset({"cs", "de", "es", "fr"})
+
+
+class Rule(NamedTuple):
+    """Text that matches the pattern is replaced; \\1 in the replacement is the first group."""
+
+    pattern: str
+    replacement: str
+
+
+_SPACES_AT_BRACKETS = (
+    Rule(r"\(", " ("),
+    Rule(r"\)", ") "),
+    Rule(" +", " "),
+    Rule(r"\) ([.!:?;,])", r")\1"),
+    Rule(r"\( ", "("),
+    Rule(r" \)", ")"),
+)
+_SPACES_AT_MARKS = (
+    Rule(rf"{_NO_BREAK_SPACE}([%:;?!])", r"\1"),
+    Rule("([0-9]) %", r"\1%"),
+    Rule(" ([:;])", r"\1"),
+)
+_QUOTES_AND_DASHES = (
+    Rule("`", "'"),
+    Rule("''", ' " '),
+    Rule("[´‘’‚]", "'"),
+    Rule("''", '"'),
+    Rule(rf"{_NO_BREAK_SPACE}?«{_NO_BREAK_SPACE}?|{_NO_BREAK_SPACE}?»|[„“”]", '"'),
+    Rule("–", "-"),
+    Rule("—", " - "),
+    Rule("…", "..."),
+)
+_COMMA_BEFORE_QUOTE = (Rule('"([,.]+)', r'\1"'),)
+_COMMA_BEHIND_QUOTE = (Rule(',"', '",'), Rule(r'(\.+)"(\s*[^<\s])', r'"\1\2'))
+
+
+@cache
+def moses_rules(language: str) -> tuple[Rule, ...]:
+    """Substitutions of Moses' normalize-punctuation for a language, in their order.
+
+    English sets commas and full stops before a closing quote, Czech as it comes, the others behind it; a no-break space
+    in a number becomes a comma in some languages and a full stop in the others.
+    """
+    quotes = {"en": _COMMA_BEFORE_QUOTE, "cs": ()}.get(language, _COMMA_BEHIND_QUOTE)
+    mark = "," if language in _COMMA_IN_NUMBERS else "."
+    numbers = Rule(rf"([0-9]){_NO_BREAK_SPACE}([0-9])", rf"\1{mark}\2")
+    return (*_SPACES_AT_BRACKETS, *_SPACES_AT_MARKS, *_QUOTES_AND_DASHES, *quotes, numbers)
+
+
+class Spelling(NamedTuple):
+    """How the text of one language is spelt."""
+
+    unicode_form: UnicodeForm = "NFC"
+    punctuation: Punctuation = "as is"
+    language: str = ""
+    """ISO 639 code, for the punctuation; empty: any."""
+
+    @staticmethod
+    def of(config: CleanConfig, language: str) -> "Spelling":
+        """The spelling that a recipe asks for."""
+        return Spelling(config.unicode_form, config.punctuation, language)
+
+    def tidy(self, line: str) -> str:
+        """The line as training text is written, line breaks and invisible characters gone. Idempotent."""
+        tidied = self._tidy_once(line)
+        while tidied != line:  # what is removed can bring together what is replaced
+            line, tidied = tidied, self._tidy_once(tidied)
+        return tidied
+
+    def _tidy_once(self, line: str) -> str:
+        if self.punctuation == "Moses":
+            for rule in moses_rules(self.language):
+                line = re.sub(rule.pattern, rule.replacement, line)
+        return _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, _INVISIBLE.sub("", line))).strip(" ")
+
+
+AS_IT_IS = Spelling()
+"""What every text gets: composed, on one line, without invisible characters."""

@@ -15,7 +15,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
+from nmt_core.workers import InProcess, Workers
 
 Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
@@ -75,6 +76,13 @@ class Resources:
     """Training processes (one per GPU, or one on the CPU)."""
     threads: int = 1
     """CPU threads for all processes together."""
+    scratch: str = ""
+    """Folder, or address of any store that fsspec knows, for files that are needed between the steps of a stage and
+    that all workers can reach; empty: beside the result."""
+
+    def scratch_for(self, out: Path) -> str:
+        """Where the stage that fills the folder `out` keeps such files."""
+        return f"{self.scratch.rstrip('/')}/{out.name}" if self.scratch else str(out / ".scratch")
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Job:
 
     reporter: Reporter
     resources: Resources
+    workers: Workers = field(default_factory=InProcess)
+    """Who does the shards of a stage that is cut into shards."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -155,19 +165,22 @@ def run_stage(
         NmtError: what the stage raises, or StageError when the disk is full.
     """
     start = time.monotonic()
-    identity = stage.identity_of(config, {name: artifact.fingerprint for name, artifact in inputs.items()})
-    fingerprint = fingerprint_of(identity)
-    found = None if force else store.find(stage.name, fingerprint)
-    if found:
-        return Outcome(found, reused=True, seconds=time.monotonic() - start)
+
+    def find() -> Outcome | None:
+        found = None if force else store.find(stage.name, fingerprint_of(_identity(stage, config, inputs)))
+        return Outcome(found, reused=True, seconds=time.monotonic() - start) if found else None
+
+    if outcome := find():
+        return outcome
+    fingerprint = fingerprint_of(_identity(stage, config, inputs))
     try:
         with store.lock(
             stage.name, fingerprint, lambda: job.reporter.log(f"another process makes {stage.name}: waiting")
         ):
-            found = None if force else store.find(stage.name, fingerprint)
-            if found:
-                return Outcome(found, reused=True, seconds=time.monotonic() - start)
-            artifact = _make(stage, config, store, inputs, job, identity)
+            # Whoever held the lock may have learnt what decides the artifact: the hash of a file, once it is fetched.
+            if outcome := find():
+                return outcome
+            artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
     except Exception as error:
         if not is_full_disk(error):
             raise
@@ -178,19 +191,23 @@ def run_stage(
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
 
-def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, identity: Identity) -> Artifact:
+def _identity(stage: Stage, config: PipelineConfig, inputs: Inputs) -> Identity:
+    return stage.identity_of(config, {name: artifact.fingerprint for name, artifact in inputs.items()})
+
+
+def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, out: Path) -> Artifact:
     start = time.monotonic()
-    fingerprint = fingerprint_of(identity)
-    out = store.partial(stage.name, fingerprint)
     try:  # from before the folder is there: Ctrl-C may come at any moment
         if not stage.resumable and out.exists():  # left by a process that was killed
             shutil.rmtree(out)
         out.mkdir(parents=True, exist_ok=True)
         report = stage.load()(restrict(config, stage.sections), inputs, out, job)
         (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
+        # Anew: the run may have learnt more of what decides the artifact, and the next run begins by knowing it.
+        identity = _identity(stage, config, inputs)
         manifest = Manifest(
             stage=stage.name,
-            fingerprint=fingerprint,
+            fingerprint=fingerprint_of(identity),
             identity=identity,
             recipe=config.name,
             outputs=describe_outputs(out),

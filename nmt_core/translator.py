@@ -1,13 +1,11 @@
 """Load a bundle and translate lines: onnxruntime, sentencepiece, numpy and pydantic; no torch, Prefect or MLflow.
 
-A bundle is a folder that a machine without this pipeline can use: `encoder.onnx`, `step.onnx`, `spm.model`, and
-`config.json`, which names the sha256 of each of the others. `search.json` beside them, if any, holds the settings of
-the search that the model was scored with.
+A bundle is a folder that a machine without this pipeline can use: `encoder.onnx`, `step.onnx`, `spm.model` (or
+`spm.source.model` and `spm.target.model`), and `config.json`, which names the sha256 of each of the others.
+`search.json` beside them, if any, holds the settings of the search that the model was scored with.
 """
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,8 +20,8 @@ from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.beam import Hypothesis, beam_search
 from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, Device, OnnxStepper, best_device, open_graph
 from nmt_core.search.step import Stepper
-from nmt_core.spelling import INVISIBLE, SPACES, UnicodeForm
-from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer
+from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
+from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizers
 
 BUNDLE_FILE = "config.json"
 SEARCH_FILE = "search.json"
@@ -35,10 +33,6 @@ Status = Literal["ok", "empty", "cut", "unfinished"]
 _WINDOW_LINES = 8_192
 _WINDOW_CHARACTERS = 4_000_000
 
-# C1 controls are mojibake, which training text is repaired of by means that a translator has not.
-_INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
-_SPACES = re.compile(SPACES)
-
 
 class BundleConfig(BaseModel):
     """What `config.json` says of the files beside it."""
@@ -48,8 +42,12 @@ class BundleConfig(BaseModel):
     languages: LanguagesConfig
     unicode_form: UnicodeForm
     """Form in which the training text was written."""
+    punctuation: Punctuation = "as is"
+    """Punctuation of the training text."""
     vocab_size: int
-    """Pieces of the tokenizer and width of the output."""
+    """Pieces of the target's tokenizer and width of the output."""
+    source_vocab_size: int | None = None
+    """Pieces of the source's own tokenizer; None if one serves both languages."""
     special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
     d_model: int
     num_heads: int
@@ -59,6 +57,13 @@ class BundleConfig(BaseModel):
     """Longest sequence, in tokens, on either side; end mark included."""
     sha256: dict[str, str]
     """Of every other file of the bundle, by name."""
+
+    @property
+    def tokenizer_sizes(self) -> dict[str, int]:
+        """Pieces of each tokenizer, by the name of its file."""
+        if self.source_vocab_size:
+            return {SOURCE_SPM_FILE: self.source_vocab_size, TARGET_SPM_FILE: self.vocab_size}
+        return {SPM_FILE: self.vocab_size}
 
 
 @dataclass(frozen=True)
@@ -81,25 +86,25 @@ class Translator:
 
     Args:
         stepper: the model.
-        tokenizer: the tokenizer that it was trained with.
+        tokenizers: the tokenizers that it was trained with.
         search: beam size, lengths, and source tokens per batch.
         threads: batches that are translated at the same time, each on one CPU thread.
-        unicode_form: form in which the training text was written.
+        spelling: how the training text of the source side was spelt.
     """
 
     def __init__(
         self,
         stepper: Stepper,
-        tokenizer: Tokenizer,
+        tokenizers: Tokenizers,
         search: SearchConfig,
         threads: int = 1,
-        unicode_form: UnicodeForm = "NFC",
+        spelling: Spelling = AS_IT_IS,
     ) -> None:
         self.stepper = stepper
-        self.tokenizer = tokenizer
+        self.tokenizers = tokenizers
         self.search = search
         self.threads = threads
-        self.unicode_form = unicode_form
+        self.spelling = spelling
 
     @classmethod
     def load(
@@ -118,12 +123,14 @@ class Translator:
             ConfigError: the search asks for longer sequences than the model has positions.
         """
         bundle = read_bundle(folder)
-        tokenizer = Tokenizer(folder / SPM_FILE)
-        if tokenizer.vocab_size != bundle.vocab_size:
-            raise ModelError(
-                f"{folder / SPM_FILE}: has {tokenizer.vocab_size:,} pieces, but the model has {bundle.vocab_size:,}: "
-                "it belongs to another model; fetch or export the bundle again"
-            )
+        tokenizers = Tokenizers.load(folder)
+        both = (tokenizers.source, tokenizers.target)  # one and the same, if there is one file
+        for (name, size), tokenizer in zip(bundle.tokenizer_sizes.items(), both, strict=False):
+            if tokenizer.vocab_size != size:
+                raise ModelError(
+                    f"{folder / name}: has {tokenizer.vocab_size:,} pieces, but the model has {size:,}: "
+                    "it belongs to another model; fetch or export the bundle again"
+                )
         search = search or _read_search(folder / SEARCH_FILE)
         longest = search.max_source_tokens + search.max_length_offset + 1
         if longest > bundle.max_positions:
@@ -135,21 +142,22 @@ class Translator:
         device = device or best_device()
         encoder, step = open_graph(folder / ENCODER_FILE, device), open_graph(folder / STEP_FILE, device)
         stepper = OnnxStepper(encoder, step, bundle.vocab_size, device)
-        return cls(stepper, tokenizer, search, threads, bundle.unicode_form)
+        spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
+        return cls(stepper, tokenizers, search, threads, spelling)
 
     def translate(self, lines: Sequence[str]) -> list[Translation]:
         """One translation per line, in order. Any text is a line, line breaks and control characters included."""
         limit = self.search.max_source_tokens
-        sources = self.tokenizer.encode([_tidied(line, self.unicode_form) for line in lines])
+        sources = self.tokenizers.source.encode([_tidied(line, *self.spelling) for line in lines])
         translations = [Translation("", 0.0, "empty") for _ in lines]
         batches = _batches([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
         results = self._search([[sources[place][:limit] for place in batch] for batch in batches])
         for batch, hypotheses in zip(batches, results, strict=True):
-            texts = self.tokenizer.decode([hypothesis.ids for hypothesis in hypotheses])
+            texts = self.tokenizers.target.decode([hypothesis.ids for hypothesis in hypotheses])
             for place, hypothesis, text in zip(batch, hypotheses, texts, strict=True):
                 status: Status = "cut" if len(sources[place]) > limit else "unfinished" if hypothesis.cut else "ok"
                 # With byte_fallback a model can spell anything, a line break too.
-                text = _tidied(text, self.unicode_form)
+                text = _tidied(text, self.spelling.unicode_form)
                 translations[place] = Translation(text, hypothesis.score, status, len(hypothesis.ids))
         return translations
 
@@ -186,7 +194,7 @@ def read_bundle(folder: Path) -> BundleConfig:
                 "nmt-pipeline that made the bundle"
             ) from None
         raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {remedy}") from None
-    for name in (ENCODER_FILE, STEP_FILE, SPM_FILE):
+    for name in (ENCODER_FILE, STEP_FILE, *bundle.tokenizer_sizes):
         if not (folder / name).is_file():
             raise ModelError(f"{folder / name}: missing from the bundle: {remedy}")
         found = sha256_of(folder / name)
@@ -216,10 +224,9 @@ def _read_search(file: Path) -> SearchConfig:
         ) from None
 
 
-def _tidied(line: str, form: UnicodeForm) -> str:
-    """The line as training text is written: composed, without line breaks and invisible characters, single spaces."""
-    line = line.encode("utf-8", "replace").decode("utf-8")  # halves of surrogate pairs, which no UTF-8 can hold
-    return _SPACES.sub(" ", unicodedata.normalize(form, _INVISIBLE.sub("", line))).strip(" ")
+def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> str:
+    """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
+    return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 
 from nmt_core.errors import DataError
 
+TRAIN_FILES = "train-*.parquet"
+DEV_FILE = "dev.parquet"
+
 
 @dataclass(frozen=True)
 class Side:
@@ -27,6 +30,9 @@ class TokenPairs:
     source: Side
     target: Side
     vocab_size: int
+    """Pieces of the target vocabulary."""
+    source_vocab_size: int | None = None
+    """Pieces of the source's own vocabulary; None if the vocabulary is joint."""
 
     def __len__(self) -> int:
         return len(self.source.lengths)
@@ -44,9 +50,15 @@ def read_shards(files: Sequence[Path]) -> TokenPairs:
         tables = [pq.read_table(file) for file in files]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{files[0].parent}: damaged token shard ({error}): run with `--force encode`") from None
-    vocab_size = int(tables[0].schema.metadata[b"vocab_size"])
+    metadata = tables[0].schema.metadata
+    source_vocab_size = metadata.get(b"source_vocab_size")
     whole = pa.concat_tables(tables)
-    return TokenPairs(_side(whole["source"]), _side(whole["target"]), vocab_size)
+    return TokenPairs(
+        _side(whole["source"]),
+        _side(whole["target"]),
+        int(metadata[b"vocab_size"]),
+        int(source_vocab_size) if source_vocab_size else None,
+    )
 
 
 def _side(column: pa.ChunkedArray) -> Side:

@@ -73,10 +73,15 @@ class HeldOut:
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
 
     def found(self) -> pl.Expr:
-        """`find` as an expression over the normalised columns source and target."""
-        return pl.struct("source", "target").map_batches(
-            lambda pairs: self.find(pairs.struct.unnest()), return_dtype=pl.String, is_elementwise=True
+        """`find` as an expression over the normalised columns source and target; null for rows that have a `reason`."""
+        return pl.struct("source", "target", "reason").map_batches(
+            lambda pairs: self._find_among_kept(pairs.struct.unnest()), return_dtype=pl.String, is_elementwise=True
         )
+
+    def _find_among_kept(self, pairs: pl.DataFrame) -> pl.Series:
+        rows = pairs["reason"].is_null().arg_true()
+        found = pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
+        return found.scatter(rows, self.find(pairs[rows])) if rows.len() else found
 
     def find(self, pairs: pl.DataFrame) -> pl.Series:
         """Name of the first held-out set that each normalised pair shares text with; null if none (String)."""

@@ -1,11 +1,13 @@
 """The same sentence, always spelt the same way; and keys under which sentences count as the same.
 
 `normalise` repairs what machines broke (entities, mojibake), composes Unicode, removes what cannot be seen and folds
-white space. It changes no word. It is idempotent: what it returns, it returns again.
+white space; on request it also makes quotes, dashes and the spaces at punctuation one, by the rules of Moses. It
+changes no word. It is idempotent: what it returns, it returns again.
 """
 
 import html
 import re
+from collections.abc import Sequence
 from typing import cast
 
 import ftfy
@@ -13,7 +15,7 @@ import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
-from nmt_core.spelling import INVISIBLE, SPACES, UnicodeForm
+from nmt_core.spelling import INVISIBLE, SPACES, Punctuation, Rule, UnicodeForm, moses_rules
 
 # UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
 # characters of these classes; C1 control characters have no other use. A no-break space, the second half of an "à", has
@@ -31,25 +33,31 @@ _UNSPACED_LANGUAGES = frozenset({"bo", "ja", "km", "lo", "my", "th", "yue", "zh"
 _UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 
 
-def normalised(text: pl.Expr, form: UnicodeForm) -> pl.Expr:
+def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> pl.Expr:
     """`normalise` as an expression over a String column."""
-    return text.map_batches(lambda series: normalise(series, form), return_dtype=pl.String, is_elementwise=True)
+    return text.map_batches(
+        lambda series: normalise(series, form, punctuation, language), return_dtype=pl.String, is_elementwise=True
+    )
 
 
-def normalise(text: pl.Series, form: UnicodeForm) -> pl.Series:
-    """Normalise each sentence (String in, String out, no nulls).
+def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> pl.Series:
+    """Normalise each sentence (String in, String out, no nulls); the arguments are the fields of a `Spelling`.
 
-    A repair can uncover another one ("&amp;amp;", "&Atilde;&copy;"), so the rows that still look broken go round until
-    nothing changes; they are few.
+    A repair can uncover another one ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may call for another,
+    so the rows for which that may be so go round until nothing changes; they are few.
     """
-    result = _tidy(_repair(text), form)
-    pending = result.str.contains(_NEEDS_REPAIR).arg_true()
-    while not pending.is_empty():
-        before = result.gather(pending)
-        after = _tidy(_repair(before), form)
+    rules = moses_rules(language) if punctuation == "Moses" else ()
+    result = _tidy(_punctuate(_repair(text), rules), form)
+    pending = result.str.contains(_NEEDS_REPAIR)
+    if rules:
+        pending |= result != text
+    places = pending.arg_true()
+    while not places.is_empty():
+        before = result.gather(places)
+        after = _tidy(_punctuate(_repair(before), rules), form)
         changed = before != after
-        pending = pending.filter(changed)
-        result = result.scatter(pending, after.filter(changed))
+        places = places.filter(changed)
+        result = result.scatter(places, after.filter(changed))
     return result
 
 
@@ -86,16 +94,21 @@ def words(text: pl.Expr, language: str) -> pl.Expr:
     return folded.str.extract_all(word_pattern(language))
 
 
+def has_spaces(language: str) -> bool:
+    """Whether a language writes spaces between its words."""
+    return language not in _UNSPACED_LANGUAGES
+
+
 def word_pattern(language: str) -> str:
     """Regular expression of one word."""
-    if language in _UNSPACED_LANGUAGES:
-        return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
-    return r"\S+"
+    if has_spaces(language):
+        return r"\S+"
+    return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
 
 
 def long_word_pattern(language: str, characters: int) -> str:
     """Regular expression of a word of at least `characters` characters."""
-    not_in_words = rf"\s{_UNSPACED_SCRIPTS}" if language in _UNSPACED_LANGUAGES else r"\s"
+    not_in_words = r"\s" if has_spaces(language) else rf"\s{_UNSPACED_SCRIPTS}"
     return rf"[^{not_in_words}]{{{characters},}}"
 
 
@@ -111,6 +124,12 @@ def _repair(text: pl.Series) -> pl.Series:
 def _repair_one(sentence: str) -> str:
     # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant as they stand.
     return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), sentence))
+
+
+def _punctuate(text: pl.Series, rules: Sequence[Rule]) -> pl.Series:
+    for rule in rules:
+        text = text.str.replace_all(rule.pattern, re.sub(r"\\([0-9])", r"${\1}", rule.replacement))
+    return text
 
 
 def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:

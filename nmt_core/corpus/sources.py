@@ -1,41 +1,45 @@
-"""Where the files of a recipe are: in the mirror folder, on this machine, or on the network.
+"""What a download artifact holds, and what decides it.
 
-A file is known by its content: the fingerprint of `download` holds a file's sha256 wherever the recipe pins it or the
-file lies on this machine, so that the same text from an address or from a mirror is the same artifact.
+A file is known by its content: the fingerprint of `download` holds a file's sha256 wherever the recipe pins it, the
+lock file remembers it or the file lies on this machine, so that the same text from an address or from a mirror is the
+same artifact. Nothing here asks the network: `nmt plan` needs it as well.
 """
 
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
-from urllib.parse import unquote, urlsplit
+from typing import Any, Literal
 
-import httpx
-import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.artifacts import Artifact, Identity, sha256_of_file
-from nmt_core.config import CorpusConfig, ParallelFiles, PipelineConfig
-from nmt_core.corpus import formats
+from nmt_core.artifacts import Artifact, Identity
+from nmt_core.config import CorpusConfig, LanguagesConfig, ParallelCorpus, PipelineConfig
+from nmt_core.corpus.addresses import SIDES, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.formats import Side
+from nmt_core.corpus.lockfile import Lockfile
+from nmt_core.corpus.mirror import Mirror, sha256_of
 from nmt_core.errors import DataError
+
+__all__ = [
+    "INDEX",
+    "ROLES",
+    "SIDES",
+    "CorpusIndex",
+    "Role",
+    "Side",
+    "StoredCorpus",
+    "StoredFile",
+    "corpora_of",
+    "identity",
+    "label_of",
+    "short_key",
+]
 
 Role = Literal["train", "dev", "test"]
 ROLES: tuple[Role, ...] = ("train", "dev", "test")
-OnBytes = Callable[[int, int], None]
-"""Told how many bytes have come, of how many in all (0: not known)."""
 
 INDEX = "corpora.json"
-SIDES = ("source", "target")
-
-_CHUNK_BYTES = 1 << 20
-_WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class StoredFile(BaseModel):
-    """One file of a download artifact."""
+    """One file of a download artifact, or the part of one that holds one side."""
 
     model_config = ConfigDict(frozen=True)
     file: str
@@ -43,13 +47,11 @@ class StoredFile(BaseModel):
     sha256: str
     bytes: int
     address: str
-    """Where the recipe says that it comes from."""
-
-    @staticmethod
-    def of(path: Path, sha256: str, address: str) -> "StoredFile":
-        """Describe a file that lies in its role's folder."""
-        file = f"{path.parent.name}/{path.name}"
-        return StoredFile(file=file, sha256=sha256, bytes=path.stat().st_size, address=address)
+    """Where it comes from."""
+    side: Side
+    """What it holds."""
+    member: str = ""
+    """Pattern of the members to read, if it is an archive; empty: all that fit."""
 
 
 class StoredCorpus(BaseModel):
@@ -59,8 +61,18 @@ class StoredCorpus(BaseModel):
     role: Role
     name: str
     licence: str
-    source: StoredFile
-    target: StoredFile
+    citation: str
+    url: str
+    """Page about the corpus; empty: none is known."""
+    files: tuple[StoredFile, ...]
+    """Where a side is a file of its own, the first source file belongs to the first target file, and so on."""
+    source_column: str = ""
+    target_column: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name and addresses, for messages: the user knows the corpus by them, not by our copies."""
+        return f"corpus {self.name} ({', '.join(dict.fromkeys(file.address for file in self.files))})"
 
 
 class CorpusIndex(BaseModel):
@@ -68,213 +80,92 @@ class CorpusIndex(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     corpora: tuple[StoredCorpus, ...]
+    on_bad_corpus: Literal["fail", "skip"] = "fail"
+    """What the recipe wants done about a training corpus that cannot be read."""
+    skipped: dict[str, str] = {}
+    """Training corpora that could not be fetched, and why."""
 
     @staticmethod
     def of(download: Artifact) -> "CorpusIndex":
-        """Read the index of an artifact."""
-        return CorpusIndex.model_validate_json((download.path / INDEX).read_bytes())
-
-    def read(self, download: Artifact, role: Role) -> dict[str, pl.DataFrame]:
-        """The pairs (columns source, target, line) of each corpus of a role, by name, in the order of the recipe.
+        """Read the index of an artifact.
 
         Raises:
-            DataError: see `formats.read_pairs`.
+            DataError: it is not there, or is none.
         """
-        found = {}
-        for corpus in self.corpora:
-            if corpus.role == role:
-                files = [download.path / side.file for side in (corpus.source, corpus.target)]
-                try:
-                    found[corpus.name] = formats.read_pairs(*files)
-                except DataError as error:  # it names our copies; the user knows the corpus by its address
-                    addresses = f"{corpus.source.address}, {corpus.target.address}"
-                    raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None
-        return found
+        path = download.path / INDEX
+        try:
+            return CorpusIndex.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise DataError(f"{path}: not an index of corpora ({error}): run `download` again with --force") from None
+
+    def of_role(self, role: Role) -> list[StoredCorpus]:
+        """The corpora of a role, in the order of the recipe."""
+        return [corpus for corpus in self.corpora if corpus.role == role]
 
 
-@dataclass(frozen=True)
-class WantedFile:
-    """One side of a parallel corpus, as the recipe names it."""
+def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelCorpus, ...]:
+    """The corpora that the recipe names for a role, in its order."""
+    return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
 
-    label: str
-    """For messages: "corpus multi30k, source side"."""
-    address: str
-    sha256: str
-    """Expected hash; empty: any."""
 
-    @property
-    def local(self) -> Path | None:
-        """Path on this machine; None for an address on the network."""
-        parts = urlsplit(self.address)
-        if parts.scheme in {"http", "https"}:
-            return None
-        if parts.scheme == "file":
-            return Path(unquote(parts.path))
-        if "://" in self.address:
-            raise DataError(f"{self.label}: {self.address}: give a path, or a file://, http:// or https:// address")
-        return Path(self.address).expanduser()
+def label_of(corpus: ParallelCorpus, side: Side = "both") -> str:
+    """Names a corpus, or one side of it, in messages."""
+    return f"corpus {corpus.name}" + ("" if side == "both" else f", {side} side")
 
-    @property
-    def file_name(self) -> str:
-        """Last part of the path or address."""
-        return self.local.name if self.local else Path(unquote(urlsplit(self.address).path)).name
+
+def short_key(address: str, languages: LanguagesConfig) -> str:
+    """What a short address is called in the lock file: it leads to other files for other languages."""
+    return f"{address} {languages.source}-{languages.target}"
 
 
 def identity(config: PipelineConfig) -> Identity:
     """What decides the text: the toy's parameters, and each file's sha256 or, where that is not known yet, its address.
 
-    The mirror, the licence and the paths are not part of it.
+    The mirror, the lock file's path, licences, and the paths of files are not part of it.
 
     Raises:
-        DataError: a file on this machine does not exist.
+        DataError: a file on this machine does not exist, or an address is wrong.
     """
     corpus = config.corpus
-    resolver = Resolver(corpus.mirror)
-    values: Identity = {"toy": corpus.toy.model_dump(mode="json") if corpus.toy else None}
+    values: Identity = {
+        "toy": corpus.toy.model_dump(mode="json") if corpus.toy else None,
+        "on_bad_corpus": corpus.on_bad_corpus,
+    }
+    lock, mirror = Lockfile(corpus.lock), Mirror(corpus.mirror)
     for role in ROLES:
-        values[role] = [
-            {"name": files.name, **{side: resolver.identity(wanted) for side, wanted in sides(files).items()}}
-            for files in files_of(corpus, role)
-        ]
+        values[role] = []
+        for files in corpora_of(corpus, role):
+            try:
+                values[role].append(_identity_of(files, config, lock, mirror))
+            except DataError:
+                if role != "train" or corpus.on_bad_corpus == "fail":
+                    raise
+                values[role].append({"name": files.name, "missing": [files.address, files.source, files.target]})
     return values
 
 
-def files_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelFiles, ...]:
-    """The corpora that the recipe names for a role, in its order."""
-    return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
+def _identity_of(files: ParallelCorpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
+    columns = {name: getattr(files, name) for name in ("source_column", "target_column")}
+    values: dict[str, Any] = {"name": files.name} | {name: column for name, column in columns.items() if column}
+    try:
+        found = resolve_here(files, config.languages)
+    except DataError as error:
+        raise DataError(f"{label_of(files)}: {error}") from None
+    if found is None:
+        key = short_key(files.address, config.languages)
+        contents = [files.sha256] if files.sha256 else [lock.sha256(file) or file for file in lock.files_of(key)]
+        return values | {"address": key, "files": contents}
+    for file in found.files:
+        try:
+            values.setdefault(file.side, []).append(_content_of(file, lock, mirror))
+        except DataError as error:
+            raise DataError(f"{label_of(files, file.side)}: {error}") from None
+    return values
 
 
-def sides(files: ParallelFiles) -> dict[str, WantedFile]:
-    """Both sides of a corpus: "source" and "target"."""
-    return {
-        "source": WantedFile(f"corpus {files.name}, source side", files.source, files.source_sha256),
-        "target": WantedFile(f"corpus {files.name}, target side", files.target, files.target_sha256),
-    }
-
-
-@dataclass
-class Resolver:
-    """Finds the bytes of a wanted file."""
-
-    mirror: str = ""
-    """Folder that is looked into first; empty: none."""
-    attempts: int = 4
-    pause: float = 0.5
-    """Seconds before the second attempt; doubled before each further one."""
-    timeout: float = 30.0
-    """Seconds without a byte after which an attempt counts as failed."""
-    _hashes: dict[Path, str] = field(default_factory=dict)
-
-    def identity(self, wanted: WantedFile) -> str:
-        """The sha256 of the file's bytes as far as it is known before a download, else its address.
-
-        Raises:
-            DataError: the file should be on this machine and is not.
-        """
-        path = None if wanted.local is None else self.find(wanted)
-        return wanted.sha256 or (self._sha256(path) if path else wanted.address)
-
-    def find(self, wanted: WantedFile) -> Path | None:
-        """The file on this machine: from the mirror, else by its path. None if it must come from the network.
-
-        Raises:
-            DataError: there is no such file, or no such mirror.
-        """
-        if self.mirror and (mirrored := self._find_in_mirror(wanted)):
-            return mirrored
-        local = wanted.local
-        if local is None or (local.is_file() and os.access(local, os.R_OK)):
-            return local
-        problem = "not a file that may be read" if local.exists() else "no such file"
-        raise DataError(
-            f"{wanted.label}: {wanted.address}: {problem} (looked for {local.absolute()}): correct the path, or name a "
-            "folder that holds the file with --set corpus.mirror=FOLDER"
-        )
-
-    def fetch(self, wanted: WantedFile, to: Path, on_bytes: OnBytes) -> str:
-        """Bring the file's bytes to `to`, unchanged, and return their sha256; `to` appears only when whole.
-
-        Raises:
-            DataError: the file cannot be had, or is not what the recipe expects.
-        """
-        part = to.with_name(f"{to.name}.part")
-        local = self.find(wanted)
-        if local is None:
-            self._download(wanted, part, on_bytes)
-        else:
-            shutil.copyfile(local, part)
-        found = sha256_of_file(part)
-        if wanted.sha256 and found != wanted.sha256:
-            part.unlink()
-            raise DataError(
-                f"{wanted.label}: {local or wanted.address} has sha256 {found}, but the recipe expects "
-                f"{wanted.sha256}: fetch the file again, or correct the recipe if the text was meant to change"
-            )
-        part.rename(to)
-        return found
-
-    def _find_in_mirror(self, wanted: WantedFile) -> Path | None:
-        """By content where the hash is known - the file that has the name is tried first -, else by name."""
-        folder = Path(self.mirror).expanduser()
-        if not folder.is_dir():
-            raise DataError(f"corpus.mirror={self.mirror}: no such folder (looked for {folder.absolute()})")
-        named = folder / wanted.file_name
-        if not wanted.sha256:
-            return named if named.is_file() else None
-        files = sorted((path for path in folder.iterdir() if path.is_file()), key=lambda path: (path != named, path))
-        return next((path for path in files if self._sha256(path) == wanted.sha256), None)
-
-    def _sha256(self, path: Path) -> str:
-        if path not in self._hashes:
-            self._hashes[path] = sha256_of_file(path)
-        return self._hashes[path]
-
-    def _download(self, wanted: WantedFile, part: Path, on_bytes: OnBytes) -> None:
-        for attempt in range(self.attempts):
-            if attempt:
-                time.sleep(self.pause * 2 ** (attempt - 1))
-            try:
-                self._download_once(wanted, part, on_bytes)
-                return
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                problem = _explain(error)
-                if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in _WORTH_ANOTHER_TRY:
-                    break
-        looked = f" (corpus.mirror={self.mirror} does not hold it)" if self.mirror else ""
-        raise DataError(
-            f"{wanted.label}: cannot fetch {wanted.address}: {problem}{looked}: check the address and the network, or "
-            "name a folder that holds the file with --set corpus.mirror=FOLDER"
-        ) from None
-
-    def _download_once(self, wanted: WantedFile, part: Path, on_bytes: OnBytes) -> None:
-        as_stored = {"Accept-Encoding": "identity"}  # a .gz is to arrive as the .gz that was hashed
-        with httpx.stream(
-            "GET", wanted.address, headers=as_stored, timeout=self.timeout, follow_redirects=True
-        ) as answer:
-            answer.raise_for_status()
-            total = int(answer.headers.get("Content-Length", 0))
-            with part.open("wb") as file:
-                for chunk in _raw(answer):
-                    file.write(chunk)
-                    on_bytes(answer.num_bytes_downloaded, total)
-            if total and answer.num_bytes_downloaded != total:
-                raise httpx.RemoteProtocolError(f"{answer.num_bytes_downloaded:,} bytes came of {total:,}")
-        if "text/html" in answer.headers.get("Content-Type", "") or formats.is_html(part):
-            part.unlink()
-            raise DataError(
-                f"{wanted.label}: {wanted.address} answered with an HTML page in place of the file: open the address "
-                "in a browser, and give the one that the download itself has"
-            )
-
-
-def _raw(answer: httpx.Response) -> Iterator[bytes]:
-    """The bytes of the file; a server that compresses in spite of the request is undone."""
-    if answer.headers.get("Content-Encoding", "identity") == "identity":
-        return answer.iter_raw(_CHUNK_BYTES)
-    return answer.iter_bytes(_CHUNK_BYTES)
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
-        return f"the server answered {error.response.status_code} {error.response.reason_phrase}"
-    return str(error) or type(error).__name__
+def _content_of(file: WantedFile, lock: Lockfile, mirror: Mirror) -> str:
+    """The sha256 of the file's bytes as far as it is known before a download, else its address."""
+    if scheme_of(file.address):
+        return file.sha256 or lock.sha256(file.address) or file.address
+    path = mirror.find_here(file)
+    return file.sha256 or sha256_of(path)

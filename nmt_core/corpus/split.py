@@ -1,62 +1,159 @@
-"""Dev and test text out of the training text, so that no held-out sentence is trained on, on either side."""
+"""The stage `split`: what is trained on, validated on and scored on, no sentence in more than one of them."""
 
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict
 
-from nmt_core.corpus import normalize
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus import mix, storage
+from nmt_core.corpus.carve import HeldOutPairs, carve, too_little
+from nmt_core.corpus.clean import TRAIN_FILES
+from nmt_core.corpus.reading import held_out_sets
+from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
+from nmt_core.corpus.sources import SIDES
 from nmt_core.errors import StageError
+from nmt_core.stage import Inputs, Job, StageReport
+
+SPLITS = "splits.json"
+DEV = "dev.parquet"
+CARVED = "held-out"
+"""Name of the test set that is taken out of the training text."""
+
+_SHARED = "shares_a_side"
+_NOT_DRAWN = "not_drawn"
+
+
+class MixedCorpus(BaseModel):
+    """How much of a corpus is trained on."""
+
+    model_config = ConfigDict(frozen=True)
+    corpus: str
+    clean: int
+    """Pairs that came in."""
+    times: float
+    """How many times each is trained on, on average; pairs above a cap never are."""
+    trained_on: int
+    """Pairs in the training text, repeated ones as often as they stand there."""
+    tag: str
+
+
+class SplitReport(StageReport):
+    """Sizes of the parts."""
+
+    dev: int
+    tests: dict[str, int]
+    dropped: dict[str, int]
+    """Pairs that share a side with one that was taken out for dev or test, and pairs that the mix does not draw."""
+    mix: list[MixedCorpus]
 
 
 @dataclass(frozen=True)
-class Carved:
-    """Training text and what was taken out of it; each table keeps the columns and the order of the text."""
+class _Shard:
+    """One shard of the training text."""
 
-    train: pl.DataFrame
-    test: pl.DataFrame
-    dev: pl.DataFrame
-    shared: int
-    """Pairs that went from the training text because they share a side with a held-out pair."""
+    clean: str
+    train: str
+    """To be written."""
+    dropped: str
+    """To be written."""
+    held_out: HeldOutPairs | None
+    rates: Mapping[str, mix.Rate]
+    seed: int
 
 
-def carve(pairs: pl.DataFrame, *, test_pairs: int, dev_pairs: int, seed: int) -> Carved:
-    """Take out `test_pairs` and then `dev_pairs` pairs, drawn by `seed` and by their text, not by their place.
+def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:
+    """Write `train-NNNNN.parquet`, `dropped-NNNNN.parquet`, `dev.parquet` and a `test-<name>.parquet` for each test set.
 
-    `pairs` has the columns source and target. Sides count as shared if they are equal but for case, punctuation and
-    spaces. Pairs that share a side with a held-out one go nowhere: they would leak.
+    Dev and test text is what the recipe names, unaltered; where it names none, it is taken out of the clean text. The
+    training text is weighted, capped and tagged as `mix` says. `splits.json` lists the dev and test files.
 
     Raises:
-        StageError: there is too little text.
+        DataError: a dev or test file cannot be read.
+        StageError: there is too little text to take some out, or nothing is left to train on.
     """
-    drawn = _in_order_of_draw(pairs, seed)
-    test, rest = _take(drawn, test_pairs)
-    dev, rest = _take(rest, dev_pairs)
-    wanted = test_pairs + dev_pairs
-    if test.height + dev.height < wanted or rest.height < wanted:
-        raise StageError(
-            f"split: {pairs.height:,} clean pairs are too few to take {test_pairs:,} for testing and {dev_pairs:,} for "
-            f"validation and to leave as many to train on ({rest.height:,} would be left): lower split.test_pairs and "
-            "split.dev_pairs, or name files in corpus.dev and corpus.test"
+    devs, tests = (held_out_sets(inputs["download"], role, config.languages) for role in ("dev", "test"))
+    shards = [str(path) for path in sorted(inputs["clean"].path.glob(TRAIN_FILES))]
+    sizes = (0 if tests else config.split.test_pairs, 0 if devs else config.split.dev_pairs)
+    carved = carve(shards, sizes, config.split.seed, job.workers) if any(sizes) else None
+    rates = mix.rates(config.mix, shards, job.workers)
+    tasks = [
+        _Shard(
+            clean=shard,
+            train=str(out / f"train-{number:05d}.parquet"),
+            dropped=str(out / f"dropped-{number:05d}.parquet"),
+            held_out=carved,
+            rates=rates,
+            seed=config.mix.seed,
         )
-    train, test, dev = (part.sort("place").select(pairs.columns) for part in (rest, test, dev))
-    return Carved(train, test, dev, shared=pairs.height - train.height - test.height - dev.height)
-
-
-def _in_order_of_draw(pairs: pl.DataFrame, seed: int) -> pl.DataFrame:
-    draw = normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(seed), "source", "target"))
-    return pairs.with_columns(
-        place=pl.int_range(pl.len()),
-        draw=draw,
-        source_key=normalize.key(pl.col("source")),
-        target_key=normalize.key(pl.col("target")),
-    ).sort("draw", "place")
-
-
-def _take(drawn: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The first `count` pairs of which no two share a side, and the pairs that share no side with these."""
-    once = pl.col("source_key").is_first_distinct() & pl.col("target_key").is_first_distinct()
-    taken = drawn.filter(once).head(count)
-    shares = pl.col("source_key").is_in(taken["source_key"].implode()) | pl.col("target_key").is_in(
-        taken["target_key"].implode()
+        for number, shard in enumerate(shards)
+    ]
+    clean, dropped, train = (Counter[str]() for _ in range(3))
+    for number, counts in enumerate(job.workers.map(_split_shard, tasks)):
+        for total, found in zip((clean, dropped, train), counts, strict=True):
+            total.update(found)
+        job.reporter.progress(number + 1, len(tasks), f"{train.total():,} pairs to train on")
+    if carved:
+        left = clean.total() - dropped[_SHARED] - sum(sizes)
+        if left < sum(sizes):
+            raise too_little(clean.total(), sizes, left)
+        devs, tests = devs or {CARVED: carved.dev}, tests or {CARVED: carved.test}
+    if not train:
+        raise StageError("split: the mix draws no pair: raise the weights in mix.corpora")
+    dev = pl.concat([corpus.select(SIDES) for corpus in devs.values()])
+    _write_held_out(dev, tests, out)
+    return SplitReport(
+        items_in=clean.total(),
+        items_out=train.total(),
+        unit="pairs",
+        dev=dev.height,
+        tests={name: test.height for name, test in tests.items()},
+        dropped=dict(sorted(dropped.items())),
+        mix=[
+            MixedCorpus(corpus=name, clean=clean[name], times=rate.times, trained_on=train[name], tag=rate.tag)
+            for name, rate in rates.items()
+        ],
     )
-    return taken, drawn.filter(~shares)
+
+
+def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: Path) -> None:
+    storage.write(dev, str(out / DEV))
+    files = {name: f"test-{name}.parquet" for name in tests}
+    for name, test in tests.items():
+        storage.write(test.select(SIDES), str(out / files[name]))
+    (out / SPLITS).write_text(json.dumps({"dev": DEV, "tests": files}, indent=1), encoding="utf-8")
+
+
+def _split_shard(shard: _Shard) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Write one shard; its clean pairs by corpus, dropped ones by reason, and those to train on by corpus."""
+    pairs = storage.read(shard.clean)
+    train, sharing = shard.held_out.part(pairs) if shard.held_out else (pairs, pairs.clear())
+    if train.height < pairs.height or not all(rate.changes_nothing for rate in shard.rates.values()):
+        train, not_drawn = mix.mixed(train, shard.rates, shard.seed)
+        storage.write(train, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    else:
+        not_drawn = pairs.clear()
+        _link(Path(shard.clean), Path(shard.train))
+    reasons = [(sharing, _SHARED), (not_drawn, _NOT_DRAWN)]
+    dropped = pl.concat([rows.with_columns(reason=pl.lit(why), value=pl.lit(None, pl.String)) for rows, why in reasons])
+    storage.write(dropped.select(DROPPED_COLUMNS), shard.dropped)
+    return _counts(pairs["corpus"]), _counts(dropped["reason"]), _counts(train["corpus"])
+
+
+def _counts(values: pl.Series) -> Counter[str]:
+    return Counter(dict(values.value_counts(name="count").iter_rows()))
+
+
+def _link(file: Path, to: Path) -> None:
+    """A second name for the same bytes; a copy where the file system knows no hard links."""
+    to.unlink(missing_ok=True)  # of a worker that died
+    try:
+        os.link(file, to)
+    except OSError:
+        shutil.copyfile(file, to)

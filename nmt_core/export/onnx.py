@@ -36,7 +36,7 @@ from nmt_core.search.onnx_step import (
 )
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Inputs, Job, StageReport
-from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, SPM_FILE, UNK_ID, Tokenizer
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer, Tokenizers, tokenizer_files
 from nmt_core.train.average import MODEL_FILE
 from nmt_core.translator import BUNDLE_FILE, BundleConfig, sha256_of
 
@@ -64,17 +64,18 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any translation.
         ModelError: the weights do not fit `model` or the tokenizer.
     """
-    tokenizer_file = inputs["tokenizer"].path / SPM_FILE
-    tokenizer = Tokenizer(tokenizer_file)
-    model = load_weights(inputs["average"].path / MODEL_FILE, config.model, tokenizer.vocab_size)
+    folder = inputs["tokenizer"].path
+    tokenizers = Tokenizers.load(folder)
+    model = load_weights(inputs["average"].path / MODEL_FILE, config.model, tokenizers)
     job.reporter.progress(0, 3, "exporting the graphs")
     export_encoder(model, out / ENCODER_FILE)
     export_step(model, out / STEP_FILE)
-    shutil.copyfile(tokenizer_file, out / SPM_FILE)
+    for name in tokenizer_files(folder):
+        shutil.copyfile(folder / name, out / name)
     bundle = describe_bundle(out, config, model)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     job.reporter.progress(1, 3, "comparing with PyTorch")
-    sources = _held_out_sources(inputs["split"].path, tokenizer, config.export)
+    sources = _held_out_sources(inputs["split"].path, tokenizers.source, config.export)
     parity = _compare(model, out, sources, config.export, job)
     job.reporter.progress(3, 3, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -89,13 +90,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     )
 
 
-def load_weights(file: Path, config: ModelConfig, vocab_size: int) -> Transformer:
+def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Transformer:
     """The model in evaluation mode, from a file that `safetensors.torch.save_model` wrote.
 
     Raises:
         ModelError: the file is missing, or holds other tensors than such a model has.
     """
-    model = Transformer(config, vocab_size, MAX_POSITIONS)
+    vocab_size = tokenizers.target.vocab_size
+    model = Transformer(config, vocab_size, MAX_POSITIONS, tokenizers.source_vocab_size)
     try:
         load_model(model, file)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -182,14 +184,16 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,
+        punctuation=config.clean.punctuation,
         vocab_size=model.vocab_size,
+        source_vocab_size=model.source_vocab_size,
         special_ids={"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
         d_model=model.config.d_model,
         num_heads=model.config.num_heads,
         encoder_layers=model.config.encoder_layers,
         decoder_layers=model.config.decoder_layers,
         max_positions=len(model.positions_LM),
-        sha256={name: sha256_of(folder / name) for name in (ENCODER_FILE, STEP_FILE, SPM_FILE)},
+        sha256={name: sha256_of(folder / name) for name in (ENCODER_FILE, STEP_FILE, *tokenizer_files(folder))},
     )
 
 

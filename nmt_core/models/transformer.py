@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.config import ModelConfig
+from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -18,19 +19,32 @@ class Transformer(nn.Module):
 
     Args:
         config: sizes, dropout, place of the norms, ties of the embeddings.
-        vocab_size: pieces of the joint vocabulary.
+        vocab_size: pieces of the target's vocabulary, or of both languages'.
         max_positions: longest sequence, in tokens; positions are computed, not learned, so this is no parameter.
+        source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
+
+    Raises:
+        ConfigError: vocabularies of two languages are to share one matrix.
     """
 
     positions_LM: Tensor
 
-    def __init__(self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024) -> None:
+    def __init__(
+        self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
+    ) -> None:
         super().__init__()
+        is_tied = config.tied_embeddings == "three-way"
+        if is_tied and source_vocab_size:
+            raise ConfigError(
+                "model.tied_embeddings=three-way needs a joint vocabulary: set it to two-way, or set "
+                "tokenizer.vocabularies to joint"
+            )
         self.config = config
         self.vocab_size = vocab_size
+        self.source_vocab_size = source_vocab_size
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
-            self.target_embedding if config.tied_embeddings == "three-way" else nn.Embedding(vocab_size, config.d_model)
+            self.target_embedding if is_tied else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
         )
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))

@@ -1,62 +1,146 @@
-"""The `tokenizer` stage: learn one SentencePiece model for both languages (Sennrich et al. 2016; Kudo 2018)."""
+"""The `tokenizer` stage: learn SentencePiece models, one for both languages or one each.
+
+Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018), from a seeded sample of the training text as
+`split` has mixed it. The trainer takes the sample line by line; nothing else holds it in memory.
+"""
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import polars as pl
+import numpy as np
 import sentencepiece
 
-from nmt_core.config import PipelineConfig, TokenizerConfig
+from nmt_core.config import MixConfig, PipelineConfig, TokenizerConfig
 from nmt_core.errors import ConfigError
 from nmt_core.stage import Inputs, Job, StageReport
-from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, SPM_FILE, UNK_ID, Tokenizer
+from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
+from nmt_core.tokenizer.sample import SIDES, Sample, Side, count_pairs, text_shards
+from nmt_core.tokenizer.tokenizer import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SOURCE_SPM_FILE,
+    SPACE_MARK,
+    SPM_FILE,
+    TARGET_SPM_FILE,
+    UNK_ID,
+    Tokenizers,
+)
 
-_MAX_SENTENCE_BYTES = 16_384
-_REPORTED_PAIRS = 2_000
+# SentencePiece leaves longer lines out without a word; `clean` has dropped what is too long.
+_MAX_SENTENCE_BYTES = 1 << 20
+# A unigram model takes a suffix array over all text: minutes and 2 GB for a million pairs, and hardly better with more.
+_UNIGRAM_PAIRS = 1_000_000
+_MEASURED_PAIRS = 100_000
+_EXAMPLES = 10
+_RESERVED = re.compile("<(pad|unk|s|/s|0x[0-9A-F]{2})>")
 
 
 class TokenizerReport(StageReport):
     """How well the pieces fit the text."""
 
     vocab_size: int
-    source_tokens_per_word: float
-    target_tokens_per_word: float
-    unknown_tokens: int
-    """<unk> in the pairs that the figures are measured on."""
+    """Pieces of each vocabulary, the four special ones included."""
+    sampled_pairs: int
+    """Pairs that the pieces were learnt from."""
+    measured_pairs: int
+    """Pairs of these that the figures below are measured on."""
+    source: Fit
+    target: Fit
+    unused_pieces: dict[str, int]
+    """Pieces that the measured pairs have no use for, bytes not counted, by the file of the vocabulary."""
+    unused_examples: list[str]
     longest_pieces: list[str]
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TokenizerReport:
-    """Learn the pieces from the training text alone; write `spm.model`.
+    """Learn the pieces from the training text alone; write `spm.model`, or `spm.source.model` and `spm.target.model`.
 
     Raises:
-        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`.
+        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, or a symbol cannot be one.
     """
-    pairs = pl.read_parquet(inputs["split"].path / "train.parquet", columns=["source", "target"])
-    sampled = pairs.sample(min(config.tokenizer.sample_pairs, len(pairs)), seed=config.tokenizer.seed)
-    job.reporter.progress(0, 1, f"learning {config.tokenizer.vocab_size:,} pieces from {len(sampled):,} pairs")
-    (out / SPM_FILE).write_bytes(_learn(config.tokenizer, sampled))
+    knobs = config.tokenizer
+    shards = text_shards(inputs["split"].path)
+    pairs = sum(map(count_pairs, shards))
+    wanted = min(knobs.sample_pairs, _UNIGRAM_PAIRS) if knobs.kind == "unigram" else knobs.sample_pairs
+    sample = Sample(shards, wanted / max(1, pairs), knobs.seed)
+    sampled = len(sample)
+    if wanted < min(pairs, knobs.sample_pairs):
+        job.reporter.log(f"tokenizer.sample_pairs={knobs.sample_pairs}: a unigram model learns from {wanted:,} at most")
+    vocabularies: dict[str, Sequence[Side]] = (
+        {SPM_FILE: SIDES} if knobs.vocabularies == "joint" else {SOURCE_SPM_FILE: SIDES[:1], TARGET_SPM_FILE: SIDES[1:]}
+    )
+    for number, (file, sides) in enumerate(vocabularies.items()):
+        note = f"learning {knobs.vocab_size:,} pieces from {sampled:,} pairs"
+        job.reporter.progress(number, len(vocabularies), note)
+        (out / file).write_bytes(_learn(config, sample, sides))
     job.reporter.progress(1, 1)
-    return _measure(Tokenizer(out / SPM_FILE), sampled.head(_REPORTED_PAIRS), len(pairs))
+    measured = replace(sample, share=min(sample.share, _MEASURED_PAIRS / max(1, pairs)))
+    return _report(Tokenizers.load(out), list(vocabularies), measured, items_in=pairs, sampled_pairs=sampled)
 
 
-def _learn(config: TokenizerConfig, pairs: pl.DataFrame) -> bytes:
+def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **counts: int) -> TokenizerReport:
+    source = measure(tokenizers.source, list(sample.lines("source")))
+    target = measure(tokenizers.target, list(sample.lines("target")))
+    vocabularies = {files[0]: tokenizers.source, files[-1]: tokenizers.target}  # one, if it is joint
+    used = {file: np.zeros(tokenizer.vocab_size, np.int64) for file, tokenizer in vocabularies.items()}
+    used[files[0]] += source.used_V
+    used[files[-1]] += target.used_V
+    unused = {file: unused_pieces(tokenizer, used[file]) for file, tokenizer in vocabularies.items()}
+    pieces = {tokenizer.piece(index) for tokenizer in vocabularies.values() for index in range(tokenizer.vocab_size)}
+    return TokenizerReport(
+        items_out=sum(tokenizer.vocab_size for tokenizer in vocabularies.values()),
+        unit="pieces",
+        vocab_size=tokenizers.target.vocab_size,
+        measured_pairs=len(sample),
+        source=source.fit,
+        target=target.fit,
+        unused_pieces={file: len(found) for file, found in unused.items()},
+        unused_examples=[piece for found in unused.values() for piece in found[:_EXAMPLES]],
+        longest_pieces=sorted(pieces, key=lambda piece: (-len(piece), piece))[:_EXAMPLES],
+        **counts,
+    )
+
+
+def symbols(knobs: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> list[str]:
+    """Pieces that are never cut: the user's, and the tags that `mix` puts before source sentences.
+
+    A symbol behind a space is one piece with it, as any word's first piece is; so each has two spellings. A tag is
+    always the first word.
+
+    Raises:
+        ConfigError: a symbol is spelt like one of the special pieces, which text must never become.
+    """
+    if taken := [symbol for symbol in knobs.user_symbols if _RESERVED.fullmatch(symbol)]:
+        raise ConfigError(
+            f"tokenizer.user_symbols: {taken[0]!r} is a special piece of its own: choose another spelling"
+        )
+    tags = [SPACE_MARK + rule.tag for rule in mix.corpora if rule.tag and "source" in sides]
+    spellings = [spelling for symbol in knobs.user_symbols for spelling in (SPACE_MARK + symbol, symbol)]
+    return list(dict.fromkeys(tags + spellings))
+
+
+def _learn(config: PipelineConfig, sample: Sample, sides: Sequence[Side]) -> bytes:
+    knobs = config.tokenizer
     model = io.BytesIO()
 
     def lines() -> Iterator[str]:
-        yield from pairs["source"]
-        yield from pairs["target"]
+        for side in sides:
+            yield from sample.lines(side)
 
     try:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=lines(),
             model_writer=model,  # a prefix of a path would be written into the model
-            model_type=config.kind,
-            vocab_size=config.vocab_size,
-            character_coverage=config.character_coverage,
-            byte_fallback=config.byte_fallback,
+            model_type=knobs.kind,
+            vocab_size=knobs.vocab_size,
+            character_coverage=knobs.character_coverage,
+            byte_fallback=knobs.byte_fallback,
+            split_digits=knobs.split_digits,
+            user_defined_symbols=symbols(knobs, config.mix, sides),
             normalization_rule_name="identity",  # the text is normalised already, and what is scored must come back
             pad_id=PAD_ID,
             unk_id=UNK_ID,
@@ -70,7 +154,7 @@ def _learn(config: TokenizerConfig, pairs: pl.DataFrame) -> bytes:
         message = " ".join(str(error).split())
         if remedy := _remedy(message):
             raise ConfigError(
-                f"tokenizer.vocab_size={config.vocab_size} does not fit {len(pairs):,} pairs of text: {remedy}"
+                f"tokenizer.vocab_size={knobs.vocab_size} does not fit {len(sample):,} pairs of text: {remedy}"
             ) from None
         raise
     return model.getvalue()
@@ -82,27 +166,7 @@ def _remedy(message: str) -> str:
         return f"set it to {too_large[1]} or less, or give more text"
     if too_small := re.search(r"required_chars\. (\d+) vs (\d+)", message):
         return (
-            f"the characters alone need {too_small[2]}; set it to that or more, or lower tokenizer.character_coverage"
+            f"the characters, bytes and symbols alone need {too_small[2]}; set it to that or more, or lower "
+            "tokenizer.character_coverage"
         )
     return "set it lower, or give more text" if re.search(r"[Vv]ocabulary size|vocab_size", message) else ""
-
-
-def _measure(tokenizer: Tokenizer, sample: pl.DataFrame, pairs: int) -> TokenizerReport:
-    def tokens_per_word(side: str) -> tuple[float, int]:
-        encoded = tokenizer.encode(sample[side].to_list())
-        words = sum(len(line.split()) for line in sample[side])
-        return sum(map(len, encoded)) / max(1, words), sum(row.count(UNK_ID) for row in encoded)
-
-    source_rate, source_unknown = tokens_per_word("source")
-    target_rate, target_unknown = tokens_per_word("target")
-    vocabulary = [tokenizer.piece(index) for index in range(tokenizer.vocab_size)]
-    return TokenizerReport(
-        items_in=pairs,
-        items_out=tokenizer.vocab_size,
-        unit="pieces",
-        vocab_size=tokenizer.vocab_size,
-        source_tokens_per_word=round(source_rate, 3),
-        target_tokens_per_word=round(target_rate, 3),
-        unknown_tokens=source_unknown + target_unknown,
-        longest_pieces=sorted(vocabulary, key=lambda piece: (-len(piece), piece))[:10],
-    )

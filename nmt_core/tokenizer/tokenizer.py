@@ -1,6 +1,7 @@
-"""The tokenizer that travels with the model: one SentencePiece file for both languages. Imports no torch."""
+"""The tokenizers that travel with the model: one SentencePiece file for both languages, or two. Imports no torch."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import sentencepiece
@@ -12,6 +13,10 @@ UNK_ID = 1
 BOS_ID = 2
 EOS_ID = 3
 SPM_FILE = "spm.model"
+SOURCE_SPM_FILE = "spm.source.model"
+TARGET_SPM_FILE = "spm.target.model"
+SPACE_MARK = "\u2581"
+"""How SentencePiece writes a space inside a piece."""
 
 
 class Tokenizer:
@@ -42,7 +47,8 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line."""
-        ids: list[list[int]] = self._processor.EncodeAsIds(list(lines))
+        # One thread: whoever needs more has processes or threads of its own.
+        ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1)
         return ids
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
@@ -53,3 +59,41 @@ class Tokenizer:
     def piece(self, index: int) -> str:
         """The piece with this id, for people to look at."""
         return str(self._processor.IdToPiece(index))
+
+    def is_byte(self, index: int) -> bool:
+        """Whether the piece with this id spells one byte of a character that has no piece."""
+        return bool(self._processor.IsByte(index))
+
+    def serialised(self) -> bytes:
+        """The SentencePiece model as a protocol buffer."""
+        model: bytes = self._processor.serialized_model_proto()
+        return model
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of both languages: one and the same if the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizers":
+        """Load what the stage `tokenizer` wrote, or what a bundle holds.
+
+        Raises:
+            ModelError: as of `Tokenizer`.
+        """
+        loaded = [Tokenizer(folder / name) for name in tokenizer_files(folder)]
+        return cls(loaded[0], loaded[-1])
+
+    @property
+    def source_vocab_size(self) -> int | None:
+        """Pieces of the source's own vocabulary; None if the vocabulary is joint."""
+        return None if self.source is self.target else self.source.vocab_size
+
+
+def tokenizer_files(folder: Path) -> tuple[str, ...]:
+    """Names of the SentencePiece files: one for both languages, or the source's and the target's."""
+    separate = (folder / SOURCE_SPM_FILE).exists()
+    return (SOURCE_SPM_FILE, TARGET_SPM_FILE) if separate else (SPM_FILE,)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import torch
 
-from nmt_core.batches.encode import DEV_FILE
-from nmt_core.batches.shards import read_shards
+from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, read_shards
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import NmtError
 from nmt_core.models.transformer import Transformer
@@ -46,9 +45,10 @@ def train(folder: Path, world: World) -> bool:
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
-    pairs, dev = read_shards(sorted(data.glob("train-*.parquet"))), read_shards([data / DEV_FILE])
+    pairs, dev = read_shards(sorted(data.glob(TRAIN_FILES))), read_shards([data / DEV_FILE])
     torch.manual_seed(config.seed)
-    model = Transformer(ModelConfig.model_validate(job["model"]), pairs.vocab_size)
+    architecture = ModelConfig.model_validate(job["model"])
+    model = Transformer(architecture, pairs.vocab_size, source_vocab_size=pairs.source_vocab_size)
     trainer = Trainer(model, config, world, folder)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -68,7 +68,7 @@ def test_mlflow_lists_the_text_that_a_run_used(finished: Finished) -> None:
     parts = [
         ("dev", "dev.parquet", "validation"),
         ("test/toy", "test-toy.parquet", "testing"),
-        ("train", "train.parquet", "training"),
+        ("train", "train-*.parquet", "training"),
     ]
     assert datasets(nmt, summary) == [
         (

@@ -16,7 +16,7 @@ from nmt_core.config import (
     CorpusConfig,
     EvaluateConfig,
     ModelConfig,
-    ParallelFiles,
+    ParallelCorpus,
     PipelineConfig,
     SearchConfig,
     Section,
@@ -126,8 +126,8 @@ def test_nothing_slow_is_imported() -> None:
         (PipelineConfig, TOY | {"train": {"max_tokens_per_pass": 128}}, "encode.max_length=256 is more than"),
         (EvaluateConfig, {"sentences": ["two\nlines"]}, "one line of text"),
         (EvaluateConfig, {"sentences": [" "]}, "one line of text"),
-        (ParallelFiles, {"name": "a b", "source": "s", "target": "t"}, "match pattern"),
-        (ParallelFiles, {"name": "a", "source": "s", "target": "t", "source_sha256": "abc"}, "match pattern"),
+        (ParallelCorpus, {"name": "a b", "source": "s", "target": "t"}, "match pattern"),
+        (ParallelCorpus, {"name": "a", "source": "s", "target": "t", "source_sha256": "abc"}, "match pattern"),
     ],
 )
 def test_values_that_do_not_fit_together_are_refused(

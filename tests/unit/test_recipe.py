@@ -67,6 +67,27 @@ def test_an_empty_override_is_an_empty_text() -> None:
     assert load_recipe("multi30k-en-de", ["corpus.train.0.source_sha256="]).corpus.train[0].source_sha256 == ""
 
 
+def test_a_recipe_that_is_a_file_has_its_lock_file_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "name: mine\ncorpus: {train: ['https://host.invalid/a.tsv']}\n"
+    (tmp_path / "mine.v2.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    assert load_recipe("mine.v2.yaml").corpus.lock == str(tmp_path / "mine.v2.lock.json")
+    assert load_recipe("mine.v2.yaml", ["corpus.lock=/elsewhere"]).corpus.lock == "/elsewhere"
+    (tmp_path / "plain").write_text(text)
+    assert load_recipe("plain").corpus.lock == str(tmp_path / "plain.lock.json")
+
+
+def test_no_lock_file_where_nothing_is_fetched_or_all_is_pinned(recipe: Path) -> None:
+    assert load_recipe(str(recipe)).corpus.lock == ""
+    assert load_recipe("multi30k-en-de").corpus.lock == ""
+
+
+def test_a_recipe_without_a_corpus_is_told_so_all_the_same(recipe: Path) -> None:
+    recipe.write_text("name: mine\ncorpus: words\n")
+    assert "corpus='words'" in complaint(recipe)
+
+
 def test_an_unknown_recipe() -> None:
     message = complaint("quickstrat")
     assert "'quickstrat' is unknown" in message

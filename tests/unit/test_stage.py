@@ -5,13 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nmt_core.artifacts import Artifact, Store
+from nmt_core.artifacts import Artifact, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.stage import Job, Outcome, Resources, SilentReporter, Stage, restrict, run_stage
@@ -199,6 +200,69 @@ def test_a_full_disk_is_told_with_the_remedy(run: Run, store: Store, function: s
     assert "nmt artifacts gc" in message
     assert [artifact.stage for artifact in store.all()] == ["first"]
     assert not partials(store)
+
+
+# A stage that learns what decides its artifact
+
+LEARNS = Stage("learns", 1, ("split",), (), "learning_stage:run", identity="learning_stage:identity")
+LEARNING_STAGE = """
+import os, time
+from pathlib import Path
+from nmt_core.stage import StageReport
+
+HERE = Path(os.environ["SMALL_STAGES_JOURNAL"])
+NOTE = HERE.with_name("note")
+
+def identity(config):
+    return {"note": NOTE.read_text() if NOTE.exists() else "nothing"}
+
+def run(config, inputs, out, job):
+    with HERE.open("a") as journal:
+        journal.write("learns\\n")
+    while not HERE.with_name("go").exists():
+        time.sleep(0.01)
+    NOTE.write_text("something")
+    (out / "made").write_text("")
+    return StageReport(items_in=1, items_out=1, unit="things")
+"""
+
+
+@pytest.fixture
+def learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "learning_stage.py").write_text(LEARNING_STAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "learning_stage", raising=False)
+
+
+def test_what_a_run_learns_is_in_the_fingerprint_that_the_next_run_looks_for(
+    run: Run, store: Store, journal: Path, learning: None
+) -> None:
+    journal.with_name("go").touch()
+    (made,) = run(LEARNS)
+    assert made.artifact.manifest().identity["config"] == {"note": "something"}
+    assert made.artifact.fingerprint == fingerprint_of(made.artifact.manifest().identity)
+    (again,) = run(LEARNS)
+    assert again.reused
+    assert store.all() == [made.artifact]
+    assert not partials(store)
+
+
+def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Path, learning: None) -> None:
+    config = PipelineConfig.model_validate(SMALL)
+
+    class GoingOn(SilentReporter):
+        """Lets the other one go on as soon as this one waits for it."""
+
+        def log(self, message: str) -> None:
+            journal.with_name("go").touch()
+
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(run_stage, LEARNS, config, store, {}, Job(SilentReporter(), Resources()))
+        wait_for(lambda: ran(journal))
+        second = run_stage(LEARNS, config, store, {}, Job(GoingOn(), Resources()))
+    assert second.reused
+    assert second.artifact == first.result().artifact
+    assert ran(journal) == ["learns"]
 
 
 # Real processes

@@ -50,7 +50,7 @@ def test_each_line_has_its_translation_in_order(translator: Translator) -> None:
 
 @pytest.mark.parametrize("line", ["", " ", "\t \u3000", "\n", "\x00", "\x07\x1b", " \x00 "])
 def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, translator: Translator) -> None:
-    lonely = Translator(None, translator.tokenizer, QUICK)  # type: ignore[arg-type]
+    lonely = Translator(None, translator.tokenizers, QUICK)  # type: ignore[arg-type]
     [found] = lonely.translate([line])
     assert (found.text, found.score, found.status, found.tokens) == ("", 0.0, "empty", 0)
 

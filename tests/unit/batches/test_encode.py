@@ -1,5 +1,6 @@
 """The `encode` stage: every pair is in a shard or among the dropped ones."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from nmt_core.artifacts import Artifact
-from nmt_core.batches.encode import DEV_FILE, EncodeReport, run
+from nmt_core.batches.encode import TOO_LONG, EncodeReport, cut, run
+from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, read_shards
 from nmt_core.errors import StageError
-from nmt_core.stage import Job
+from nmt_core.stage import Job, Resources
+from nmt_core.tokenizer.sample import text_shards
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
+from nmt_core.workers import LocalWorkers
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def encode(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
 def test_shards_hold_the_text(tiny: dict[str, Artifact]) -> None:
     tokenizer = Tokenizer(tiny["tokenizer"].path / SPM_FILE)
     for name in ("train", "dev"):
-        text = pl.read_parquet(tiny["split"].path / f"{name}.parquet")
+        text = pl.read_parquet(tiny["split"].path / f"{name}*.parquet")
         (file,) = tiny["encode"].path.glob(f"{name}*.parquet")
         encoded = pq.read_table(file)
         for side in ("source", "target"):
@@ -41,7 +45,7 @@ def test_shards_hold_the_text(tiny: dict[str, Artifact]) -> None:
 def test_ids_take_two_bytes(tiny: dict[str, Artifact]) -> None:
     schema = pq.read_schema(tiny["encode"].path / "train-00000.parquet")
     assert schema.field("source").type == schema.field("target").type == pa.list_(pa.uint16())
-    assert schema.metadata[b"vocab_size"] == b"600"
+    assert schema.metadata == {b"vocab_size": b"600"}
 
 
 def test_the_report_counts_what_is_there(tiny: dict[str, Artifact]) -> None:
@@ -56,21 +60,21 @@ def test_the_report_counts_what_is_there(tiny: dict[str, Artifact]) -> None:
 
 def test_pairs_that_are_too_long_are_dropped_and_listed(encode: Any, tiny: dict[str, Artifact], tmp_path: Path) -> None:
     report = encode(max_length=20)
-    dropped = pl.read_parquet(tmp_path / "dropped.parquet")
+    dropped = pl.read_parquet(tmp_path / "dropped-00000.parquet")
     kept = pq.read_table(tmp_path / "train-00000.parquet")
-    assert report.dropped == {"too many tokens": len(dropped)}
+    assert report.dropped == {TOO_LONG: len(dropped)}
     assert 0 < len(dropped) < 930
     assert report.items_out == len(kept) == 930 - len(dropped)
     assert report.longest == 20
     assert all(len(row) <= 20 for side in ("source", "target") for row in kept[side].to_pylist())
 
-    text = pl.read_parquet(tiny["split"].path / "train.parquet")
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
+    assert dropped.join(text, on=["corpus", "line", "source", "target"], how="semi").equals(dropped)
     tokenizer = Tokenizer(tiny["tokenizer"].path / SPM_FILE)
-    for line, reason, value in dropped.select("line", "reason", "value").iter_rows():
-        (pair,) = text.filter(pl.col("line") == line).select("source", "target").rows()
-        assert value == max(len(ids) for ids in tokenizer.encode(pair)) + 1  # </s>
-        assert value > 20
-        assert reason == "too many tokens"
+    for source, target, reason, value in dropped.select("source", "target", "reason", "value").iter_rows():
+        assert int(value) == max(len(ids) for ids in tokenizer.encode([source, target])) + 1  # </s>
+        assert int(value) > 20
+        assert reason == TOO_LONG
 
 
 def test_when_nothing_is_left_the_knob_is_named(encode: Any) -> None:
@@ -78,15 +82,68 @@ def test_when_nothing_is_left_the_knob_is_named(encode: Any) -> None:
         encode(max_length=4)
 
 
-def test_text_is_cut_into_shards(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> None:
-    split = Artifact("split", "0" * 32, tmp_path / "split")
+@pytest.fixture(scope="module")
+def uneven(tiny: dict[str, Artifact], tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Three times the tiny text, in shards of other sizes than those asked for; one is empty."""
+    split = Artifact("split", "0" * 32, tmp_path_factory.mktemp("uneven") / "split")
     split.path.mkdir()
-    text = pl.read_parquet(tiny["split"].path / "train.parquet")
-    pl.concat([text, text, text]).write_parquet(split.path / "train.parquet")
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
     text.head(5).write_parquet(split.path / DEV_FILE)
-    inputs = {"split": split, "tokenizer": tiny["tokenizer"]}
-    run(make_config(encode={"shard_pairs": 1_000}), inputs, tmp_path, job)
-    shards = sorted(tmp_path.glob("train-*.parquet"))
-    assert [len(pq.read_table(shard)) for shard in shards] == [1_000, 1_000, 790]
+    whole = pl.concat([text, text, text])
+    for number, (start, rows) in enumerate([(0, 700), (700, 0), (700, 1_300), (2_000, 790)]):
+        whole.slice(start, rows).write_parquet(split.path / f"train-{number:05d}.parquet", row_group_size=300)
+    return split
+
+
+def test_text_is_cut_into_shards(
+    tiny: dict[str, Artifact], uneven: Artifact, make_config: Any, tmp_path: Path, job: Job
+) -> None:
+    inputs = {"split": uneven, "tokenizer": tiny["tokenizer"]}
+    report = run(make_config(encode={"shard_pairs": 1_000}), inputs, tmp_path, job)
+    shards = [pq.read_table(file) for file in sorted(tmp_path.glob(TRAIN_FILES))]
+    assert report.shards == 3
+    assert [len(shard) for shard in shards] == [1_000, 1_000, 790]
     whole = pq.read_table(tiny["encode"].path / "train-00000.parquet")
-    assert pa.concat_tables([pq.read_table(shard) for shard in shards]).equals(pa.concat_tables([whole] * 3))
+    assert pa.concat_tables(shards).equals(pa.concat_tables([whole] * 3))
+
+
+def test_any_number_of_workers_write_the_same_bytes(
+    tiny: dict[str, Artifact], uneven: Artifact, make_config: Any, tmp_path: Path, reporter: Any
+) -> None:
+    inputs = {"split": uneven, "tokenizer": tiny["tokenizer"]}
+    written = []
+    for count in (1, 2, 4):
+        out = tmp_path / f"{count}"
+        out.mkdir()
+        with LocalWorkers(count) as workers:
+            job = Job(reporter, Resources(), workers)
+            report = run(make_config(encode={"shard_pairs": 1_000, "max_length": 25}), inputs, out, job)
+        assert sum(report.dropped.values()) > 0
+        written.append({file.name: file.read_bytes() for file in out.iterdir()} | {"report": report})
+    assert len(written[0]) == 3 + 3 + 1 + 1
+    assert written[0] == written[1] == written[2]
+
+
+def test_runs_of_rows_cover_all_shards_in_order(uneven: Artifact) -> None:
+    shards = text_shards(uneven.path)
+    for pairs in (299, 700, 701, 1_300, 2_000, 5_000):
+        rows = []
+        for files, first, count in cut(shards, pairs):
+            text = pl.concat([pl.read_parquet(file, columns=["line"]) for file in files])
+            rows.append(text.slice(first, count))
+            assert len(rows[-1]) == count
+            assert first < len(pl.read_parquet(files[0]))
+        assert pl.concat(rows).equals(pl.read_parquet(list(shards), columns=["line"]))
+
+
+def test_each_side_has_its_own_vocabulary_if_they_are_separate(
+    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
+) -> None:
+    for side in ("source", "target"):
+        shutil.copyfile(tiny["tokenizer"].path / SPM_FILE, tmp_path / f"spm.{side}.model")
+    inputs = {"split": tiny["split"], "tokenizer": Artifact("tokenizer", "0" * 32, tmp_path)}
+    report = run(make_config(), inputs, tmp_path, job)
+    assert (report.source_vocab_size, report.vocab_size) == (600, 600)
+    pairs = read_shards([tmp_path / "train-00000.parquet"])
+    assert (pairs.source_vocab_size, pairs.vocab_size) == (600, 600)
+    assert read_shards([tiny["encode"].path / "train-00000.parquet"]).source_vocab_size is None

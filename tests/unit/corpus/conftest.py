@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nmt_core.artifacts import Artifact, Store
-from nmt_core.config import ParallelFiles, PipelineConfig
+from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
@@ -13,14 +13,14 @@ Pair = tuple[str, str]
 
 
 @pytest.fixture
-def write_corpus(tmp_path: Path) -> Callable[[str, Sequence[Pair]], ParallelFiles]:
+def write_corpus(tmp_path: Path) -> Callable[[str, Sequence[Pair]], ParallelCorpus]:
     """Write pairs as two text files, and name them as a recipe does."""
 
-    def write(name: str, pairs: Sequence[Pair]) -> ParallelFiles:
+    def write(name: str, pairs: Sequence[Pair]) -> ParallelCorpus:
         paths = tmp_path / f"{name}.en", tmp_path / f"{name}.de"
         for path, side in zip(paths, zip(*pairs, strict=True), strict=True):
             path.write_bytes("".join(f"{line}\n" for line in side).encode())
-        return ParallelFiles(name=name, source=str(paths[0]), target=str(paths[1]))
+        return ParallelCorpus(name=name, source=str(paths[0]), target=str(paths[1]))
 
     return write
 

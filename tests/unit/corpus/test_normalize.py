@@ -1,9 +1,10 @@
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nmt_core.corpus import normalize
+from nmt_core.spelling import Punctuation, Spelling, UnicodeForm
 
 # Characters and pieces that provoke each step, and the steps that provoke each other.
 PIECES = [
@@ -44,7 +45,7 @@ PIECES += [
 nasty_text = st.lists(st.sampled_from(PIECES) | st.characters(codec="utf-8"), max_size=12).map("".join)
 
 
-def normalise(text: str, form: normalize.UnicodeForm = "NFC") -> str:
+def normalise(text: str, form: UnicodeForm = "NFC") -> str:
     result: str = normalize.normalise(pl.Series([text]), form).item()
     return result
 
@@ -97,7 +98,7 @@ def test_compatibility_characters_are_replaced_only_on_request() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(nasty_text, min_size=1, max_size=5), st.sampled_from(["NFC", "NFKC"]))
-def test_normalise_is_idempotent(texts: list[str], form: normalize.UnicodeForm) -> None:
+def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
     once = normalize.normalise(pl.Series(texts, dtype=pl.String), form)
 
     assert normalize.normalise(once, form).to_list() == once.to_list()
@@ -142,3 +143,69 @@ def test_words() -> None:
         [],
     ]
     assert evaluate(normalize.words(pl.col("text"), "zh"), "我有2个GPU。") == [["我", "有", "2", "个", "gpu"]]
+
+
+def moses(text: str, language: str) -> str:
+    result: str = normalize.normalise(pl.Series([text]), "NFC", "Moses", language).item()
+    return result
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "after"),
+    [
+        ("en", "“It’s – well…”", '"It\'s - well..."'),
+        ("en", "`so' and ''that''", "'so' and \" that \""),
+        ("en", "here—there", "here - there"),
+        ("en", "( a ) , b( c )d", "(a), b (c) d"),
+        ("en", "5 % : 6 ;", "5%: 6;"),
+        ("en", 'He said "yes", "no".', 'He said "yes," "no."'),
+        ("de", "Er sagte „ja,“ und ging.", 'Er sagte "ja", und ging.'),
+        ("de", "Er sagte „ja.“ Dann ging er.", 'Er sagte "ja". Dann ging er.'),
+        ("de", "Er sagte „ja.“", 'Er sagte "ja."'),
+        ("cs", "Řekl „ano,“ „ne“.", 'Řekl "ano," "ne".'),
+        ("fr", "«\u00a0Oui\u00a0!\u00a0» dit-il\u202f?", '"Oui!" dit-il?'),
+        ("fr", "1\u00a0000 euros", "1,000 euros"),
+        ("en", "1\u00a0000 euros", "1.000 euros"),
+        ("en", "1 000 euros", "1 000 euros"),
+        ("ko", "그는 “네”라고 했다…", '그는 "네"라고 했다...'),
+    ],
+)
+def test_punctuation_by_the_rules_of_moses(language: str, before: str, after: str) -> None:
+    assert moses(before, language) == after
+
+
+def test_punctuation_is_left_alone_by_default() -> None:
+    assert normalise("“It’s – well…”") == "“It’s – well…”"
+
+
+MARKS = [*"()[]\"'`´‘’‚„“”«»–—….,:;!?%0123 \u00a0\u202f\u00ad<ax", "&quot;", "&nbsp;", "''", ',"', '."']
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(MARKS) | nasty_text, max_size=12).map("".join), min_size=1, max_size=5),
+    st.sampled_from(["NFC", "NFKC"]),
+    st.sampled_from(["en", "de", "cs", "ko"]),
+)
+def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language: str) -> None:
+    once = normalize.normalise(pl.Series(texts, dtype=pl.String), form, "Moses", language)
+
+    assert normalize.normalise(once, form, "Moses", language).to_list() == once.to_list()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(MARKS) | st.characters(codec="utf-8"), max_size=15).map("".join),
+    st.sampled_from(["NFC", "NFKC"]),
+    st.sampled_from(["as is", "Moses"]),
+    st.sampled_from(["en", "de", "cs", "ko"]),
+)
+def test_a_line_is_spelt_as_a_column_is(line: str, form: UnicodeForm, punctuation: Punctuation, language: str) -> None:
+    """What needs no repair, that is: a translator repairs nothing."""
+    column = pl.Series([line])
+    assume(not column.to_frame("text").select(normalize.is_repaired(pl.col("text"))).item())
+    assume(not any("\x80" <= character <= "\x9f" for character in line))
+
+    assert (
+        Spelling(form, punctuation, language).tidy(line) == normalize.normalise(column, form, punctuation, language)[0]
+    )

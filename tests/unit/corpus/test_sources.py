@@ -1,249 +1,106 @@
-import gzip
+"""What decides a download, and what its index says."""
+
 import hashlib
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nmt_core.config import ParallelFiles, PipelineConfig
+from nmt_core.artifacts import Artifact
+from nmt_core.config import PipelineConfig
 from nmt_core.corpus import sources
-from nmt_core.corpus.sources import Resolver, WantedFile
+from nmt_core.corpus.lockfile import Lockfile
 from nmt_core.errors import DataError
 
-TEXT = gzip.compress(b"Ein Hund rennt.\n" * 1000)
+TEXT = b"Ein Hund rennt.\n"
 TEXT_SHA256 = hashlib.sha256(TEXT).hexdigest()
 OTHER_SHA256 = hashlib.sha256(b"other").hexdigest()
-Answer = Callable[[BaseHTTPRequestHandler], None]
+ADDRESS = "https://host.invalid/train.tsv.gz"
 
 
-def answer(status: int, body: bytes, *, content_type: str = "application/gzip", length: int | None = None) -> Answer:
-    """An answer of the test server; `length` overrides what it says about the length of the body."""
-
-    def send(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(status)
-        request.send_header("Content-Type", content_type)
-        request.send_header("Content-Length", str(len(body) if length is None else length))
-        request.end_headers()
-        request.wfile.write(body)
-
-    return send
+def config_of(*train: Any, **corpus: Any) -> PipelineConfig:
+    named = [{"name": f"news{number}", **files} for number, files in enumerate(train)]
+    languages = {"source": "en", "target": "de"}
+    return PipelineConfig.model_validate({"name": "t", "languages": languages, "corpus": {"train": named, **corpus}})
 
 
-WHOLE = answer(200, TEXT)
-
-
-class TestServer:
-    """Serves `/<name>` with the next of its answers; the last one is repeated."""
-
-    __test__ = False
-
-    def __init__(self) -> None:
-        self.answers: dict[str, list[Answer]] = {}
-        self.requests: list[str] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.requests.append(self.path)
-                answers = server.answers[self.path]
-                (answers.pop(0) if len(answers) > 1 else answers[0])(self)
-
-            def log_message(self, *_: object) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def wanted(self, *answers: Answer, sha256: str = "", name: str = "train.de.gz") -> WantedFile:
-        self.answers[f"/{name}"] = list(answers)
-        address = f"http://127.0.0.1:{self.http.server_port}/{name}"
-        return WantedFile("corpus news, target side", address, sha256)
+def identity_of(*train: Any, **corpus: Any) -> list[dict[str, Any]]:
+    """The identity of the training corpora."""
+    found: list[dict[str, Any]] = sources.identity(config_of(*train, **corpus))["train"]
+    return found
 
 
 @pytest.fixture
-def server() -> Iterator[TestServer]:
-    started = TestServer()
-    yield started
-    started.http.shutdown()
-    started.http.server_close()
-
-
-@pytest.fixture
-def resolver() -> Resolver:
-    return Resolver(attempts=3, pause=0.01, timeout=2)
-
-
-def ignore(done: int, total: int) -> None: ...
-
-
-def config_of(source: str, *, mirror: Path | str = "", sha256: str = "", licence: str = "") -> PipelineConfig:
-    files = {"name": "news", "source": source, "target": source, "source_sha256": sha256, "target_sha256": sha256}
-    corpus = {"train": [files], "mirror": str(mirror), "licence": licence}
-    return PipelineConfig.model_validate({"name": "test", "corpus": corpus})
-
-
-def test_a_download_arrives_unchanged_with_progress(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-
-    sha256 = resolver.fetch(
-        server.wanted(WHOLE, sha256=TEXT_SHA256), tmp_path / "file", lambda done, total: told.append((done, total))
-    )
-
-    assert (tmp_path / "file").read_bytes() == TEXT
-    assert sha256 == TEXT_SHA256
-    assert told[-1] == (len(TEXT), len(TEXT))
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_passing_fault_is_tried_again(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    cut_off = answer(200, TEXT[:10], length=len(TEXT))
-
-    resolver.fetch(server.wanted(answer(500, b"oops"), cut_off, WHOLE), tmp_path / "file", ignore)
-
-    assert (tmp_path / "file").read_bytes() == TEXT
-    assert len(server.requests) == 3
-
-
-def test_a_redirect_is_followed(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    def redirect(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(302)
-        request.send_header("Location", "/moved.gz")
-        request.end_headers()
-
-    server.wanted(WHOLE, name="moved.gz")
-    resolver.fetch(server.wanted(redirect), tmp_path / "file", ignore)
-
-    assert (tmp_path / "file").read_bytes() == TEXT
-
-
-def test_a_lasting_fault_names_the_address_and_the_mirror(
-    server: TestServer, resolver: Resolver, tmp_path: Path
-) -> None:
-    wanted = server.wanted(answer(503, b"busy"))
-
-    with pytest.raises(
-        DataError, match=rf"news, target side: cannot fetch {wanted.address}.*503.*corpus.mirror=FOLDER"
-    ):
-        resolver.fetch(wanted, tmp_path / "file", ignore)
-    assert len(server.requests) == 3
-    assert not (tmp_path / "file").exists()
-
-
-def test_a_missing_page_is_not_tried_again(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the server answered 404 Not Found"):
-        resolver.fetch(server.wanted(answer(404, b"no")), tmp_path / "file", ignore)
-    assert len(server.requests) == 1
-
-
-def test_a_file_that_is_always_cut_off_is_refused(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot fetch"):
-        resolver.fetch(server.wanted(answer(200, TEXT[:10], length=len(TEXT))), tmp_path / "file", ignore)
-    assert not (tmp_path / "file").exists()
-
-
-def test_a_server_that_falls_silent_is_left(server: TestServer, tmp_path: Path) -> None:
-    silence = threading.Event()
-
-    def say_nothing(_: BaseHTTPRequestHandler) -> None:
-        silence.wait(5)
-
-    wanted = server.wanted(say_nothing)
-
-    with pytest.raises(DataError, match="cannot fetch"):
-        Resolver(attempts=2, pause=0.01, timeout=0.1).fetch(wanted, tmp_path / "file", ignore)
-    silence.set()
-
-
-def test_no_network_is_one_clear_error(resolver: Resolver, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
-        port = closed_soon.getsockname()[1]
-    wanted = WantedFile("corpus news, source side", f"http://127.0.0.1:{port}/train.en", "")
-
-    with pytest.raises(DataError, match=rf"http://127.0.0.1:{port}/train.en.*--set corpus.mirror=FOLDER"):
-        resolver.fetch(wanted, tmp_path / "file", ignore)
-
-
-@pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/octet-stream"])
-def test_an_html_page_in_place_of_the_file_is_refused(
-    server: TestServer, resolver: Resolver, tmp_path: Path, content_type: str
-) -> None:
-    page = answer(200, b"<!DOCTYPE html><html>Please log in.</html>", content_type=content_type)
-
-    with pytest.raises(DataError, match="answered with an HTML page"):
-        resolver.fetch(server.wanted(page), tmp_path / "file", ignore)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_wrong_checksum_names_both(server: TestServer, resolver: Resolver, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"train.de.gz has sha256 {TEXT_SHA256}.*expects {OTHER_SHA256}"):
-        resolver.fetch(server.wanted(WHOLE, sha256=OTHER_SHA256), tmp_path / "file", ignore)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_local_file_is_copied_and_checked(resolver: Resolver, tmp_path: Path) -> None:
-    path = tmp_path / "a file?.gz"
+def local(tmp_path: Path) -> Path:
+    path = tmp_path / "train.tsv"
     path.write_bytes(TEXT)
-
-    for address in (str(path), path.as_uri()):
-        resolver.fetch(WantedFile("news", address, TEXT_SHA256), tmp_path / "copy", ignore)
-        assert (tmp_path / "copy").read_bytes() == TEXT
-    with pytest.raises(DataError, match=rf"has sha256 {TEXT_SHA256}.*expects {OTHER_SHA256}"):
-        resolver.fetch(WantedFile("news", str(path), OTHER_SHA256), tmp_path / "copy", ignore)
+    return path
 
 
-def test_a_relative_path_starts_in_the_working_folder(
-    resolver: Resolver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "train.de").write_bytes(TEXT)
-    monkeypatch.chdir(tmp_path)
+def test_the_same_content_has_the_same_identity_wherever_it_lies(local: Path, tmp_path: Path) -> None:
+    by_path = identity_of({"address": str(local)})
+    lock = tmp_path / "lock.json"
+    Lockfile(str(lock)).record(ADDRESS, TEXT_SHA256, len(TEXT))
 
-    assert resolver.find(WantedFile("news", "train.de", "")) == Path("train.de")
-
-
-def test_an_unknown_scheme_is_refused(resolver: Resolver) -> None:
-    with pytest.raises(DataError, match=r"s3://bucket/train.de: give a path, or a file://"):
-        resolver.find(WantedFile("news", "s3://bucket/train.de", ""))
+    assert by_path == [{"name": "news0", "both": [TEXT_SHA256]}]
+    assert by_path == identity_of({"address": local.as_uri()})
+    assert by_path == identity_of({"address": ADDRESS, "sha256": TEXT_SHA256})
+    assert by_path == identity_of({"address": ADDRESS}, lock=str(lock))
+    assert by_path == identity_of({"address": "gone/train.tsv"}, mirror=str(tmp_path))
 
 
-def test_the_mirror_goes_before_the_network(server: TestServer, tmp_path: Path) -> None:
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    (mirror / "another name").write_bytes(TEXT)
-    (mirror / "train.de.gz").write_bytes(b"other")
-    resolver = Resolver(str(mirror))
+def test_a_local_file_that_changes_is_another_text(local: Path) -> None:
+    before = identity_of({"address": str(local)})
+    local.write_bytes(b"Another text.\n")
 
-    assert resolver.find(server.wanted(sha256=TEXT_SHA256)) == mirror / "another name"
-    assert resolver.find(server.wanted(sha256=OTHER_SHA256)) == mirror / "train.de.gz"
-    assert resolver.find(server.wanted()) == mirror / "train.de.gz"
-    assert resolver.find(server.wanted(name="dev.de.gz")) is None
-    assert resolver.find(server.wanted(sha256=hashlib.sha256(b"nowhere").hexdigest())) is None
-    assert server.requests == []
+    assert identity_of({"address": str(local)}) != before
 
 
-def test_a_mirror_that_does_not_exist_is_refused(server: TestServer, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"corpus.mirror=.*gone: no such folder"):
-        Resolver(str(tmp_path / "gone")).find(server.wanted())
+def test_how_it_is_fetched_and_whose_it_is_does_not_count(local: Path, tmp_path: Path) -> None:
+    files = {"source": str(local), "target": str(local)}
+    plain = sources.identity(config_of(files))
+
+    assert plain["train"] == [{"name": "news0", "source": [TEXT_SHA256], "target": [TEXT_SHA256]}]
+    for knobs in ({"mirror": str(tmp_path)}, {"offline": True}, {"lock": str(tmp_path / "lock")}, {"licence": "free"}):
+        assert sources.identity(config_of(files, **knobs)) == plain
+    assert sources.identity(config_of(files | {"licence": "free", "citation": "Me"})) == plain
 
 
-def test_the_same_content_has_the_same_identity_wherever_it_lies(tmp_path: Path) -> None:
-    local = tmp_path / "train.de.gz"
-    local.write_bytes(TEXT)
-    by_path = sources.identity(config_of(str(local)))
+def test_what_decides_the_text_counts(local: Path) -> None:
+    files = {"address": str(local)}
+    plain = sources.identity(config_of(files))
 
-    assert by_path["train"] == [{"name": "news", "source": TEXT_SHA256, "target": TEXT_SHA256}]
-    assert by_path == sources.identity(config_of("https://host.invalid/x.gz", sha256=TEXT_SHA256))
-    assert by_path == sources.identity(
-        config_of("https://host.invalid/x.gz", sha256=TEXT_SHA256, mirror=tmp_path, licence="free")
-    )
-    assert by_path == sources.identity(config_of("gone/train.de.gz", mirror=tmp_path))
+    assert sources.identity(config_of(files, on_bad_corpus="skip")) != plain
+    assert sources.identity(config_of(files | {"source_column": "2"})) != plain
+    assert sources.identity(config_of(files | {"name": "web"})) != plain
 
 
-def test_an_unpinned_address_is_its_own_identity() -> None:
-    identity = sources.identity(config_of("https://host.invalid/x.gz"))
+def test_an_address_is_its_own_identity_until_it_has_been_fetched() -> None:
+    assert identity_of({"address": ADDRESS}) == [{"name": "news0", "both": [ADDRESS]}]
 
-    assert identity["train"][0]["source"] == "https://host.invalid/x.gz"
+
+def test_a_short_address_is_not_looked_up(tmp_path: Path) -> None:
+    lock = Lockfile(str(tmp_path / "lock"))
+    unknown = identity_of({"address": "hf:org/name@main"}, lock=str(tmp_path / "lock"))
+    lock.record_files("hf:org/name@main en-de", [ADDRESS])
+    lock.record(ADDRESS, TEXT_SHA256, 1)
+
+    assert unknown == [{"name": "news0", "address": "hf:org/name@main en-de", "files": []}]
+    assert identity_of({"address": "hf:org/name@main"}, lock=str(tmp_path / "lock")) == [
+        unknown[0] | {"files": [TEXT_SHA256]}
+    ]
+    assert identity_of({"address": "opus:A/v1", "sha256": OTHER_SHA256})[0]["files"] == [OTHER_SHA256]
+
+
+def test_a_folder_is_its_files_in_pairs(tmp_path: Path) -> None:
+    for name in ("a.en", "a.de", "b.de", "b.en"):
+        (tmp_path / name).write_text(name)
+
+    (found,) = identity_of({"address": str(tmp_path)})
+
+    assert found["source"] == [hashlib.sha256(name).hexdigest() for name in (b"a.en", b"b.en")]
+    assert found["target"] == [hashlib.sha256(name).hexdigest() for name in (b"a.de", b"b.de")]
 
 
 def test_the_toy_corpus_is_its_parameters() -> None:
@@ -254,19 +111,40 @@ def test_the_toy_corpus_is_its_parameters() -> None:
 
 @pytest.mark.parametrize("sha256", ["", TEXT_SHA256])
 def test_a_local_file_that_does_not_exist_is_found_before_anything_runs(sha256: str) -> None:
-    with pytest.raises(DataError, match=r"corpus news, source side: gone/train.en: no such file.*corpus.mirror=FOLDER"):
-        sources.identity(config_of("gone/train.en", sha256=sha256))
+    files = {"source": "gone/train.en", "target": ADDRESS, "source_sha256": sha256}
+
+    with pytest.raises(
+        DataError, match=r"corpus news0, source side: gone/train.en: no such file \(looked for /.*corpus.mirror=FOLDER"
+    ):
+        sources.identity(config_of(files))
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not a file that may be read"):
-        sources.identity(config_of(str(tmp_path)))
+@pytest.mark.parametrize("address", ["opsu:Tatoeba/v1", "*.gone"])
+def test_a_wrong_address_is_found_before_anything_runs(address: str) -> None:
+    with pytest.raises(DataError, match=r"^corpus news0: "):
+        sources.identity(config_of({"address": address}))
 
 
-def test_a_corpus_has_two_labelled_sides() -> None:
-    files = ParallelFiles(name="news", source="a.en", target="a.de", target_sha256=TEXT_SHA256)
+def test_a_missing_training_file_is_no_error_where_it_may_be_skipped() -> None:
+    skipping = {"on_bad_corpus": "skip"}
 
-    assert sources.sides(files) == {
-        "source": WantedFile("corpus news, source side", "a.en", ""),
-        "target": WantedFile("corpus news, target side", "a.de", TEXT_SHA256),
-    }
+    assert identity_of({"address": "gone/train.tsv"}, **skipping) == [
+        {"name": "news0", "missing": ["gone/train.tsv", "", ""]}
+    ]
+    with pytest.raises(DataError, match=r"corpus dev: gone.tsv: no such file"):
+        sources.identity(config_of({"address": ADDRESS}, dev=[{"name": "dev", "address": "gone.tsv"}], **skipping))
+
+
+def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"corpus.mirror=.*gone: no such folder"):
+        identity_of({"address": "train.tsv"}, mirror=str(tmp_path / "gone"))
+
+
+def test_an_index_that_is_none_is_an_error(tmp_path: Path) -> None:
+    download = Artifact("download", "0" * 32, tmp_path)
+
+    with pytest.raises(DataError, match=r"corpora.json: not an index of corpora.*--force"):
+        sources.CorpusIndex.of(download)
+    (tmp_path / sources.INDEX).write_text(json.dumps({"corpora": [{"name": "old"}]}))
+    with pytest.raises(DataError, match="not an index of corpora"):
+        sources.CorpusIndex.of(download)

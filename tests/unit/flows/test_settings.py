@@ -57,3 +57,20 @@ def test_prepare_keeps_what_the_user_has_set(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["77", "true", f"{tmp_path}/prefect", "example.org,127.0.0.1,localhost", "set()"]
     assert (tmp_path / "prefect").is_dir()
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["local", "dask", "ray", "dask://scheduler:8786", "tcp://10.0.0.1:8786", "tls://s:8786", "ray://head:10001"],
+)
+def test_the_environment_chooses_the_workers(value: str) -> None:
+    assert Settings.load({"NMT_WORKERS": value}).workers == value
+    assert Settings.load({"NMT_WORKERS": ""}).workers == "local"
+
+
+@pytest.mark.parametrize(
+    "value", ["spark", "dask://", "dask://host", "local://host:1", "http://host:8786", "dask:8786"]
+)
+def test_workers_of_an_unknown_kind_are_an_error_that_says_so(value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"NMT_WORKERS='{value}': must be local, dask, ray, or the address"):
+        Settings.load({"NMT_WORKERS": value})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from nmt_core.config import ModelConfig
+from nmt_core.errors import ConfigError
 from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.transformer import Transformer, count_parameters, padding_mask
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -69,6 +70,21 @@ def test_tied_embeddings_are_one_tensor(ties: str, matrices: int) -> None:
     assert count_parameters(model) == untied - (3 - matrices) * VOCABULARY * SMALL["d_model"]
     if ties == "two-way":
         assert model.target_embedding.weight is model.output.weight
+
+
+@pytest.mark.parametrize("ties", ["two-way", "none"])
+def test_vocabularies_of_two_languages_have_their_own_sizes(ties: str) -> None:
+    config = ModelConfig(**(SMALL | {"tied_embeddings": ties}))
+    model = Transformer(config, VOCABULARY, source_vocab_size=50)
+    matrices = (model.source_embedding, model.target_embedding, model.output)
+    assert [len(matrix.weight) for matrix in matrices] == [50, VOCABULARY, VOCABULARY]
+    assert (model.target_embedding.weight is model.output.weight) == (ties == "two-way")
+    assert model(ids(2, 5) + 10, ids(2, 4)).shape == (2, 4, SMALL["d_model"])
+
+
+def test_vocabularies_of_two_languages_cannot_share_a_matrix() -> None:
+    with pytest.raises(ConfigError, match=r"model\.tied_embeddings=three-way needs a joint vocabulary"):
+        Transformer(ModelConfig(**SMALL), VOCABULARY, source_vocab_size=50)
 
 
 def test_embeddings_are_scaled_by_the_root_of_the_width() -> None:

@@ -7,83 +7,159 @@ import polars as pl
 import pytest
 
 from nmt_core.artifacts import Artifact
-from nmt_core.errors import ConfigError
-from nmt_core.stage import Job
-from nmt_core.tokenizer.learn import TokenizerReport, run
-from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer
+from nmt_core.errors import ConfigError, DataError
+from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizer, Tokenizers
 
 
-def learn(make_config: Any, split: Artifact, out: Path, job: Job, **knobs: Any) -> TokenizerReport:
-    out.mkdir(exist_ok=True)
-    return run(make_config(tokenizer=knobs), {"split": split}, out, job)
+def pieces(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.piece(index) for index in range(tokenizer.vocab_size)]
+
+
+def split_of(folder: Path, source: list[str], target: list[str]) -> Artifact:
+    folder.mkdir()
+    pl.DataFrame({"source": source, "target": target}).write_parquet(folder / "train-00000.parquet")
+    return Artifact("split", "0" * 32, folder)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_vocabulary_has_the_size_asked_for(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job, kind: str
+    tiny: dict[str, Artifact], learn: Any, tmp_path: Path, kind: str
 ) -> None:
-    report = learn(make_config, tiny["split"], tmp_path, job, kind=kind, vocab_size=700)
-    tokenizer = Tokenizer(tmp_path / SPM_FILE)
-    assert report.vocab_size == report.items_out == tokenizer.vocab_size == 700
-    assert report.items_in == tiny["split"].report()["items_out"]
-    assert report.unknown_tokens == 0
-    assert 1 < report.source_tokens_per_word < 5
-    assert len(report.longest_pieces[0]) >= len(report.longest_pieces[-1]) > 1
+    report = learn(tmp_path, kind=kind, vocab_size=700)
+    assert report.vocab_size == report.items_out == Tokenizer(tmp_path / SPM_FILE).vocab_size == 700
+    assert report.items_in == report.sampled_pairs == tiny["split"].report()["items_out"]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_that_the_text_cannot_fill_names_the_largest_that_it_can(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job, kind: str
+    learn: Any, tmp_path: Path, kind: str
 ) -> None:
-    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size=50000 does not fit 930 pairs") as caught:
-        learn(make_config, tiny["split"], tmp_path, job, kind=kind, vocab_size=50_000)
+    with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size=50000 does not fit \d+ pairs") as caught:
+        learn(tmp_path, kind=kind, vocab_size=50_000)
     supported = int(str(caught.value).split("set it to ")[1].split()[0])
-    report = learn(make_config, tiny["split"], tmp_path / "again", job, kind=kind, vocab_size=supported)
-    assert report.vocab_size == supported
+    assert learn(tmp_path / "again", kind=kind, vocab_size=supported).vocab_size == supported
 
 
-def test_a_vocabulary_too_small_for_the_characters_says_to_raise_it(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
-) -> None:
+def test_a_vocabulary_too_small_for_the_characters_says_to_raise_it(learn: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.vocab_size=64") as caught:
-        learn(make_config, tiny["split"], tmp_path, job, vocab_size=64)
+        learn(tmp_path, vocab_size=64)
     message = str(caught.value)
     assert "lower" not in message.replace("lower tokenizer.character_coverage", "")
     assert "character_coverage" in message
 
 
-def test_the_same_text_and_seed_give_the_same_pieces(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
-) -> None:
+def test_the_same_text_and_seed_give_the_same_pieces(learn: Any, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        learn(make_config, tiny["split"], tmp_path / name, job, vocab_size=650)
-    one, two = (Tokenizer(tmp_path / name / SPM_FILE) for name in ("one", "two"))
-    assert [one.piece(index) for index in range(650)] == [two.piece(index) for index in range(650)]
+        learn(tmp_path / name, vocab_size=650)
+    one, two = ((tmp_path / name / SPM_FILE).read_bytes() for name in ("one", "two"))
+    assert one == two
 
 
-def test_the_model_does_not_tell_where_it_was_made(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
-) -> None:
+def test_the_model_does_not_tell_where_it_was_made(learn: Any, tmp_path: Path) -> None:
     """It is shipped in every bundle, and the same text must give the same file on every machine."""
-    learn(make_config, tiny["split"], tmp_path, job)
+    learn(tmp_path)
     assert str(tmp_path).encode() not in (tmp_path / SPM_FILE).read_bytes()
 
 
-def test_held_out_text_is_not_learnt_from(make_config: Any, tmp_path: Path, job: Job) -> None:
+def test_held_out_text_is_not_learnt_from(learn: Any, tmp_path: Path) -> None:
     """A character that only dev and test have gets no piece."""
-    split = Artifact("split", "0" * 32, tmp_path / "split")
-    split.path.mkdir()
-    train = pl.DataFrame({"source": ["abcdefghij klmnop"] * 50, "target": ["qrstuv wxyz"] * 50})
-    train.write_parquet(split.path / "train.parquet")
-    train.with_columns(source=pl.lit("ñ")).write_parquet(split.path / "dev.parquet")
-    learn(make_config, split, tmp_path, job, vocab_size=64)
-    tokenizer = Tokenizer(tmp_path / SPM_FILE)
-    assert "ñ" not in "".join(tokenizer.piece(index) for index in range(64))
+    split = split_of(tmp_path / "split", ["abcdefghij klmnop"] * 50, ["qrstuv wxyz"] * 50)
+    pl.DataFrame({"source": ["ñ"] * 50, "target": ["ñ"] * 50}).write_parquet(split.path / "dev.parquet")
+    learn(tmp_path, split, vocab_size=64)
+    assert "ñ" not in "".join(pieces(Tokenizer(tmp_path / SPM_FILE)))
 
 
-def test_bytes_spell_what_the_pieces_cannot(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
-) -> None:
-    learn(make_config, tiny["split"], tmp_path, job, vocab_size=1_000, byte_fallback=True)
+def test_a_split_without_text_is_refused(learn: Any, tmp_path: Path) -> None:
+    (tmp_path / "split").mkdir()
+    with pytest.raises(DataError, match="run the stage `split` again"):
+        learn(tmp_path, Artifact("split", "0" * 32, tmp_path / "split"))
+
+
+def test_bytes_spell_what_the_pieces_cannot(learn: Any, tmp_path: Path) -> None:
+    learn(tmp_path, vocab_size=1_000, byte_fallback=True)
     tokenizer = Tokenizer(tmp_path / SPM_FILE)
     assert tokenizer.decode(tokenizer.encode(["ñandú 漢字"])) == ["ñandú 漢字"]
+
+
+def test_digits_stand_alone(tiny: dict[str, Artifact], learn: Any, tmp_path: Path) -> None:
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
+    split = split_of(tmp_path / "split", [f"{line} 1999 2024" for line in text["source"]], text["target"].to_list())
+    found = {}
+    for split_digits in (False, True):
+        learn(tmp_path, split, vocab_size=700, split_digits=split_digits)
+        found[split_digits] = [p for p in pieces(Tokenizer(tmp_path / SPM_FILE)) if sum(map(str.isdigit, p)) > 1]
+    assert found[False]
+    assert not found[True]
+
+
+def test_a_joint_vocabulary_is_one_tokenizer_for_both_languages(learn: Any, tmp_path: Path) -> None:
+    learn(tmp_path)
+    tokenizers = Tokenizers.load(tmp_path)
+    assert tokenizers.source is tokenizers.target
+    assert tokenizers.source_vocab_size is None
+
+
+def test_separate_vocabularies_know_their_own_language(learn: Any, tmp_path: Path) -> None:
+    report = learn(tmp_path, vocabularies="separate", vocab_size=500, tags=("<BT>",), user_symbols=("__NUM__",))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [SOURCE_SPM_FILE, TARGET_SPM_FILE]
+    assert report.items_out == 2 * report.vocab_size == 1_000
+    tokenizers = Tokenizers.load(tmp_path)
+    source, target = pieces(tokenizers.source), pieces(tokenizers.target)
+    assert (tokenizers.source_vocab_size, len(target)) == (500, 500)
+    assert not any("가" <= character <= "힣" for character in "".join(source))
+    assert any("가" <= character <= "힣" for character in "".join(target))
+    assert "__NUM__" in source
+    assert "__NUM__" in target
+    assert "\u2581<BT>" in source
+    assert "\u2581<BT>" not in target, "a tag stands before source sentences"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_symbol_is_one_piece_wherever_it_stands(learn: Any, tmp_path: Path, kind: str) -> None:
+    learn(tmp_path, kind=kind, user_symbols=("__NUM__", 'a"b,c'), tags=("<BT>", "<BT>"))
+    tokenizer = Tokenizer(tmp_path / SPM_FILE)
+    lines = ['<BT> __NUM__ the__NUM__. __NUM__, a"b,c', "__NUM__"]
+    found = [[tokenizer.piece(index) for index in row] for row in tokenizer.encode(lines)]
+    assert found[0][:2] == ["\u2581<BT>", "\u2581__NUM__"]
+    assert (found[0].count("\u2581__NUM__"), found[0].count("__NUM__")) == (2, 1)
+    assert found[0][-1] == '\u2581a"b,c'
+    assert found[1] == ["\u2581__NUM__"]
+    assert tokenizer.decode(tokenizer.encode(lines)) == lines
+
+
+@pytest.mark.parametrize("symbol", ["<s>", "</s>", "<pad>", "<unk>", "<0x41>"])
+def test_a_symbol_spelt_as_a_special_piece_is_refused(learn: Any, tmp_path: Path, symbol: str) -> None:
+    """Text that holds it would be read as the mark itself."""
+    with pytest.raises(ConfigError, match=rf"tokenizer\.user_symbols: '{symbol}' is a special piece"):
+        learn(tmp_path, user_symbols=(symbol,))
+
+
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_the_report_says_how_well_the_pieces_fit(
+    tiny: dict[str, Artifact], learn: Any, tmp_path: Path, byte_fallback: bool
+) -> None:
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
+    source = ["ñ 漢 student", *text["source"][1:]]
+    split = split_of(tmp_path / "split", source, text["target"].to_list())
+    report = learn(tmp_path, split, vocab_size=1_000, character_coverage=0.999, byte_fallback=byte_fallback)
+    tokenizer = Tokenizer(tmp_path / SPM_FILE)
+    encoded = {"source": tokenizer.encode(source), "target": tokenizer.encode(text["target"].to_list())}
+    ids = [index for row in encoded["source"] for index in row]
+    words, spaces = sum(len(line.split()) for line in source), sum(line.count(" ") for line in source)
+    characters = sum(map(len, source))
+    assert report.measured_pairs == len(source)
+    assert report.source.tokens_per_word == pytest.approx(len(ids) / words, abs=1e-3)
+    assert report.source.characters_per_token == pytest.approx(characters / len(ids), abs=1e-3)
+    assert report.source.known_characters == pytest.approx(1 - 2 / (characters - spaces), abs=1e-6)
+    if byte_fallback:
+        assert report.source.known_tokens == 1
+        assert report.source.byte_tokens == pytest.approx(5 / len(ids), abs=1e-6), "ñ is two bytes, 漢 three"
+    else:
+        assert report.source.known_tokens == pytest.approx(1 - 2 / len(ids), abs=1e-6)
+        assert report.source.byte_tokens == 0
+    used = {index for rows in encoded.values() for row in rows for index in row}
+    never = {tokenizer.piece(index) for index in range(4, 1_000) if index not in used and not tokenizer.is_byte(index)}
+    assert report.unused_pieces == {SPM_FILE: len(never)}
+    assert len(report.unused_examples) == min(10, len(never))
+    assert never.issuperset(report.unused_examples)
+    assert len(report.longest_pieces[0]) >= len(report.longest_pieces[-1]) > 1

@@ -1,5 +1,6 @@
 """Text to ids and back."""
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,17 @@ import sentencepiece
 
 from nmt_core.artifacts import Artifact
 from nmt_core.errors import ModelError
-from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, SPM_FILE, UNK_ID, Tokenizer
+from nmt_core.tokenizer.tokenizer import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SOURCE_SPM_FILE,
+    SPM_FILE,
+    TARGET_SPM_FILE,
+    UNK_ID,
+    Tokenizer,
+    Tokenizers,
+)
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +28,7 @@ def tokenizer(tiny: dict[str, Artifact]) -> Tokenizer:
 
 
 def test_text_comes_back(tokenizer: Tokenizer, tiny: dict[str, Artifact]) -> None:
-    pairs = pl.read_parquet(tiny["split"].path / "train.parquet")
+    pairs = pl.read_parquet(tiny["split"].path / "train-*.parquet")
     lines = [*pairs["source"], *pairs["target"]]
     assert tokenizer.decode(tokenizer.encode(lines)) == lines
 
@@ -63,3 +74,9 @@ def test_a_model_with_other_special_ids(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelError, match=r"have ids \(-1, 0, 1, 2\), not \(0, 1, 2, 3\)"):
         Tokenizer(tmp_path / SPM_FILE)
+
+
+def test_half_of_a_pair_of_tokenizers(tiny: dict[str, Artifact], tmp_path: Path) -> None:
+    shutil.copyfile(tiny["tokenizer"].path / SPM_FILE, tmp_path / SOURCE_SPM_FILE)
+    with pytest.raises(ModelError, match=TARGET_SPM_FILE):
+        Tokenizers.load(tmp_path)

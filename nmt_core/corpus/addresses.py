@@ -1,0 +1,181 @@
+"""Addresses of a recipe: what kind each is, and which files it means.
+
+    opus:Tatoeba/v2023-04-12          a corpus of OPUS, in the languages of the recipe
+    mtdata:Statmt-europarl-9-deu-eng  a corpus of the mtdata index, by its id
+    sacrebleu:wmt14/en-de             a test set, as sacreBLEU knows it
+    hf:org/name@revision/pattern      the Parquet files of a dataset on the Hugging Face Hub
+    https://... s3://... gs://...     a file, or with a * in it, several in an object store
+    a path, file:///..., a folder     files of this machine; a pattern with * in it
+
+The first four are *short* addresses: something has to be looked up to know the files (`resolvers/`).
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from nmt_core.config import LanguagesConfig, ParallelCorpus
+from nmt_core.corpus.formats import Side
+from nmt_core.corpus.formats.languages import same_language
+from nmt_core.errors import DataError
+
+SIDES: tuple[Side, ...] = ("source", "target")
+SHORT = ("opus", "mtdata", "sacrebleu", "hf")
+WEB = ("https", "http")
+STORES = ("s3", "gs", "gcs", "memory")
+"""Object stores, through fsspec; `memory` is fsspec's own, for trials."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # two letters at least: C:\ is a drive
+_WILD = re.compile(r"[*?\[]")
+_PACKED = re.compile(r"\.(gz|zst|xz|bz2)$", re.IGNORECASE)
+_BOTH_SIDED = re.compile(
+    r"\.(tsv|csv|jsonl|tmx|xliff|xlf|po|mo|parquet|zip|tar|tgz)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class WantedFile:
+    """A file to be had, or the part of one that holds one side."""
+
+    address: str
+    side: Side
+    member: str = ""
+    """Pattern of the members to read, if it is an archive; empty: all that fit."""
+    sha256: str = ""
+    """Expected hash; empty: any."""
+    md5: str = ""
+    """The same, where only this one has been published."""
+    otherwise: str = ""
+    """Address to try if there is nothing at the first."""
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The files of one corpus, and what its owners say of it."""
+
+    files: tuple[WantedFile, ...]
+    licence: str = ""
+    citation: str = ""
+    url: str = ""
+    source_column: str = ""
+    target_column: str = ""
+
+
+def scheme_of(address: str) -> str:
+    """`https`, `opus`..., lower-case; empty for a path, and for a file: address.
+
+    Raises:
+        DataError: nothing here knows such addresses.
+    """
+    match = _SCHEME.match(address)
+    if not match or Path(address).exists():
+        return ""
+    scheme, known = match[1].lower(), (*SHORT, *WEB, *STORES[:2], "file")
+    if scheme == "file":
+        return ""
+    if scheme in (*SHORT, *WEB, *STORES):
+        return scheme
+    close = difflib.get_close_matches(scheme, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}:? " if close else ""
+    raise DataError(f"{address}: {scheme}: is no kind of address: {hint}Give a path, or one of {', '.join(known)}")
+
+
+def local_path(address: str) -> Path:
+    """The path that a path or a file: address names."""
+    if address.lower().startswith("file:"):
+        return Path(unquote(urlsplit(address).path))
+    return Path(address).expanduser()
+
+
+def name_in(address: str) -> str:
+    """Last part of a path or an address."""
+    return Path(unquote(urlsplit(address).path)).name if scheme_of(address) else local_path(address).name
+
+
+def is_pattern(address: str) -> bool:
+    """Whether it may mean several files. A web address means one, whatever is in it."""
+    return scheme_of(address) not in WEB and bool(_WILD.search(address)) and not local_path(address).exists()
+
+
+def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resolution | None:
+    """The files of a corpus, as far as the address itself or this machine tells; None if something must be asked.
+
+    Raises:
+        DataError: the address is wrong, or a folder or pattern holds nothing that fits.
+    """
+    if corpus.source:
+        hashes = {"source": corpus.source_sha256, "target": corpus.target_sha256}
+        wanted = [WantedFile(getattr(corpus, side), side, sha256=hashes[side]) for side in SIDES]
+        for file in wanted:
+            _refuse_many(file.address)
+        return Resolution(tuple(wanted))
+    scheme = scheme_of(corpus.address)
+    if scheme in SHORT or (scheme and is_pattern(corpus.address)):
+        return None
+    path = local_path(corpus.address)
+    if scheme or not (path.is_dir() or is_pattern(corpus.address)):
+        return Resolution((WantedFile(corpus.address, "both", sha256=corpus.sha256),))
+    if corpus.sha256:
+        raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
+    if path.is_dir():
+        found = sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=True)))
+    found = sorted(str(file) for file in _glob(path) if file.is_file())
+    return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=False)))
+
+
+def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[WantedFile]:
+    """Files by what they hold: `x.en` and `x.de` are the sides of a pair, any other file holds both.
+
+    With `only_data`, what is neither a half of a pair nor has a suffix of a table or an archive is left out: a folder
+    may hold a README.
+
+    Raises:
+        DataError: a half lacks its partner, or nothing is left.
+    """
+    halves: dict[str, dict[Side, str]] = {}
+    whole = []
+    for name in names:
+        stem, side = _side_by_suffix(name, languages)
+        if side != "both":
+            if side in halves.setdefault(stem, {}):
+                raise DataError(f"{address}: {halves[stem][side]} and {name} are the same side: remove one")
+            halves[stem][side] = name
+        elif not only_data or _BOTH_SIDED.search(name):
+            whole.append(name)
+    for sides in halves.values():
+        if len(sides) == 1:
+            ((side, name),) = sides.items()
+            other = languages.target if side == "source" else languages.source
+            raise DataError(f"{address}: {name} has no partner that ends in .{other}: add it, or remove the file")
+    if not halves and not whole:
+        raise DataError(
+            f"{address}: holds no text: looked for files that end in .{languages.source} and .{languages.target}, or "
+            "hold both sides (.tsv, .jsonl, .tmx, .parquet, .zip...)"
+        )
+    wanted = [WantedFile(sides[side], side) for _, sides in sorted(halves.items()) for side in SIDES]
+    return wanted + [WantedFile(name, "both") for name in whole]
+
+
+def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, Side]:
+    """`news.de.gz` is the target side of `news` from English to German."""
+    stem, dot, suffix = _PACKED.sub("", name).rpartition(".")
+    if dot and "/" not in suffix:
+        for side, language in zip(SIDES, (languages.source, languages.target), strict=True):
+            if same_language(suffix, language):
+                return stem, side
+    return name, "both"
+
+
+def _glob(pattern: Path) -> list[Path]:
+    """Files that fit a pattern, which may be absolute."""
+    root = Path(pattern.anchor) if pattern.anchor else Path()
+    return list(root.glob(str(pattern.relative_to(pattern.anchor) if pattern.anchor else pattern)))
+
+
+def _refuse_many(address: str) -> None:
+    scheme = scheme_of(address)
+    if scheme in SHORT or is_pattern(address):
+        raise DataError(f"{address}: holds both sides: give it as `address`, not as `source` or `target`")

@@ -1,0 +1,105 @@
+"""Dev and test text out of the training text, so that no held-out sentence is trained on, on either side.
+
+The draw is by a hash of seed and text, not by place. Only the shards' lowest hashes meet in one place, so that memory
+does not grow with the text; who is drawn is the same as if all of them met.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nmt_core.corpus import normalize, storage
+from nmt_core.errors import StageError
+from nmt_core.workers import Workers
+
+_POOL_FACTOR = 4
+_POOL_PAIRS = 1_000
+_KEYS = ("source_key", "target_key")
+
+
+@dataclass(frozen=True)
+class HeldOutPairs:
+    """What was taken out: columns source, target, corpus, line, source_key, target_key, in the order of the text."""
+
+    test: pl.DataFrame
+    dev: pl.DataFrame
+
+    def part(self, pairs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The pairs that share no side with these, and those that do and are none of these themselves.
+
+        Sides count as shared if they are equal but for case, punctuation and spaces.
+        """
+        both = pl.concat([self.test, self.dev])
+        shares = pairs.select(
+            pl.any_horizontal(
+                normalize.key(pl.col(key.removesuffix("_key"))).is_in(both[key].implode()) for key in _KEYS
+            )
+        ).to_series()
+        sharing = pairs.filter(shares).join(both, on=["corpus", "line"], how="anti", maintain_order="left")
+        return pairs.filter(~shares), sharing
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """One shard's part of the draw."""
+
+    shard: str
+    number: int
+    seed: int
+    pairs: int
+
+
+def carve(shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers) -> HeldOutPairs:
+    """Draw the pairs of the test set and then those of the dev set; no two of them share a side.
+
+    Args:
+        shards: Parquet files with the columns source, target, corpus and line.
+        sizes: pairs of the test set and of the dev set.
+        seed: seed of the draw.
+        workers: who reads the shards.
+
+    Raises:
+        StageError: there are too few pairs that share no side.
+    """
+    pool_pairs = _POOL_FACTOR * sum(sizes) + _POOL_PAIRS
+    while True:
+        draws = [_Draw(shard, number, seed, pool_pairs) for number, shard in enumerate(shards)]
+        drawn = pl.concat(workers.map(_lowest, draws)).sort("draw", "shard", "row")
+        pool = drawn.head(pool_pairs)
+        test, rest = _take(pool, sizes[0])
+        dev, _ = _take(rest, sizes[1])
+        if (test.height, dev.height) == sizes:
+            columns = ["source", "target", "corpus", "line", *_KEYS]
+            return HeldOutPairs(*(part.sort("shard", "row").select(columns) for part in (test, dev)))
+        if drawn.height <= pool_pairs:  # that was all the text there is
+            raise too_little(drawn.height, sizes, left=0)
+        pool_pairs *= _POOL_FACTOR
+
+
+def too_little(pairs: int, sizes: tuple[int, int], left: int) -> StageError:
+    """What to tell the user of a text that is too small to take dev and test text out of it."""
+    return StageError(
+        f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation and "
+        f"to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or name "
+        "files in corpus.dev and corpus.test"
+    )
+
+
+def _lowest(draw: _Draw) -> pl.DataFrame:
+    """The pairs of a shard that are drawn first."""
+    text = storage.read(draw.shard, ["source", "target", "corpus", "line"]).with_row_index("row")
+    drawn = text.with_columns(
+        shard=pl.lit(draw.number),
+        draw=normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(draw.seed), "source", "target")),
+    )
+    lowest = drawn.bottom_k(draw.pairs, by=["draw", "row"])
+    return lowest.with_columns(normalize.key(pl.col("source", "target")).name.suffix("_key"))
+
+
+def _take(drawn: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The first `count` pairs of which no two share a side, and the pairs that share no side with these."""
+    once = pl.all_horizontal(pl.col(key).is_first_distinct() for key in _KEYS)
+    taken = drawn.filter(once).head(count)
+    shares = pl.any_horizontal(pl.col(key).is_in(taken[key].implode()) for key in _KEYS)
+    return taken, drawn.filter(~shares)

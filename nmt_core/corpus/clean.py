@@ -1,0 +1,219 @@
+"""The stage `clean`: normalise, filter, deduplicate and decontaminate the training text; nothing vanishes.
+
+The text is cut into shards as it is read, so that memory does not grow with it, and workers judge shards while the next
+ones are read. The order of the pairs, and every byte of the result, is the same whoever works.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus import decontaminate, dedup, filters, reading, storage
+from nmt_core.corpus.funnel import CleanReport, Tally
+from nmt_core.corpus.profiles import rules_for
+from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
+from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
+from nmt_core.errors import DataError, StageError
+from nmt_core.stage import Inputs, Job
+
+TRAIN_FILES = "train-*.parquet"
+DROPPED_FILES = "dropped-*.parquet"
+
+_JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are then done, for the progress bar
+_FEWEST_SWAPPED = 20
+
+
+def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanReport:
+    """Write `train-NNNNN.parquet` and `dropped-NNNNN.parquet`, one of each for every shard that was read.
+
+    The former holds source, target, corpus, line, licence and the scores asked for, the latter corpus, line, reason,
+    value, source and target; the text is normalised in both.
+
+    Raises:
+        DataError: a corpus cannot be read, and `corpus.on_bad_corpus` says to stop.
+        StageError: nothing is left.
+    """
+    cleaning = _Cleaning(config, inputs, out, job)
+    try:
+        cleaning.judge()
+        cleaning.compare()
+        report = cleaning.finish()
+    finally:
+        storage.remove_folder(cleaning.scratch)
+    dropped = sum(report.dropped.values())
+    if report.items_in != report.items_out + dropped:
+        raise StageError(
+            f"clean: {report.items_in:,} pairs came in, but {report.items_out:,} were kept and {dropped:,} dropped: "
+            "this is a fault of the program; please report it with the recipe"
+        )
+    if not report.items_out:
+        raise StageError(_nothing_left(config, report))
+    return report
+
+
+@dataclass
+class _Judged:
+    """What has been judged of one corpus."""
+
+    corpus: StoredCorpus
+    shards: list[RawShard] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+
+class _Cleaning:
+    """The steps of the stage, in their order, and what they know of each other."""
+
+    def __init__(self, config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> None:
+        self.scratch = job.resources.scratch_for(out)
+        self._config, self._out, self._job = config, out, job
+        self._download = inputs["download"]
+        self._index = CorpusIndex.of(self._download)
+        self._names = tuple(corpus.name for corpus in self._index.corpora if corpus.role == "train")
+        self._judged = {corpus.name: _Judged(corpus) for corpus in self._index.corpora if corpus.role == "train"}
+        self._skipped = dict(self._index.skipped)
+        self._drops: list[str] = []
+
+    def judge(self) -> None:
+        """Read and judge everything; leave out the corpora that turn out to be bad."""
+        storage.write(self._held_out(), self._place("held-out"))
+        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards()):
+            storage.remove([shard.raw])
+            found = self._judged[shard.corpus]
+            found.shards.append(shard)
+            found.tally.add(tally)
+        for name, found in self._judged.items():
+            if name not in self._skipped and (problem := _swapped(found)):
+                self._skip(name, DataError(problem))
+        if self._skipped.keys() >= set(self._names):
+            raise StageError(f"clean: every training corpus was skipped: {_first(self._skipped)}")
+
+    def compare(self) -> None:
+        """Look for copies among all shards."""
+        passed = [shard.passed for shard in self._shards()]
+        self._job.reporter.progress(_JUDGED, 1, "looking for copies")
+        self._drops = dedup.deduplicate(passed, self._config.clean, self._place("copies", ""), self._job.workers)
+
+    def finish(self) -> CleanReport:
+        """Write the shards of the result."""
+        total = Tally()
+        for name in self._names:
+            if name not in self._skipped:
+                total.add(self._judged[name].tally)
+        tasks = [self._finish_task(number, shard) for number, shard in enumerate(self._shards())]
+        for number, tally in enumerate(self._job.workers.map(finish_shard, tasks)):
+            total.add(tally)
+            task = tasks[number]
+            for made in (task.train, task.all_dropped):
+                storage.bring(made, self._out / made.rpartition("/")[2])
+            storage.remove([task.passed, task.dropped, task.drops])
+            share = (number + 1) / len(tasks)
+            self._job.reporter.progress(_COMPARED + (1 - _COMPARED) * share, 1, f"{total.kept.total():,} pairs kept")
+        return total.report(self._skipped, _order(self._config))
+
+    def _shards(self) -> list[RawShard]:
+        """The judged shards of all corpora that count, in the order of the recipe and of their lines."""
+        return [shard for name in self._names if name not in self._skipped for shard in self._judged[name].shards]
+
+    def _raw_shards(self) -> Iterator[RawShard]:
+        """Read the corpora, one shard at a time, and write each down for a worker."""
+        number, pairs_read = 0, 0
+        for position, name in enumerate(self._names):
+            rules = rules_for(self._config.clean, self._config.languages, name)
+            try:
+                for pairs in self._read(self._judged[name].corpus):
+                    raw = self._place(f"raw-{number:05d}")
+                    storage.write(pairs, raw)
+                    yield RawShard(
+                        raw=raw,
+                        passed=self._place(f"passed-{number:05d}"),
+                        dropped=self._place(f"dropped-{number:05d}"),
+                        corpus=name,
+                        position=position,
+                        held_out=self._place("held-out"),
+                        rules=rules,
+                    )
+                    number += 1
+                    pairs_read += pairs.height
+                    done = _JUDGED * position / len(self._names)
+                    self._job.reporter.progress(done, 1, f"corpus {name}, {pairs_read:,} pairs read")
+            except DataError as error:
+                self._skip(name, error)
+
+    def _read(self, corpus: StoredCorpus) -> Iterator[pl.DataFrame]:
+        """The rows of a corpus, `clean.shard_pairs` at a time; its last shard may be smaller."""
+        clean, waiting = self._config.clean, pl.DataFrame()
+        size = clean.shard_pairs
+        for rows in reading.rows(self._download, corpus, self._config.languages, clean.max_line_bytes):
+            waiting = pl.concat([waiting, rows]) if waiting.height else rows
+            while waiting.height >= size:
+                yield waiting.head(size)
+                waiting = waiting.slice(size)
+        if waiting.height:
+            yield waiting
+
+    def _held_out(self) -> pl.DataFrame:
+        """All dev and test text: columns name, source, target."""
+        sets = [
+            pairs.select(pl.lit(f"{role}/{name}").alias("name"), "source", "target")
+            for role in ("dev", "test")
+            for name, pairs in reading.held_out_sets(self._download, role, self._config.languages).items()
+        ]
+        return pl.concat(sets) if sets else pl.DataFrame(schema=dict.fromkeys(("name", "source", "target"), pl.String))
+
+    def _finish_task(self, number: int, shard: RawShard) -> JudgedShard:
+        return JudgedShard(
+            passed=shard.passed,
+            dropped=shard.dropped,
+            drops=self._drops[number],
+            licence=self._judged[shard.corpus].corpus.licence,
+            corpora=self._names,
+            train=self._place(f"train-{number:05d}"),
+            all_dropped=self._place(f"all/dropped-{number:05d}"),
+        )
+
+    def _skip(self, name: str, error: DataError) -> None:
+        """Leave a corpus out if the recipe says so."""
+        if self._index.on_bad_corpus == "fail":
+            raise error
+        self._skipped[name] = str(error)
+        self._job.reporter.log(f"corpus {name} is skipped: {error}")
+
+    def _place(self, name: str, suffix: str = ".parquet") -> str:
+        return f"{self.scratch}/{name}{suffix}"
+
+
+def _swapped(judged: _Judged) -> str:
+    """What is wrong with a corpus of which most pairs have the languages the wrong way round; empty if nothing is."""
+    identified = judged.tally.source_languages.total()
+    swapped = judged.tally.swapped
+    if swapped < _FEWEST_SWAPPED or swapped <= identified / 2:
+        return ""
+    return (
+        f"corpus {judged.corpus.name}: in {swapped:,} of {identified:,} pairs the source side is in the target language "
+        "and the target side in the source language: swap `source` and `target`, or correct `languages`"
+    )
+
+
+def _order(config: PipelineConfig) -> list[str]:
+    """The reasons in the order in which they are asked."""
+    rules = rules_for(config.clean, config.languages, "")
+    return [*filters.knobs(rules), decontaminate.REASON, *dedup.KNOBS]
+
+
+def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
+    reason, count = next(iter(report.dropped.items()))
+    knobs = filters.knobs(rules_for(config.clean, config.languages, ""))
+    knobs |= dedup.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    sample = next(sample for sample in report.samples if sample.reason == reason)
+    return (
+        f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), as in corpus "
+        f"{sample.corpus}, line {sample.line:,}: change {knobs.get(reason, 'the file')}, or check corpus.train and "
+        "languages"
+    )
+
+
+def _first(problems: dict[str, str]) -> str:
+    return next(iter(problems.values()))

@@ -1,0 +1,271 @@
+"""The stage `download`: every file that the recipe names, as it is, or the toy corpus."""
+
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.artifacts import sha256_of_file
+from nmt_core.config import ParallelCorpus, PipelineConfig
+from nmt_core.corpus import partial, toy
+from nmt_core.corpus.addresses import Resolution, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.fetching import Fetcher
+from nmt_core.corpus.lockfile import Lockfile
+from nmt_core.corpus.mirror import Mirror
+from nmt_core.corpus.resolvers import RESOLVERS, Question
+from nmt_core.corpus.sources import (
+    INDEX,
+    ROLES,
+    SIDES,
+    CorpusIndex,
+    Role,
+    StoredCorpus,
+    StoredFile,
+    corpora_of,
+    label_of,
+    short_key,
+)
+from nmt_core.corpus.supply import EarlierDownloads, Supply
+from nmt_core.corpus.transfer_progress import TransferProgress
+from nmt_core.errors import DataError, StageError
+from nmt_core.stage import Inputs, Job, StageReport
+
+_PARTS = "fetching"  # beside the artifacts: it outlives the run
+_CORPORA_AT_A_TIME = 8
+_SECONDS_BETWEEN_REPORTS = 0.5
+
+
+class CorpusRecord(BaseModel):
+    """Where a corpus comes from, and what its owners ask for."""
+
+    model_config = ConfigDict(frozen=True)
+    corpus: str
+    role: Role
+    licence: str
+    url: str
+    files: int
+    bytes: int
+    citation: str
+
+    @staticmethod
+    def of(corpus: StoredCorpus) -> "CorpusRecord":
+        """Sum up one corpus of an index."""
+        sizes = {file.file: file.bytes for file in corpus.files}  # both sides may be in one file
+        return CorpusRecord(
+            corpus=corpus.name,
+            role=corpus.role,
+            licence=corpus.licence,
+            url=corpus.url,
+            files=len(sizes),
+            bytes=sum(sizes.values()),
+            citation=corpus.citation,
+        )
+
+
+class SkippedCorpus(BaseModel):
+    """A training corpus that could not be fetched, where the recipe says to go on without."""
+
+    model_config = ConfigDict(frozen=True)
+    corpus: str
+    reason: str
+
+
+class DownloadReport(StageReport):
+    """Files that were fetched, or made."""
+
+    bytes: int
+    reused: int
+    """Files that an earlier download held, and that were not fetched again."""
+    skipped: int
+    """Training corpora that were left out."""
+    planted: dict[str, int]
+    """Rows of dirt in the toy corpus, by kind; empty for other corpora."""
+    corpora: list[CorpusRecord]
+    skipped_corpora: list[SkippedCorpus]
+
+
+def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> DownloadReport:
+    """Fetch every file of the recipe as it is, or make the toy corpus, and list them in `corpora.json`.
+
+    Raises:
+        DataError: a file cannot be had, or is not what the recipe or its lock file expects.
+        StageError: no training corpus could be had.
+    """
+    planted: dict[str, int] = {}
+    skipped: dict[str, str] = {}
+    reused = 0
+    if rules := config.corpus.toy:
+        made = toy.generate(pairs=rules.pairs, seed=rules.seed, held_out=rules.held_out)
+        planted = made.dirt
+        corpora = [
+            _store_toy(role, pairs, config.corpus.licence, out)
+            for role, pairs in zip(ROLES, (made.train, made.dev, made.test), strict=True)
+        ]
+    else:
+        download = _Download(config, out, job)
+        corpora = download.all()
+        skipped, reused = download.skipped, download.supply.reused
+    index = CorpusIndex(corpora=tuple(corpora), on_bad_corpus=config.corpus.on_bad_corpus, skipped=skipped)
+    (out / INDEX).write_text(index.model_dump_json(indent=1), encoding="utf-8")
+    records = [CorpusRecord.of(corpus) for corpus in corpora]
+    files = sum(record.files for record in records)
+    return DownloadReport(
+        items_in=files,
+        items_out=files,
+        unit="files",
+        bytes=sum(record.bytes for record in records),
+        reused=reused,
+        skipped=len(skipped),
+        planted=planted,
+        corpora=records,
+        skipped_corpora=[SkippedCorpus(corpus=name, reason=reason) for name, reason in skipped.items()],
+    )
+
+
+class _Download:
+    """The corpora of one recipe, several at a time."""
+
+    def __init__(self, config: PipelineConfig, out: Path, job: Job) -> None:
+        rules = config.corpus
+        self.config, self.out, self.reporter = config, out, job.reporter
+        self.named = [(role, corpus) for role in ROLES for corpus in corpora_of(rules, role)]
+        self.progress = TransferProgress(len(self.named))
+        parts = out.parent / _PARTS
+        partial.sweep(parts)
+        self.fetcher = Fetcher(parts, self.progress.on_bytes)
+        self.supply = Supply(
+            self.fetcher,
+            Mirror(rules.mirror),
+            EarlierDownloads(out.parent),
+            Lockfile(rules.lock),
+            rules.offline,
+        )
+        self.skipped: dict[str, str] = {}
+
+    def all(self) -> list[StoredCorpus]:
+        """Fetch them, in the order of the recipe."""
+        for role in ROLES:
+            (self.out / role).mkdir(exist_ok=True)
+        with self.fetcher, ThreadPoolExecutor(_CORPORA_AT_A_TIME, "download") as threads:
+            try:
+                tasks = [threads.submit(self._one, role, corpus) for role, corpus in self.named]
+                self._wait(tasks)
+            except BaseException:
+                self.fetcher.stop.set()
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        found = [task.result() for task in tasks if not task.exception()]
+        if not any(corpus.role == "train" for corpus in found):
+            name, reason = next(iter(self.skipped.items()))
+            raise StageError(f"download: no training corpus could be had; {name}: {reason}")
+        self.supply.forget_parts()
+        return found
+
+    def _wait(self, tasks: "list[Future[StoredCorpus]]") -> None:
+        """Wait for all; this thread alone talks to the reporter."""
+        corpus_of = dict(zip(tasks, self.named, strict=True))
+        pending = set(tasks)
+        while pending:
+            done, pending = wait(pending, _SECONDS_BETWEEN_REPORTS, FIRST_COMPLETED)
+            for task in sorted(done, key=tasks.index):
+                role, corpus = corpus_of[task]
+                error = task.exception()
+                may_skip = role == "train" and self.config.corpus.on_bad_corpus == "skip"
+                if isinstance(error, DataError) and may_skip:
+                    self.skipped[corpus.name] = str(error)
+                    self.reporter.log(f"left out: {error} (`--force download` tries again)")
+                elif error:
+                    raise error
+            self.progress.tell(self.reporter, len(tasks) - len(pending))
+        self.skipped = {
+            corpus.name: self.skipped[corpus.name] for _, corpus in self.named if corpus.name in self.skipped
+        }
+
+    def _one(self, role: Role, corpus: ParallelCorpus) -> StoredCorpus:
+        """Fetch one corpus."""
+        folder, placed = self.out / role, list[StoredFile]()
+        try:
+            found, short = self._resolve(corpus)
+            for wanted, to in _places(found.files, folder / corpus.name):
+                placed.append(self._bring(corpus, wanted, to, placed, short=bool(short)))
+            if short:
+                self.supply.lock.record_files(short, list(dict.fromkeys(file.address for file in placed)))
+        except BaseException:
+            for file in placed:
+                (self.out / file.file).unlink(missing_ok=True)
+            raise
+        return StoredCorpus(
+            role=role,
+            name=corpus.name,
+            licence=corpus.licence or found.licence or self.config.corpus.licence,
+            citation=corpus.citation or found.citation,
+            url=found.url,
+            files=tuple(placed),
+            source_column=corpus.source_column or found.source_column,
+            target_column=corpus.target_column or found.target_column,
+        )
+
+    def _resolve(self, corpus: ParallelCorpus) -> tuple[Resolution, str]:
+        """The files of a corpus, and its name in the lock file if a short address led to them."""
+        try:
+            if found := resolve_here(corpus, self.config.languages):
+                return found, ""
+            key = short_key(corpus.address, self.config.languages)
+            known = self.supply.lock.files_of(key)
+            ask = None if self.config.corpus.offline else self.fetcher.json
+            others = tuple(other.address for _, other in self.named)
+            question = Question(corpus.address, self.config.languages, known, corpus.sha256, others, ask)
+            found = RESOLVERS[scheme_of(corpus.address)](question)
+        except DataError as error:
+            raise DataError(f"{label_of(corpus)}: {error}") from None
+        if not found.files:
+            raise DataError(
+                f"{label_of(corpus)}: {corpus.address}: corpus.offline is set, and the lock file does not say which "
+                "files it means: run once with corpus.offline=false"
+            )
+        return found, key
+
+    def _bring(
+        self, corpus: ParallelCorpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
+    ) -> StoredFile:
+        """Put one file into the artifact; both sides of a corpus may be in one archive."""
+        for other in placed:
+            if other.address in {wanted.address, wanted.otherwise}:
+                return other.model_copy(update={"side": wanted.side, "member": wanted.member})
+        try:
+            supplied = self.supply.bring(wanted, to, short=short)
+        except DataError as error:
+            raise DataError(f"{label_of(corpus, wanted.side)}: {error}") from None
+        return StoredFile(
+            file=str(supplied.path.relative_to(self.out)),
+            sha256=supplied.sha256,
+            bytes=supplied.path.stat().st_size,
+            address=supplied.address,
+            side=wanted.side,
+            member=wanted.member,
+        )
+
+
+def _places(files: tuple[WantedFile, ...], stem: Path) -> list[tuple[WantedFile, Path]]:
+    """Each file with its path in the artifact, without a suffix: news.source, or news.source.00002 of several."""
+    addresses = {side: list(dict.fromkeys(f.address for f in files if f.side == side)) for side in (*SIDES, "both")}
+    shared = set(addresses["source"]) & set(addresses["target"])
+    places = []
+    for file in files:
+        name = stem.name if file.side == "both" or file.address in shared else f"{stem.name}.{file.side}"
+        others = addresses[file.side]
+        number = f".{others.index(file.address):05d}" if len(others) > 1 else ""
+        places.append((file, stem.with_name(name + number)))
+    return places
+
+
+def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path) -> StoredCorpus:
+    (out / role).mkdir(exist_ok=True)
+    files = []
+    for position, side in enumerate(SIDES):
+        path = out / role / f"toy.{side}.txt"
+        path.write_bytes("".join(f"{pair[position]}\n" for pair in pairs).encode())
+        sha256, name = sha256_of_file(path), str(path.relative_to(out))
+        size = path.stat().st_size
+        files.append(StoredFile(file=name, sha256=sha256, bytes=size, address="nmt_core.corpus.toy", side=side))
+    return StoredCorpus(role=role, name="toy", licence=licence, citation="", url="", files=tuple(files))

@@ -1,0 +1,245 @@
+"""Fetches files over HTTP, through whatever goes wrong on the way.
+
+What is interrupted goes on where it stopped if the server can prove that the rest belongs to the same file (If-Range;
+RFC 9110, section 13.1.5), and begins again otherwise. What passes is tried again, less and less often; what does not
+is one `DataError`. A host gets two connections at a time from this process.
+"""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from nmt_core.corpus import formats
+from nmt_core.corpus.partial import PartialFile, is_as_stored
+from nmt_core.errors import DataError
+
+OnBytes = Callable[[str, int, int], None]
+"""Told of an address how many bytes have come, of how many in all (0: not known)."""
+Result = TypeVar("Result")
+
+_WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NOT_THERE = frozenset({404, 410})
+_CONNECTIONS_PER_HOST = 2
+_MOST_REDIRECTS = 10
+_LEAST_BYTES_PER_SECOND = 1_000
+_MAGIC = {
+    (".gz", ".tgz"): b"\x1f\x8b",
+    (".zst",): b"\x28\xb5\x2f\xfd",
+    (".xz", ".txz"): b"\xfd7zXZ\x00",
+    (".bz2", ".tbz2"): b"BZh",
+    (".zip",): b"PK",
+    (".parquet",): b"PAR1",
+}
+
+
+class NotThereError(DataError):
+    """The server says that it has no such file."""
+
+
+class StoppedError(Exception):
+    """The run is being ended; what has come so far is kept."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to try."""
+
+    attempts: int = 6
+    """Attempts in a row that bring nothing new."""
+    pause: float = 0.5
+    """Seconds before the second attempt, doubled before each further one; the half of it is left to chance."""
+    longest_pause: float = 300.0
+    """Most seconds between two attempts, even if the server asks for more."""
+    timeout: float = 30.0
+    """Seconds without an answer, or with next to no bytes, after which an attempt counts as failed."""
+
+
+@dataclass
+class Fetcher:
+    """Fetches into a folder that outlives the run."""
+
+    folder: Path
+    on_bytes: OnBytes = lambda address, done, total: None
+    patience: Patience = Patience()
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set by whoever wants all fetching to end."""
+
+    def __post_init__(self) -> None:
+        self._client = httpx.Client(timeout=self.patience.timeout)
+        self._slots: dict[str, threading.Semaphore] = defaultdict(
+            lambda: threading.BoundedSemaphore(_CONNECTIONS_PER_HOST)
+        )
+        self._slots_change = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def fetch(self, part: PartialFile) -> None:
+        """Bring all bytes of the address to `part.path`; the caller holds the part.
+
+        Raises:
+            DataError: they cannot be had, or are not what the address promises.
+            StoppedError: `stop` was set.
+        """
+        if part.total and part.size == part.total:
+            self.on_bytes(part.address, part.size, part.total)
+        self._persist(part.address, lambda: self._go_on(part), lambda: part.size)
+        with part.path.open("rb") as file:
+            head = file.read(4_096)
+        problem = _what_is_wrong(part.address, head)
+        if problem:
+            part.discard()
+            raise DataError(problem)
+
+    def json(self, address: str) -> tuple[Any, str]:
+        """A JSON document, and the address of its next page (empty if it is the last).
+
+        Raises:
+            DataError: it cannot be had, or is not JSON.
+        """
+
+        def read() -> tuple[Any, str]:
+            with self._answer(address, {}) as answer:
+                answer.raise_for_status()
+                answer.read()
+                return answer.json(), answer.links.get("next", {}).get("url", "")
+
+        try:
+            return self._persist(address, read, lambda: 0)
+        except ValueError:
+            raise DataError(f"{address} answered with something other than JSON: check the address") from None
+
+    def _persist(self, address: str, attempt: Callable[[], Result], progress: Callable[[], int]) -> Result:
+        """Try until it works, or until several attempts in a row have got no further than those before."""
+        in_vain, furthest = 0, progress()
+        while True:
+            pause = random.uniform(0.5, 1) * self.patience.pause * 2**in_vain
+            try:
+                return attempt()
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                answer = error.response if isinstance(error, httpx.HTTPStatusError) else None
+                if answer is not None and answer.status_code in _NOT_THERE:
+                    raise NotThereError(_cannot(address, error)) from None
+                lasting = answer is not None and answer.status_code not in _WORTH_ANOTHER_TRY
+                in_vain = 0 if progress() > furthest else in_vain + 1
+                furthest = max(furthest, progress())
+                if lasting or in_vain == self.patience.attempts or _is_never_to_work(error):
+                    raise DataError(_cannot(address, error)) from None
+                pause = max(pause, _asked_for(answer))
+            if self.stop.wait(min(pause, self.patience.longest_pause)):
+                raise StoppedError
+
+    def _go_on(self, part: PartialFile) -> None:
+        """One attempt."""
+        with self._answer(part.address, part.request_headers()) as answer:
+            if answer.status_code == 416 and part.is_said_to_be_whole(answer):
+                return
+            if answer.status_code in {206, 416} and not part.is_continued_by(answer):
+                part.discard()
+                raise httpx.RemoteProtocolError("the server went on with another file or in another place")
+            answer.raise_for_status()
+            if answer.status_code not in {200, 206}:
+                raise httpx.HTTPStatusError("no file", request=answer.request, response=answer)
+            if "text/html" in answer.headers.get("Content-Type", ""):
+                raise DataError(_page(part.address))
+            if answer.status_code == 200:
+                length = answer.headers.get("Content-Length", "0") if is_as_stored(answer) else "0"
+                part.begin(answer, int(length))
+            self._receive(answer, part)
+
+    def _receive(self, answer: httpx.Response, part: PartialFile) -> None:
+        # With a size of its own, a chunk would only come when it is full: the bytes of a slow server would be lost.
+        chunks = answer.iter_raw() if is_as_stored(answer) else answer.iter_bytes()
+        since, bytes_since = time.monotonic(), 0
+        with part.path.open("ab", buffering=0) as file:
+            size = part.size
+            for chunk in chunks:
+                file.write(chunk)
+                size += len(chunk)
+                self.on_bytes(part.address, size, part.total)
+                if self.stop.is_set():
+                    raise StoppedError
+                bytes_since += len(chunk)
+                elapsed = time.monotonic() - since
+                if elapsed > self.patience.timeout:
+                    if bytes_since < elapsed * _LEAST_BYTES_PER_SECOND:
+                        raise httpx.ReadTimeout(f"only {bytes_since:,} bytes came in {elapsed:.0f} seconds")
+                    since, bytes_since = time.monotonic(), 0
+        if part.total and size != part.total:
+            raise httpx.RemoteProtocolError(f"{size:,} bytes came of {part.total:,}")
+
+    @contextmanager
+    def _answer(self, address: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """The answer to a request, redirections followed; each host on the way is asked within its limit."""
+        url = httpx.URL(address)
+        for _ in range(_MOST_REDIRECTS + 1):
+            with self._slot(url.netloc.decode()), self._client.stream("GET", url, headers=headers) as answer:
+                if not answer.next_request:
+                    yield answer
+                    return
+                url = answer.next_request.url
+        raise httpx.TooManyRedirects(f"more than {_MOST_REDIRECTS} redirections")
+
+    def _slot(self, host: str) -> threading.Semaphore:
+        with self._slots_change:
+            return self._slots[host]
+
+
+def _cannot(address: str, error: Exception) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        problem = f"the server answered {error.response.status_code} {error.response.reason_phrase}"
+    else:
+        problem = str(error) or type(error).__name__
+    return (
+        f"cannot fetch {address}: {problem}: check the address and the network, or name a folder that holds the file "
+        "with --set corpus.mirror=FOLDER"
+    )
+
+
+def _is_never_to_work(error: Exception) -> bool:
+    return isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.TooManyRedirects)
+
+
+def _asked_for(answer: httpx.Response | None) -> float:
+    """Seconds that the server asks to wait: a number, or the date after which to come back."""
+    value = answer.headers.get("Retry-After", "") if answer is not None else ""
+    if value.isdecimal():
+        return float(value)
+    try:
+        return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _what_is_wrong(address: str, head: bytes) -> str:
+    """What shows by the first bytes that this is not the file that the address promises."""
+    if formats.is_html(head):
+        return _page(address)
+    path = httpx.URL(address).path.lower()
+    for suffixes, magic in _MAGIC.items():
+        if path.endswith(suffixes) and not head.startswith(magic):
+            return f"{address}: not a {suffixes[0]} file, for it begins with {head[:16]!r}: check the address"
+    return ""
+
+
+def _page(address: str) -> str:
+    return (
+        f"{address} answered with an HTML page in place of the file: open the address in a browser, and give the one "
+        "that the download itself has"
+    )

@@ -1,0 +1,62 @@
+"""Which columns of a table hold the two sides."""
+
+from collections.abc import Sequence
+
+from nmt_core.corpus.formats.languages import same_language
+from nmt_core.corpus.formats.layout import Layout
+from nmt_core.errors import DataError
+
+_LISTED = 20
+
+
+def columns_of_table(first_row: Sequence[str], layout: Layout, place: str) -> tuple[int, int, bool]:
+    """Places of the source and the target column, and whether the first row is a header; see `find_columns`."""
+    has_header = _is_header(first_row, layout)
+    # Without a header, a word that happens to be the code of a language means nothing.
+    source, target = find_columns(first_row if has_header else (), layout, place)
+    return source, target, has_header
+
+
+def find_columns(names: Sequence[str], layout: Layout, place: str) -> tuple[int, int]:
+    """Places of the source and the target column, from 0.
+
+    The column that the recipe names, or numbers; else the one with the language's name (`en`, `translation.en`);
+    else the first for the source and the second for the target.
+
+    Raises:
+        DataError: there is no such column, or both sides are in the same.
+    """
+    found = (
+        _find(names, layout.source_column, layout.source_language, 0, place),
+        _find(names, layout.target_column, layout.target_language, 1, place),
+    )
+    if found[0] == found[1]:
+        raise DataError(
+            f"{place}: the columns of {layout.source_language} and {layout.target_language} cannot be told apart among "
+            f"{_some(names)}: set `source_column` and `target_column`"
+        )
+    return found
+
+
+def _is_header(fields: Sequence[str], layout: Layout) -> bool:
+    """Whether the first row of a table holds names: the recipe names a column, or both languages are in it."""
+    asked = [column for column in (layout.source_column, layout.target_column) if column]
+    if any(not column.isdecimal() for column in asked):
+        return True
+    languages = layout.source_language, layout.target_language
+    return all(any(same_language(field, language) for field in fields) for language in languages)
+
+
+def _find(names: Sequence[str], asked: str, language: str, otherwise: int, place: str) -> int:
+    if asked in names:
+        return names.index(asked)
+    if asked.isdecimal() and int(asked):
+        return int(asked) - 1
+    if asked:
+        raise DataError(f"{place}: no column {asked!r}: there are {_some(names)}; correct the name in the recipe")
+    named = (place for place, name in enumerate(names) if same_language(name.rpartition(".")[2], language))
+    return next(named, otherwise)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")

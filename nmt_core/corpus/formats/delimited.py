@@ -1,0 +1,117 @@
+"""TSV and CSV. TSV has no quoting: a quote in it is data. CSV is RFC 4180, fields in quotes may hold anything.
+
+A quote without its partner makes one row with a fault: a record ends after `max_line_bytes` bytes or 100 lines, and
+reading goes on with the line after the one that began it.
+"""
+
+import csv
+from collections import deque
+from collections.abc import Iterator
+
+import polars as pl
+
+from nmt_core.corpus.formats.columns import columns_of_table
+from nmt_core.corpus.formats.layout import Layout
+from nmt_core.corpus.formats.lines import read_lines
+from nmt_core.corpus.formats.rows import MISSING_COLUMN, Row, frames_of
+from nmt_core.corpus.formats.streams import ByteStream
+
+INVALID_CSV = "invalid_csv"
+
+_MOST_LINES = 100
+
+
+def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a table with a tab between its columns; see `reader.read` for the tables and errors."""
+    columns: tuple[int, int] | None = None
+    for rows in read_lines(stream, layout.max_line_bytes):
+        if columns is None:
+            source, target, has_header = columns_of_table(rows.item(0, "text").split("\t"), layout, stream.name)
+            columns = source, target
+            rows = rows.slice(int(has_header))
+        if rows.height:
+            yield _split(rows, *columns)
+
+
+def _split(rows: pl.DataFrame, source: int, target: int) -> pl.DataFrame:
+    text, fault, value = pl.col("text"), pl.col("fault"), pl.col("value")
+    fields = rows.with_columns(field=text.str.split_exact("\t", max(source, target) + 1)).with_columns(
+        source=pl.col("field").struct.field(f"field_{source}"), target=pl.col("field").struct.field(f"field_{target}")
+    )
+    missing = fault.is_null() & (pl.col("source").is_null() | pl.col("target").is_null())
+    there = (text.str.count_matches("\t", literal=True) + 1).cast(pl.String)
+    return fields.select(
+        pl.col("source").fill_null(text),
+        pl.col("target").fill_null(""),
+        pl.when(missing).then(pl.lit(MISSING_COLUMN)).otherwise(fault).alias("fault"),
+        pl.when(missing).then(there).otherwise(value).alias("value"),
+    )
+
+
+def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a table by RFC 4180, also with ; or tabs for commas; see `reader.read` for the tables and errors."""
+    yield from frames_of(_csv_rows(stream, layout), layout.max_line_bytes)
+
+
+def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
+    first = stream.peek().split(b"\n", 1)[0].decode("utf-8", "replace")
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    columns: tuple[int, int] | None = None
+    for record in _Records(stream, layout.max_line_bytes, delimiter):
+        if isinstance(record, Row):
+            yield record
+            continue
+        if columns is None:
+            source, target, has_header = columns_of_table(record, layout, stream.name)
+            columns = source, target
+            if has_header:
+                continue
+        if max(columns) < len(record):
+            yield Row(record[columns[0]], record[columns[1]])
+        else:
+            yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+
+
+class _Records:
+    """Records of a CSV file; a Row in place of one that is faulty."""
+
+    def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._delimiter = delimiter
+        self._lines = (line for table in read_lines(stream, max_line_bytes) for line in table.rows())
+        self._again: deque[tuple[str, str | None, str | None]] = deque()
+        self._record: list[tuple[str, str | None, str | None]] = []
+        csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
+
+    def __iter__(self) -> Iterator[list[str] | Row]:
+        while True:
+            # A new reader after each fault: the old one believes itself inside of quotes.
+            reader = csv.reader(self._pull(), delimiter=self._delimiter, strict=True)
+            try:
+                for fields in reader:
+                    self._record.clear()
+                    yield fields
+                return
+            except (csv.Error, _FaultyLineError) as error:
+                (text, fault, value), *others = self._record
+                self._record.clear()
+                self._again.extendleft(reversed(others))
+                yield Row(text, "", fault, value) if fault else Row(text, "", INVALID_CSV, str(error))
+
+    def _pull(self) -> Iterator[str]:
+        size = 0
+        while line := self._again.popleft() if self._again else next(self._lines, None):
+            text, fault, _ = line
+            if not self._record:
+                size = 0
+            self._record.append(line)
+            size += len(text)
+            if fault:
+                raise _FaultyLineError("a quote without its partner, before a line that cannot be read")
+            if size > self._max_line_bytes or len(self._record) > _MOST_LINES:
+                raise _FaultyLineError(f"a quote without its partner in {len(self._record)} lines")
+            yield text + "\n"
+
+
+class _FaultyLineError(Exception):
+    """The record that is being read cannot be finished."""

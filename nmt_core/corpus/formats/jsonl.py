@@ -1,0 +1,74 @@
+"""JSON lines: one object a line, its columns by name; that of an object inside is `translation.en`."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from nmt_core.corpus.formats.columns import find_columns
+from nmt_core.corpus.formats.layout import Layout
+from nmt_core.corpus.formats.lines import read_lines
+from nmt_core.corpus.formats.rows import INVALID_UTF8, MISSING_COLUMN, MISSING_VALUE, Row, frames_of
+from nmt_core.corpus.formats.streams import ByteStream
+
+INVALID_JSON, NO_TEXT = "invalid_json", "no_text"
+
+
+def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a file of JSON lines; see `reader.read` for the tables and errors."""
+    yield from frames_of(_rows(stream, layout), layout.max_line_bytes)
+
+
+def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
+    columns: list[list[str]] = []
+    for table in read_lines(stream, layout.max_line_bytes):
+        for text, fault, value in table.iter_rows():
+            if fault:
+                yield Row(text, "", fault, value)
+                continue
+            try:
+                record = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                yield Row(text, "", INVALID_JSON, str(error))
+                continue
+            if not isinstance(record, dict):
+                yield Row(text, "", INVALID_JSON, "not an object")
+                continue
+            if not columns:
+                names = list(_names(record))
+                columns = [names[place].split(".") for place in find_columns(names, layout, stream.name)]
+            yield _pair(text, record, columns)
+
+
+def _names(record: dict[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from (f"{name}.{inner}" for inner in _names(value))
+        else:
+            yield name
+
+
+def _pair(line: str, record: dict[str, Any], columns: list[list[str]]) -> Row:
+    found = []
+    for path in columns:
+        value: Any = record
+        for name in path:
+            if not isinstance(value, dict) or name not in value:
+                return Row(line, "", MISSING_COLUMN, ".".join(path))
+            value = value[name]
+        if not isinstance(value, str):
+            fault = MISSING_VALUE if value is None else NO_TEXT
+            return Row(line, "", fault, ".".join(path))
+        found.append(value)
+    if "\\u" in line and not _is_unicode(found):
+        return Row(line, "", INVALID_UTF8, "half of a surrogate pair")
+    return Row(found[0], found[1])
+
+
+def _is_unicode(texts: list[str]) -> bool:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,111 @@
+"""XML as a stream of events, in the memory of one unit.
+
+Nothing outside the file is loaded. A file that declares entities of its own is refused: a few lines of them can expand
+to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common. So are control characters, which XML
+forbids: they become DEL or a space, which cleaning treats as it does them.
+"""
+
+from collections.abc import Iterator
+from html.entities import html5
+from typing import Protocol
+from xml.parsers import expat
+
+from nmt_core.corpus.formats.rows import Row, Text
+from nmt_core.corpus.formats.streams import ByteStream
+from nmt_core.errors import DataError
+
+_BLOCK_BYTES = 1 << 18
+_MOST_BYTES_OF_A_TAG = 1 << 22
+
+_SPACES, _CONTROLS = b"\x0b\x0c", bytes(range(0x01, 0x09)) + bytes(range(0x0E, 0x20))
+_ALLOWED = bytes.maketrans(_SPACES + _CONTROLS, b" " * len(_SPACES) + b"\x7f" * len(_CONTROLS))
+
+INLINE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut", "sub"})
+"""Elements of TMX and XLIFF inside a text whose content is mark-up of the document it came from, and no text."""
+
+
+class Handler(Protocol):
+    """Makes rows of the elements of a format."""
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Elements to pass over with all that is in them."""
+
+    rows: list[Row]
+    """Rows that are complete; the parser takes them."""
+    text: Text | None
+    """Where characters go; None: nowhere."""
+
+    def start(self, element: str, attributes: dict[str, str]) -> None:
+        """An element begins; its name has no prefix."""
+
+    def end(self, element: str) -> None:
+        """An element ends."""
+
+
+def parse(stream: ByteStream, handler: Handler) -> Iterator[Row]:
+    """The rows that the handler makes of a file.
+
+    Raises:
+        DataError: the XML is not well-formed, truncated, or declares entities.
+    """
+    parser = _parser(stream.name, handler)
+    fed = 0
+    bytes_are_characters = b"\0" not in stream.peek()[:4]  # unlike in UTF-16
+    try:
+        while block := stream.read(_BLOCK_BYTES):
+            parser.Parse(block.translate(_ALLOWED) if bytes_are_characters else block)
+            fed += len(block)
+            if fed - parser.CurrentByteIndex > _MOST_BYTES_OF_A_TAG:
+                raise DataError(
+                    f"{stream.name}, line {parser.CurrentLineNumber:,}: a tag without an end: mend the file"
+                )
+            yield from handler.rows
+            handler.rows.clear()
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise DataError(
+            f"{stream.name}: the XML is truncated or damaged ({error}): fetch it again, or mend that line"
+        ) from None
+    yield from handler.rows
+
+
+def _parser(name: str, handler: Handler) -> expat.XMLParserType:
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    depth = 0  # of elements inside a hidden one
+
+    def start(element: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        local = element.rpartition(":")[2]
+        if depth or local in handler.hidden:
+            depth += 1
+        else:
+            handler.start(local, attributes)
+
+    def end(element: str) -> None:
+        nonlocal depth
+        if depth:
+            depth -= 1
+        else:
+            handler.end(element.rpartition(":")[2])
+
+    def characters(data: str) -> None:
+        if handler.text and not depth:
+            handler.text.add(data)
+
+    def skipped_entity(entity: str, is_parameter: bool) -> None:
+        if not is_parameter:
+            characters(html5.get(f"{entity};", f"&{entity};"))
+
+    def declared_entity(entity: str, *_: object) -> None:
+        raise DataError(
+            f"{name}: declares the entity {entity!r}, which is not expanded: write the text itself in its place"
+        )
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = characters
+    parser.SkippedEntityHandler = skipped_entity
+    parser.EntityDeclHandler = declared_entity
+    return parser

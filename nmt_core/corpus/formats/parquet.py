@@ -1,0 +1,63 @@
+"""Parquet files, such as those of the Hugging Face hub; columns by name, a struct's as `translation.en`."""
+
+from collections.abc import Iterator
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nmt_core.corpus.formats.columns import find_columns
+from nmt_core.corpus.formats.layout import Layout
+from nmt_core.corpus.formats.lines import texts_of
+from nmt_core.corpus.formats.rows import MISSING_VALUE, checked, paired
+from nmt_core.corpus.formats.streams import ByteStream
+from nmt_core.errors import DataError
+
+_ROWS_AT_A_TIME = 20_000
+
+
+def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a Parquet file; see `reader.read` for the tables and errors."""
+    if stream.path is None:
+        raise DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
+    try:
+        with pq.ParquetFile(stream.path) as file:
+            names = list(_names(file.schema_arrow))
+            places = find_columns(names, layout, stream.name)
+            if max(places) >= len(names):
+                raise DataError(f"{stream.name}: has {len(names)} columns ({', '.join(names)}): correct their numbers")
+            columns = [names[place] for place in places]
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=columns):
+                yield paired(*(_side(batch, column, layout.max_line_bytes) for column in columns))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{stream.name}: the Parquet file is truncated, damaged, or no text ({error}): fetch it again, or correct "
+            "the names of its columns"
+        ) from None
+
+
+def _names(fields: pa.Schema | pa.StructType) -> Iterator[str]:
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from (f"{field.name}.{inner}" for inner in _names(field.type))
+        else:
+            yield field.name
+
+
+def _side(batch: pa.RecordBatch, column: str, max_line_bytes: int) -> pl.DataFrame:
+    name, *inner = [column] if column in batch.schema.names else column.split(".")
+    values = batch.column(name)
+    if inner:
+        values = pc.struct_field(values, inner)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    # By way of bytes: Arrow does not check that what a file calls text is UTF-8.
+    side = texts_of(pl.Series(pl.from_arrow(values.cast(pa.large_binary()))), max_line_bytes)
+    missing = pl.col("text").is_null()
+    side = side.select(
+        pl.col("text").fill_null(""),
+        pl.when(missing).then(pl.lit(MISSING_VALUE)).otherwise(pl.col("fault")).alias("fault"),
+        pl.when(missing).then(pl.lit(column)).otherwise(pl.col("value")).alias("value"),
+    )
+    return checked(side, max_line_bytes)

@@ -1,0 +1,139 @@
+"""The lock file of a recipe: what has been fetched once, so that it is the same the next time.
+
+It is JSON beside the recipe, made to be read, compared and committed::
+
+    {
+     "addresses": {"hf:org/name@main en-de": ["https://...parquet"]},
+     "files": {"https://...parquet": {"sha256": "...", "bytes": 1234, "recorded": "2026-01-31T12:00:00Z"}}
+    }
+
+`addresses` says which files a short address led to, for a pair of languages; `files`, what each file was. Files of this
+machine are not in it: whoever edits one wants it to count.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nmt_core.artifacts import now
+from nmt_core.errors import DataError
+
+
+class LockedFile(BaseModel):
+    """What a file was when it was fetched first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    sha256: str
+    bytes: int
+    recorded: str
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    addresses: dict[str, tuple[str, ...]] = {}
+    files: dict[str, LockedFile] = {}
+
+    def sorted(self) -> "_Content":
+        return _Content(addresses=dict(sorted(self.addresses.items())), files=dict(sorted(self.files.items())))
+
+
+class Lockfile:
+    """Reads and extends a lock file; without a path, nothing is known and nothing is recorded."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).expanduser() if path else None
+        self._content = self._read()
+
+    def sha256(self, address: str) -> str:
+        """The recorded hash of a file; empty if there is none."""
+        locked = self._content.files.get(address)
+        return locked.sha256 if locked else ""
+
+    def files_of(self, short: str) -> tuple[str, ...]:
+        """The files that a short address led to; none if that is not recorded."""
+        return self._content.addresses.get(short, ())
+
+    def check(self, address: str, sha256: str) -> None:
+        """Compare a file with what is recorded of it.
+
+        Raises:
+            DataError: it is another file now.
+        """
+        recorded = self._content.files.get(address)
+        if recorded and recorded.sha256 != sha256:
+            raise DataError(
+                f"{address} has sha256 {sha256}, but on {recorded.recorded} it had {recorded.sha256}: remove its entry "
+                f"under `files` from {self._path} to accept the new content"
+            )
+
+    def record(self, address: str, sha256: str, size: int) -> None:
+        """Remember a file, if it is not recorded yet.
+
+        Raises:
+            DataError: it is recorded with another hash, or the lock file cannot be written.
+        """
+        if self._path and not self.sha256(address):
+            locked = LockedFile(sha256=sha256, bytes=size, recorded=now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+            self._extend({}, {address: locked})
+        self.check(address, sha256)
+
+    def record_files(self, short: str, files: Sequence[str]) -> None:
+        """Remember the files of a short address, if they are not recorded yet.
+
+        Raises:
+            DataError: others are recorded, or the lock file cannot be written.
+        """
+        if self._path and not self.files_of(short):
+            self._extend({short: tuple(files)}, {})
+        recorded = self.files_of(short)
+        if recorded and recorded != tuple(files):
+            changed = sorted(set(recorded) ^ set(files)) or ["their order"]
+            raise DataError(
+                f"{short} leads to other files than it did ({len(changed)} differ, such as {changed[0]}): remove its "
+                f"entry under `addresses` from {self._path} to accept them"
+            )
+
+    def _extend(self, addresses: dict[str, tuple[str, ...]], files: dict[str, LockedFile]) -> None:
+        """Add entries to what is in the file by now: another run may have written meanwhile, and its entries stay."""
+        assert self._path
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._path.with_name(f".{self._path.name}.lock")):
+                content = self._read()
+                content.addresses = addresses | content.addresses
+                content.files = files | content.files
+                self._content = content.sorted()
+                _replace(self._path, self._content.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            raise DataError(
+                f"corpus.lock={self._path}: cannot be written ({error.strerror or error}): name another file with "
+                "--set corpus.lock=FILE"
+            ) from error
+
+    def _read(self) -> _Content:
+        if not self._path or not self._path.exists():
+            return _Content()
+        try:
+            return _Content.model_validate_json(self._path.read_bytes())
+        except (OSError, ValidationError) as error:
+            problem = " ".join(str(error).split())[:200]
+            raise DataError(
+                f"corpus.lock={self._path}: not a lock file ({problem}): restore it, or remove it to record anew"
+            ) from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file in one step: whoever reads it sees the old or the new one, whole."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,67 @@
+"""Files that are on this machine: in the mirror folder, or where the recipe says."""
+
+import functools
+import os
+from pathlib import Path, PurePosixPath
+
+from nmt_core.artifacts import sha256_of_file
+from nmt_core.corpus.addresses import WantedFile, local_path, name_in, scheme_of
+from nmt_core.errors import DataError
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, computed once for as long as the file does not change."""
+    state = path.stat()
+    return _sha256(path, state.st_ino, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _sha256(path: Path, *state: int) -> str:
+    return sha256_of_file(path)
+
+
+class Mirror:
+    """A folder with copies of files; it is looked into first."""
+
+    def __init__(self, folder: str) -> None:
+        """Empty: there is none."""
+        self._folder = Path(folder).expanduser() if folder else None
+
+    def find(self, address: str, sha256: str, *, by_last_part: bool = True) -> Path | None:
+        """By content where the hash is known - the file that has the name is tried first -, else by name.
+
+        A name is the whole address without its scheme, as `wget --force-directories` lays it out, or its last part.
+        (Not `by_last_part` where another corpus may have the same: every zip of OPUS is called de-en.txt.zip.)
+
+        Raises:
+            DataError: there is no such folder.
+        """
+        if not self._folder:
+            return None
+        if not self._folder.is_dir():
+            raise DataError(f"corpus.mirror={self._folder}: no such folder (looked for {self._folder.absolute()})")
+        whole = PurePosixPath(address.partition("://")[2].lstrip("/"))
+        named = [self._folder / whole] if scheme_of(address) and ".." not in whole.parts else []
+        named += [self._folder / name_in(address)] if by_last_part else []
+        named = [path for path in named if path.is_file()]
+        if not sha256:
+            return named[0] if named else None
+        others = sorted(path for path in self._folder.iterdir() if path.is_file() and path not in named)
+        return next((path for path in [*named, *others] if sha256_of(path) == sha256), None)
+
+    def find_here(self, file: WantedFile) -> Path:
+        """A file of this machine, from the mirror or by its path.
+
+        Raises:
+            DataError: there is none that may be read.
+        """
+        if mirrored := self.find(file.address, file.sha256):
+            return mirrored
+        path = local_path(file.address)
+        if path.is_file() and os.access(path, os.R_OK):
+            return path
+        problem = "not a file that may be read" if path.exists() else "no such file"
+        raise DataError(
+            f"{file.address}: {problem} (looked for {path.absolute()}): correct the path, or name a folder that holds "
+            "the file with --set corpus.mirror=FOLDER"
+        )

@@ -1,0 +1,98 @@
+"""How often each pair is trained on: caps, sizes evened out by temperature, weights, and marks on the source side.
+
+A corpus of n pairs (after its cap) gets a share in proportion to n^(1 / temperature) (Devlin et al. 2019, "Multilingual
+BERT"; Arivazhagan et al. 2019, section 4), scaled so that the corpus that gains least stands as it is, and then
+multiplied by its weight. A rate of 2.3 means that each pair stands there twice, and three of ten a third time. Who is
+drawn is decided by a hash of seed, corpus and line, so that it does not depend on shards or workers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from nmt_core.config import MixConfig, MixRule
+from nmt_core.corpus import normalize, storage
+from nmt_core.workers import Workers
+
+_CAP_BITS = 20
+_RATE_BITS = 40
+_NO_CAP = 1 << _CAP_BITS
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What becomes of one corpus."""
+
+    times: float = 1.0
+    """How many times each pair under the cap is trained on, on average."""
+    under: int = _NO_CAP
+    """Pairs whose draw, of 2^20 equally likely ones, is below this are under the cap."""
+    tag: str = ""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether each pair stands there once, as it is."""
+        return self == Rate()
+
+
+def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[str, Rate]:
+    """The rate of each corpus that the shards (columns corpus, line) hold."""
+    counts: dict[str, np.ndarray] = {}
+    for found in workers.map(_count, [(shard, config.seed) for shard in shards]):
+        for corpus, bins in found.items():
+            counts[corpus] = counts.get(corpus, 0) + bins
+    rules = {corpus: MixRule(corpus=corpus) for corpus in counts} | {rule.corpus: rule for rule in config.corpora}
+    under = {corpus: _under_cap(bins, rules[corpus].max_pairs) for corpus, bins in counts.items()}
+    pairs = {corpus: int(bins[: under[corpus]].sum()) for corpus, bins in counts.items()}
+    gains = {corpus: count ** (1 / config.temperature - 1) for corpus, count in pairs.items() if count}
+    least = min(gains.values(), default=1.0)
+    return {
+        corpus: Rate(rules[corpus].weight * gains.get(corpus, least) / least, under[corpus], rules[corpus].tag)
+        for corpus in counts
+    }
+
+
+def mixed(pairs: pl.DataFrame, found: Mapping[str, Rate], seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Pairs as they are to be trained on, those drawn more than once in a row, and the pairs that are not drawn.
+
+    `pairs` has the columns source, target, corpus and line, and others that are handed on.
+    """
+    names = list(found)
+
+    def of_corpus(values: Sequence[float | int | str], dtype: type[pl.DataType]) -> pl.Expr:
+        return pl.col("corpus").replace_strict(names, list(values), return_dtype=dtype)
+
+    draw = _draw(seed)
+    times = of_corpus([rate.times for rate in found.values()], pl.Float64)
+    extra = (draw % (1 << _RATE_BITS)).cast(pl.Float64) / (1 << _RATE_BITS) < times % 1.0
+    is_under = draw // (1 << (64 - _CAP_BITS)) < of_corpus([rate.under for rate in found.values()], pl.UInt64)
+    drawn = pairs.with_columns(
+        copies=pl.when(is_under).then(times.floor().cast(pl.UInt32) + extra.cast(pl.UInt32)).otherwise(0),
+        tag=of_corpus([f"{rate.tag} " if rate.tag else "" for rate in found.values()], pl.String),
+    )
+    left_out = drawn.filter(copies=0).drop("copies", "tag")
+    taken = drawn.filter(pl.col("copies") > 0).with_columns(source=pl.col("tag") + pl.col("source"))
+    repeated = taken.select(pl.all().exclude("copies", "tag").repeat_by("copies").explode()) if taken.height else taken
+    return repeated.select(pairs.columns), left_out
+
+
+def _draw(seed: int) -> pl.Expr:
+    """UInt64: the high bits say who is under a cap, the low ones who is repeated."""
+    return normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(seed), "corpus", "line"))
+
+
+def _count(task: tuple[str, int]) -> dict[str, np.ndarray]:
+    """Pairs of each corpus in a shard, by the high bits of their draw."""
+    shard, seed = task
+    table = storage.read(shard, ["corpus", "line"]).select("corpus", bin=_draw(seed) // (1 << (64 - _CAP_BITS)))
+    return {
+        str(corpus): np.bincount(rows["bin"].to_numpy(), minlength=_NO_CAP)
+        for (corpus,), rows in table.group_by("corpus", maintain_order=True)
+    }
+
+
+def _under_cap(bins: np.ndarray, max_pairs: int) -> int:
+    """How many bins, from the lowest draw, hold no more than `max_pairs` pairs; all if there is no cap."""
+    return int(np.searchsorted(bins.cumsum(), max_pairs, side="right")) if max_pairs else _NO_CAP

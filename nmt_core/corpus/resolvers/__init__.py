@@ -1,0 +1,24 @@
+"""Short addresses: what each leads to, and what is known of its licence and citation.
+
+A resolver is a function of the rest of the address, after its scheme, and a `Question`. Only those that must ask the
+network do, and what they learnt is recorded in the lock file, so that they ask once.
+"""
+
+from collections.abc import Callable
+
+from nmt_core.corpus.addresses import Resolution
+from nmt_core.corpus.resolvers import hugging_face, mtdata_index, object_stores, opus, sacrebleu_sets
+from nmt_core.corpus.resolvers.question import Question
+
+RESOLVERS: dict[str, Callable[[Question], Resolution]] = {
+    "opus": opus.resolve,
+    "mtdata": mtdata_index.resolve,
+    "sacrebleu": sacrebleu_sets.resolve,
+    "hf": hugging_face.resolve,
+    "s3": object_stores.resolve,
+    "gs": object_stores.resolve,
+    "gcs": object_stores.resolve,
+    "memory": object_stores.resolve,
+}
+
+__all__ = ["RESOLVERS", "Question"]

@@ -1,0 +1,95 @@
+"""hf:org/name@revision/pattern - Parquet files of a dataset on the Hugging Face Hub, over plain HTTP.
+
+The pattern is a configuration's folder, or a path with * in it; without one, all Parquet files are meant. A branch is
+resolved to its commit, so that the addresses in the lock file stay what they are. HF_ENDPOINT names another hub, as
+it does for the hub's own tools.
+"""
+
+import os
+import re
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import quote
+
+from nmt_core.corpus.addresses import Resolution, WantedFile
+from nmt_core.corpus.resolvers.question import Question
+from nmt_core.errors import DataError
+
+_ADDRESS = re.compile(r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[\w.-]+|[^/]+))?(?:/(.+))?")
+_COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
+_SPLIT = re.compile(r"(train|validation|valid|dev|test)(?=[-_./]|$)")
+_MANY = 5
+
+
+def resolve(question: Question) -> Resolution:
+    """The files of the commit that the lock file remembers, or that the revision is now.
+
+    Raises:
+        DataError: the address is wrong, nothing there is Parquet, or it would mix training with test text.
+    """
+    match = _ADDRESS.fullmatch(question.rest)
+    if not match:
+        raise DataError(
+            f"{question.address}: must read hf:ORG/NAME@REVISION, and may end in /CONFIGURATION or /PATTERN, as in "
+            "hf:Helsinki-NLP/opus-100@main/en-ko/train-*.parquet"
+        )
+    name, revision, pattern = match[1], match[2] or "main", match[3] or ""
+    hub = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
+    page = f"{hub}/datasets/{name}"
+    known = _COMMIT.search(question.known[0]) if question.known else None
+    if not question.ask:
+        return Resolution(tuple(WantedFile(file, "both", sha256=question.sha256) for file in question.known), url=page)
+    info, _ = question.ask(f"{hub}/api/datasets/{name}/revision/{known[1] if known else quote(revision, safe='')}")
+    card = info.get("cardData") or {}
+    files = _parquet_files(question, f"{hub}/api/datasets/{name}/tree/{info['sha']}?recursive=true")
+    files = {path: sha256 for path, sha256 in files.items() if _fits(path, pattern)}
+    _refuse(question.address, sorted(files), pattern)
+    if question.sha256 and len(files) > 1:
+        raise DataError(f"{question.address}: {len(files)} files, which one sha256 cannot describe: remove sha256")
+    wanted = [
+        WantedFile(f"{page}/resolve/{info['sha']}/{quote(path)}", "both", sha256=question.sha256 or sha256)
+        for path, sha256 in sorted(files.items())
+    ]
+    licence = card.get("license") or ""
+    return Resolution(
+        tuple(wanted),
+        licence=", ".join(licence) if isinstance(licence, list) else str(licence),
+        citation=str(info.get("citation") or ""),
+        url=page,
+    )
+
+
+def _parquet_files(question: Question, address: str) -> dict[str, str]:
+    """Path and sha256 (empty where the hub does not say) of every Parquet file, over all pages of the list."""
+    assert question.ask
+    found: dict[str, str] = {}
+    while address:
+        entries: list[dict[str, Any]]
+        entries, address = question.ask(address)
+        for entry in entries:
+            if entry["path"].endswith(".parquet"):
+                found[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
+    return found
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Whether a path is meant by a pattern, or lies in the folder of that name."""
+    if re.search(r"[*?\[]", pattern):
+        return fnmatchcase(path, pattern)
+    return not pattern or path == pattern or f"/{path}".find(f"/{pattern.strip('/')}/") >= 0
+
+
+def _refuse(address: str, paths: list[str], pattern: str) -> None:
+    if not paths:
+        meant = f"no Parquet file that fits {pattern}" if pattern else "no Parquet file"
+        raise DataError(
+            f"{address}: {meant}: the hub converts most datasets, so try the revision refs/convert/parquet, as in "
+            f"{address.split('@')[0]}@refs/convert/parquet"
+        )
+    splits = {match[1] for path in paths if (match := _SPLIT.search(path.rpartition("/")[2]) or _SPLIT.search(path))}
+    if len(splits) > 1:
+        shown = ", ".join(paths[:_MANY]) + (", ..." if len(paths) > _MANY else "")
+        raise DataError(
+            f"{address}: holds {' and '.join(sorted(splits))} text together ({shown}): say which, with a pattern such "
+            f"as {paths[0].rpartition('/')[0] or '.'}/{min(splits)}*.parquet"
+        )

@@ -1,0 +1,106 @@
+"""mtdata:<id> - a corpus of the index of the `mtdata` package (Gowda et al. 2021), by its id.
+
+Only the index is used: addresses, paths inside archives, citations. It is read by a process of its own, which ends with
+the answer: 290,000 entries take 600 MB, and the package reconfigures logging and runs files named mtdata*.py of the
+working folder. It keeps its index in the folder that MTDATA names (~/.mtdata), made once in half a minute.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from nmt_core.corpus.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.formats import Side
+from nmt_core.corpus.formats.languages import same_language
+from nmt_core.corpus.resolvers.question import Question
+from nmt_core.errors import DataError
+
+_PAGE = "https://github.com/thammegowda/mtdata"
+_LOOKUP = Path(__file__).with_name("mtdata_lookup.py")
+_NO_PACKAGE = 3  # exit code of the lookup
+_ONE_AT_A_TIME = threading.Lock()
+_ONE_FILE_FOR_BOTH = ("tmx", "tsv", "wmt21xml", "csvwithheader")
+_READABLE = (*_ONE_FILE_FOR_BOTH, "txt", "sgm", "raw")
+
+
+def resolve(question: Question) -> Resolution:
+    """The files of an id; it needs no network.
+
+    Raises:
+        DataError: the package is not installed, the id is unknown, or its form is one that nothing here reads.
+    """
+    ids = {other.partition(":")[2] for other in question.others if other.startswith("mtdata:")} | {question.rest}
+    with _ONE_AT_A_TIME:
+        found = _look_up(tuple(sorted(ids)))[question.rest]
+    if "close" in found:
+        hint = f"did you mean {', '.join(found['close'])}? " if found["close"] else ""
+        raise DataError(f"{question.address}: mtdata has no such id: {hint}`mtdata list` lists them all")
+    return resolution_of(found, question)
+
+
+def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
+    """What an entry of the index means for the languages of the recipe.
+
+    Raises:
+        DataError: it is of other languages, or in a form that nothing here reads.
+    """
+    sides = _sides(entry["languages"], question)
+    addresses = [entry["url"]] if isinstance(entry["url"], str) else list(entry["url"])
+    form = entry["in_ext"] or next((form for form in _ONE_FILE_FOR_BOTH if form in entry["ext"]), "txt")
+    members = entry["in_paths"] or []
+    if form not in _READABLE or len(addresses) > 2:
+        raise DataError(
+            f"{question.address}: is in the form {form!r}, which is not read here: get it with "
+            f"`mtdata get`, and name the files"
+        )
+    if len(addresses) == 2:
+        files = [WantedFile(address, side) for address, side in zip(addresses, sides, strict=True)]
+    elif form in _ONE_FILE_FOR_BOTH or len(members) < 2:
+        files = [WantedFile(addresses[0], "both", member=member) for member in members or [""]]
+    else:
+        files = [WantedFile(addresses[0], side, member=member) for side, member in zip(sides, members[:2], strict=True)]
+    files.sort(key=lambda file: (*SIDES, "both").index(file.side))
+    columns = {}
+    if entry["cols"] or "tsv" in form or form == "csvwithheader":
+        columns = {
+            f"{side}_column": str(column + 1) for side, column in zip(sides, entry["cols"] or (0, 1), strict=True)
+        }
+    citation = "\n\n".join(entry["citations"])
+    return Resolution(tuple(files), citation=citation, url=_PAGE, **columns)
+
+
+def _sides(languages: list[str], question: Question) -> tuple[Side, Side]:
+    """Which side of the recipe the first and the second language of an entry are."""
+    source, target = question.languages.source, question.languages.target
+    if len(languages) == 2:
+        first, second = languages
+        if same_language(first, source) and same_language(second, target):
+            return "source", "target"
+        if same_language(first, target) and same_language(second, source):
+            return "target", "source"
+    raise DataError(
+        f"{question.address}: is in {' and '.join(languages)}, but the recipe is from {source} to {target}: name "
+        "another id"
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _look_up(ids: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """What the index knows of each id."""
+    with tempfile.TemporaryDirectory() as empty:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        command = [sys.executable, "-P", str(_LOOKUP), *ids]
+        done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == _NO_PACKAGE:
+        raise DataError(f"mtdata:{ids[0]}: needs the package mtdata: pip install 'nmt-pipeline[mtdata]'")
+    if done.returncode:
+        problem = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise DataError(f"mtdata:{ids[0]}: the index of mtdata cannot be read ({problem}): install the package anew")
+    answer: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return answer

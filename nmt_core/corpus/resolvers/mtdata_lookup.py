@@ -1,0 +1,46 @@
+"""Looks ids up in the index of mtdata and prints what it finds as JSON; `mtdata_index.py` starts it as a program."""
+
+import json
+import sys
+from typing import Any
+
+_NO_PACKAGE = 3
+_SHOWN = 3
+
+
+def look_up(name: str, index: Any) -> dict[str, Any]:
+    """The entry of an id, or, where there is none, ids like it under `close`."""
+    from mtdata.entry import DatasetId
+
+    try:
+        wanted = DatasetId.parse(name)
+    except Exception:  # it raises whatever comes to hand
+        wanted = None
+    if wanted not in index.entries:
+        return {"close": _like(name, [str(known) for known in index.entries])}
+    entry = index.entries[wanted]
+    return {
+        "languages": [str(language.lang) for language in entry.did.langs],
+        "url": entry.url,
+        "ext": entry.ext,
+        "in_ext": entry.in_ext,
+        "in_paths": entry.in_paths,
+        "cols": entry.cols,
+        "citations": [index.ref_db.get_bibtex(key).strip() for key in entry.cite or ()],
+    }
+
+
+def _like(name: str, known: list[str]) -> list[str]:
+    """Ids that share the most parts with a name; difflib would take a minute over all of them."""
+    parts = set(name.casefold().split("-"))
+    ranked = sorted(known, key=lambda other: -len(parts & set(other.casefold().split("-"))))
+    return [other for other in ranked[:_SHOWN] if len(parts & set(other.casefold().split("-"))) > 1]
+
+
+if __name__ == "__main__":
+    try:
+        from mtdata.index import Index
+    except ImportError:
+        sys.exit(_NO_PACKAGE)
+    known = Index.get_instance()
+    print(json.dumps({name: look_up(name, known) for name in sys.argv[1:]}))

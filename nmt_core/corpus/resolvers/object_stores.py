@@ -1,0 +1,93 @@
+"""s3://, gs:// - files in an object store, through fsspec; a pattern with * in it means all files that fit.
+
+The stores' own packages find the credentials, as they do for any other program. Tried with fsspec's store in memory
+only: no S3 or Google store was at hand.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from fsspec.core import url_to_fs
+
+from nmt_core.corpus.addresses import Resolution, in_pairs, scheme_of
+from nmt_core.corpus.fetching import OnBytes, StoppedError
+from nmt_core.corpus.partial import PartialFile
+from nmt_core.corpus.resolvers.question import Question
+from nmt_core.errors import DataError
+
+_CHUNK_BYTES = 1 << 20
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+
+
+def resolve(question: Question) -> Resolution:
+    """The files that fit a pattern, in pairs where their names say so.
+
+    Raises:
+        DataError: nothing fits, or the store does not answer.
+    """
+    if not question.ask:
+        if not question.known:
+            return Resolution(())
+        names = list(question.known)
+    else:
+        store, pattern = _open(question.address)
+        try:
+            names = [str(store.unstrip_protocol(name)) for name in sorted(store.glob(pattern))]
+        except Exception as error:  # each store has errors of its own
+            raise _trouble(question.address, error) from error
+    return Resolution(tuple(in_pairs(names, question.languages, question.address, only_data=False)))
+
+
+def fetch(part: PartialFile, on_bytes: OnBytes, stop: threading.Event) -> None:
+    """Copy a file out of a store; the caller holds the part.
+
+    Raises:
+        DataError: it cannot be had.
+        StoppedError: `stop` was set.
+    """
+    part.discard()
+    total, chunks = _read(part.address)
+    with part.open_anew() as file:
+        for chunk in chunks:
+            file.write(chunk)
+            on_bytes(part.address, file.tell(), total)
+            if stop.is_set():
+                raise StoppedError
+        if total and file.tell() != total:
+            raise DataError(f"{part.address}: {file.tell():,} bytes came of {total:,}: run the same command again")
+
+
+def _read(address: str) -> tuple[int, Iterator[bytes]]:
+    """Size of a file (0: not known), and its bytes."""
+    store, name = _open(address)
+    try:
+        total = int(store.info(name).get("size") or 0)
+    except Exception as error:  # each store has errors of its own
+        raise _trouble(address, error) from error
+
+    def chunks() -> Iterator[bytes]:
+        try:
+            with store.open(name, "rb") as source:
+                while chunk := source.read(_CHUNK_BYTES):
+                    yield chunk
+        except Exception as error:
+            raise _trouble(address, error) from error
+
+    return total, chunks()
+
+
+def _open(address: str) -> tuple[Any, str]:
+    try:
+        store, name = url_to_fs(address)
+        return store, str(name)
+    except ImportError:
+        package = _PACKAGES.get(scheme_of(address), "its fsspec package")
+        raise DataError(f"{address}: needs the package {package}: pip install {package}") from None
+    except Exception as error:  # such as missing credentials
+        raise _trouble(address, error) from error
+
+
+def _trouble(address: str, error: Exception) -> DataError:
+    problem = " ".join(str(error).split())[:300] or type(error).__name__
+    return DataError(f"cannot fetch {address}: {problem}: check the address, the network and your credentials")

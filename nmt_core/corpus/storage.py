@@ -1,0 +1,188 @@
+"""Files of the data plane: Parquet frames and raw bytes, under a plain path or any address that fsspec knows.
+
+A file appears under its final name only when it is whole: it is written under a temporary name and renamed. So a
+worker that dies leaves nothing behind that could be taken for a result, and a task may be done twice. Local files are
+opened, renamed and removed without going through fsspec.
+"""
+
+import contextlib
+import io
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import fsspec
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.core import split_protocol, url_to_fs
+
+from nmt_core.errors import DataError
+
+_TEMPORARY = ".partial"
+
+
+def write(frame: pl.DataFrame, url: str, *, level: int = 3, row_group_pairs: int = 100_000) -> None:
+    """Write a frame as a Parquet file.
+
+    Args:
+        frame: what to write.
+        url: where to.
+        level: zstd level, of which 1 to 3 are quick; 0: not compressed, for a file that is soon read and removed.
+        row_group_pairs: rows that a reader has to unpack at a time.
+    """
+
+    def write_to(file: Path | io.BytesIO) -> None:
+        frame.write_parquet(
+            file,
+            compression="zstd" if level else "uncompressed",
+            compression_level=level or None,
+            row_group_size=row_group_pairs,
+        )
+
+    if path := local_path(url):
+        _publish(path, write_to)
+        return
+    buffer = io.BytesIO()
+    write_to(buffer)
+    _upload(buffer.getvalue(), url)
+
+
+def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Read a Parquet file, or only some of its columns, in the order in which they are named.
+
+    Raises:
+        DataError: there is no such file, or it is no Parquet file.
+    """
+    path = local_path(url)
+    try:
+        if path:
+            return pl.read_parquet(path, columns=list(columns) if columns else None, parallel="none")
+        file_system, name = url_to_fs(url)
+        with file_system.open(name, "rb") as file:  # fetches only the columns' byte ranges; polars would fetch all
+            table = pl.from_arrow(pq.ParquetFile(file).read(columns=list(columns) if columns else None))
+        assert isinstance(table, pl.DataFrame)
+        return table.select(columns) if columns else table
+    except FileNotFoundError:
+        raise DataError(_missing(url)) from None
+    except (pl.exceptions.ComputeError, pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{url}: cannot be read as Parquet ({error}): if it is damaged, remove it; run again") from None
+
+
+def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
+    """Write pieces of a binary file, one after the other."""
+    if path := local_path(url):
+        _publish(path, lambda temporary: _write_parts(parts, temporary))
+    else:
+        _upload(b"".join(parts), url)
+
+
+def read_bytes(url: str, start: int, stop: int) -> bytes:
+    """Bytes `start` to `stop` of a file, fewer if it ends sooner.
+
+    Raises:
+        DataError: there is no such file.
+    """
+    try:
+        if path := local_path(url):
+            with path.open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), stop - start, start)
+        file_system, name = url_to_fs(url)
+        return bytes(file_system.cat_file(name, start, stop))
+    except FileNotFoundError:
+        raise DataError(_missing(url)) from None
+
+
+def remove(urls: Iterable[str]) -> None:
+    """Remove files; one that is gone already is no error, since a task may be done twice."""
+    for url in urls:
+        with contextlib.suppress(FileNotFoundError):
+            if path := local_path(url):
+                path.unlink()
+            else:
+                file_system, name = url_to_fs(url)
+                file_system.rm_file(name)
+
+
+def remove_folder(folder: str) -> None:
+    """Remove a folder with all that is in it; one that is gone already is no error."""
+    with contextlib.suppress(FileNotFoundError):
+        if path := local_path(folder):
+            shutil.rmtree(path)
+        else:
+            file_system, name = url_to_fs(folder)
+            file_system.rm(name, recursive=True)
+
+
+def bring(url: str, to: Path) -> None:
+    """Move a file to a path of this machine."""
+    if path := local_path(url):
+        with contextlib.suppress(OSError):  # another file system
+            path.replace(to)
+            return
+    file_system, name = url_to_fs(url)
+    part = to.with_name(f"{to.name}{_TEMPORARY}")
+    file_system.get_file(name, str(part))
+    part.replace(to)
+    remove([url])
+
+
+def sweep(folder: str) -> None:
+    """Remove what killed workers left half written in a folder. Nobody may be writing there."""
+    if path := local_path(folder):
+        remove(str(file) for file in path.glob(f"*{_TEMPORARY}"))
+        return
+    file_system, name = url_to_fs(folder)
+    remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{_TEMPORARY}"))
+
+
+@lru_cache(maxsize=4096)
+def local_path(url: str) -> Path | None:
+    """The path that a plain path or a `file://` address names; None for any other address."""
+    protocol, _ = split_protocol(url)
+    if protocol is None:
+        return Path(url)
+    if protocol in {"file", "local"}:
+        return Path(fsspec.get_filesystem_class(protocol)._strip_protocol(url))
+    return None
+
+
+def _publish(path: Path, write_to: Callable[[Path], None]) -> None:
+    temporary = Path(_temporary(str(path)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_to(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _upload(content: bytes, url: str) -> None:
+    file_system, name = url_to_fs(url)
+    temporary = _temporary(name)
+    try:
+        file_system.makedirs(file_system._parent(name), exist_ok=True)
+        file_system.pipe_file(temporary, content)
+        file_system.mv(temporary, name)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            file_system.rm_file(temporary)
+        raise
+
+
+def _write_parts(parts: Iterable[bytes | memoryview], path: Path) -> None:
+    with path.open("wb") as file:
+        for part in parts:
+            file.write(part)
+
+
+def _temporary(name: str) -> str:
+    return f"{name}.{secrets.token_hex(4)}{_TEMPORARY}"
+
+
+def _missing(url: str) -> str:
+    return f"{url}: there is no such file: it was removed while it was needed; run again"

@@ -1,0 +1,185 @@
+"""Brings a wanted file into an artifact, from the nearest place that has it.
+
+The mirror comes first, then an earlier download that holds the same bytes, then the address itself. Whatever the way,
+the file is checked against the recipe and the lock file before it counts.
+"""
+
+import hashlib
+import os
+import shutil
+import threading
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from nmt_core.artifacts import MANIFEST, sha256_of_file
+from nmt_core.corpus import formats
+from nmt_core.corpus.addresses import WEB, WantedFile, name_in, scheme_of
+from nmt_core.corpus.fetching import Fetcher, NotThereError
+from nmt_core.corpus.lockfile import Lockfile
+from nmt_core.corpus.mirror import Mirror, sha256_of
+from nmt_core.corpus.partial import PartialFile
+from nmt_core.corpus.resolvers import object_stores
+from nmt_core.corpus.sources import INDEX, CorpusIndex
+from nmt_core.errors import DataError
+
+
+class EarlierDownloads:
+    """The files of the published artifacts of `download`, by content."""
+
+    def __init__(self, artifacts: Path) -> None:
+        self._files: dict[str, Path] = {}
+        for manifest in sorted(artifacts.glob(f"*/{MANIFEST}")):
+            try:
+                index = CorpusIndex.model_validate_json((manifest.parent / INDEX).read_bytes())
+            except (OSError, ValidationError):  # of another version of this package
+                continue
+            self._files |= {f.sha256: manifest.parent / f.file for corpus in index.corpora for f in corpus.files}
+
+    def find(self, sha256: str) -> Path | None:
+        """A file with this content, if there is one and it is whole."""
+        path = self._files.get(sha256)
+        return path if path and path.is_file() and sha256_of(path) == sha256 else None
+
+
+@dataclass(frozen=True)
+class Supplied:
+    """A file in its place."""
+
+    path: Path
+    sha256: str
+    address: str
+    """Where it is from: one of the two that were wanted."""
+
+
+@dataclass
+class Supply:
+    """Where files come from in one run. Several threads may ask at the same time."""
+
+    fetcher: Fetcher
+    mirror: Mirror
+    earlier: EarlierDownloads
+    lock: Lockfile
+    offline: bool
+    reused: int = 0
+    """Files that an earlier download held."""
+    _parts: dict[str, PartialFile] = field(default_factory=dict)
+    _fetched: dict[str, str] = field(default_factory=dict)
+    _change: threading.Lock = field(default_factory=threading.Lock)
+
+    def bring(self, wanted: WantedFile, to: Path, *, short: bool) -> Supplied:
+        """Put a file at `to`, plus the suffix that its content asks for.
+
+        Args:
+            wanted: the file.
+            to: its path, without a suffix.
+            short: whether a short address led to it; then its hash belongs into the lock file even where it is known.
+
+        Raises:
+            DataError: it cannot be had, or is not what the recipe or the lock file expects.
+        """
+        if not scheme_of(wanted.address):
+            path = self.mirror.find_here(wanted)
+            return self._place(path, wanted, self._checked(path, wanted), to)
+        try:
+            supplied = self._from_the_net(wanted, to, short)
+        except NotThereError:
+            if not wanted.otherwise:
+                raise
+            return self.bring(replace(wanted, address=wanted.otherwise, otherwise=""), to, short=short)
+        if short or not wanted.sha256:
+            self.lock.record(wanted.address, supplied.sha256, supplied.path.stat().st_size)
+        return supplied
+
+    def forget_parts(self) -> None:
+        """Remove what was fetched from where it was fetched to: the artifact has it now."""
+        for part in self._parts.values():
+            with part.held():
+                part.discard()
+
+    def _from_the_net(self, wanted: WantedFile, to: Path, short: bool) -> Supplied:
+        expected = wanted.sha256 or self.lock.sha256(wanted.address)
+        if mirrored := self.mirror.find(wanted.address, expected, by_last_part=not short):
+            return self._place(mirrored, wanted, self._checked(mirrored, wanted), to)
+        if expected and (path := self.earlier.find(expected)):
+            return self._place(path, wanted, expected, to)
+        if self.offline:
+            raise DataError(
+                f"{wanted.address}: corpus.offline is set, and neither the mirror nor an earlier download has it: name "
+                "a folder that holds it with --set corpus.mirror=FOLDER, or set corpus.offline=false"
+            )
+        part = PartialFile(self.fetcher.folder, wanted.address, name_in(wanted.address))
+        with part.held():
+            self._complete(part, expected or self._fetched.get(wanted.address, ""))
+            try:
+                sha256 = self._checked(part.path, wanted)
+                self.lock.check(wanted.address, sha256)
+                supplied = self._place(part.path, wanted, sha256, to)
+            except DataError:
+                part.discard()  # it is whole, and wrong
+                raise
+        with self._change:
+            self._parts[wanted.address], self._fetched[wanted.address] = part, sha256
+        return supplied
+
+    def _complete(self, part: PartialFile, expected: str) -> None:
+        """Fetch what is missing; nothing, if what a run before has left is the file."""
+        if expected and part.path.exists() and sha256_of_file(part.path) == expected:
+            return
+        if scheme_of(part.address) in WEB:
+            self.fetcher.fetch(part)
+        else:
+            object_stores.fetch(part, self.fetcher.on_bytes, self.fetcher.stop)
+
+    def _checked(self, path: Path, wanted: WantedFile) -> str:
+        """The hash of a file that is what it should be."""
+        sha256 = sha256_of(path)
+        if wanted.sha256 and sha256 != wanted.sha256:
+            raise DataError(
+                f"{wanted.address} has sha256 {sha256}, but {wanted.sha256} is expected: fetch the file again, or "
+                "correct the recipe if the text was meant to change"
+            )
+        if wanted.md5 and (found := _md5_of(path)) != wanted.md5:
+            raise DataError(
+                f"{wanted.address} has md5 {found}, but {wanted.md5} is published: fetch the file again, or name "
+                "another source of it"
+            )
+        return sha256
+
+    def _place(self, path: Path, wanted: WantedFile, sha256: str, to: Path) -> Supplied:
+        """Link what this package owns, copy what others may change."""
+        place = to.with_name(to.name + _suffix_of(path, wanted))
+        place.unlink(missing_ok=True)  # what a run before left there may be a link: it is not to be written into
+        held = self.earlier.find(sha256)
+        if held:
+            with self._change:
+                self.reused += 1
+        if held or path.is_relative_to(self.fetcher.folder):
+            _link(held or path, place)
+            return Supplied(place, sha256, wanted.address)
+        shutil.copyfile(path, place)
+        if sha256_of(place) != sha256:
+            raise DataError(f"{wanted.address}: {path} changed while it was copied: run the same command again")
+        return Supplied(place, sha256, wanted.address)
+
+
+def _suffix_of(path: Path, wanted: WantedFile) -> str:
+    """Suffix that the content asks for; the name, which may be ours, only tells a table from lines."""
+    try:
+        return formats.looks_like(path, wanted.side, name_in(wanted.address)).suffix
+    except DataError as error:  # it names our copy; the user knows the file by its address
+        raise DataError(f"{wanted.address}: {str(error).removeprefix(f'{path}: ')}") from None
+
+
+def _link(path: Path, to: Path) -> None:
+    """A second name for the same bytes; a copy where the file system knows no hard links."""
+    try:
+        os.link(path, to)
+    except OSError:
+        shutil.copyfile(path, to)
+
+
+def _md5_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,35 @@
+"""How far the files of several threads are, in one line."""
+
+import threading
+import time
+
+from nmt_core.stage import Reporter
+
+
+class TransferProgress:
+    """Bytes of all files together."""
+
+    def __init__(self, corpora: int) -> None:
+        self._corpora = corpora
+        self._start = time.monotonic()
+        self._change = threading.Lock()
+        self._files: dict[str, tuple[int, int, int]] = {}
+
+    def on_bytes(self, address: str, done: int, total: int) -> None:
+        """Note how far a file is; called from any thread."""
+        with self._change:
+            first = self._files.get(address, (done, 0, 0))[0]
+            self._files[address] = first, done, total
+
+    def tell(self, reporter: Reporter, corpora_done: int) -> None:
+        """Report corpora, bytes, rate, and how long it will take, as far as the servers say how large the files are."""
+        with self._change:
+            files = list(self._files.values())
+        done = sum(file[1] for file in files)
+        rate = sum(file[1] - file[0] for file in files) / max(time.monotonic() - self._start, 1e-3)
+        left = sum(max(total - come, 0) for _, come, total in files)
+        note = f"{corpora_done} of {self._corpora} corpora, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
+        if left and rate:
+            note += f", {rate / 1e6:,.1f} MB/s, {left / rate:,.0f} s left"
+        share = min(corpora_done + done / (done + left) if left else corpora_done, self._corpora)
+        reporter.progress(share, self._corpora, note)

@@ -1,0 +1,72 @@
+"""How well a vocabulary fits text: what it knows, how finely it cuts, and which pieces it could do without."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.tokenizer.bulk import BulkEncoder
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
+
+
+class Fit(BaseModel):
+    """One vocabulary on one language."""
+
+    model_config = ConfigDict(frozen=True)
+    known_characters: float
+    """Share of the characters of the text, spaces left out, that have a piece of their own."""
+    known_tokens: float
+    """Share of the tokens that are not <unk>."""
+    byte_tokens: float
+    """Share of the tokens that spell one byte of a character without a piece."""
+    tokens_per_word: float
+    characters_per_token: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A fit, and how often each piece was used, by id."""
+
+    fit: Fit
+    used_V: np.ndarray
+
+
+def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
+    """Encode the lines and count."""
+    ids = BulkEncoder(tokenizer).encode(pa.array(lines, pa.string())).values.to_numpy()
+    used_V = np.bincount(ids, minlength=tokenizer.vocab_size)
+    spelt_V = _byte_pieces(tokenizer)
+    characters = Counter("".join(lines).replace(" ", ""))
+    strange = {UNK_ID, *np.flatnonzero(spelt_V).tolist()}
+    known = sum(
+        count
+        for count, pieces in zip(characters.values(), tokenizer.encode(list(characters)), strict=True)
+        if strange.isdisjoint(pieces)
+    )
+    fit = Fit(
+        known_characters=_share(known, characters.total()),
+        known_tokens=_share(len(ids) - int(used_V[UNK_ID]), len(ids)),
+        byte_tokens=_share(int(used_V[spelt_V].sum()), len(ids)),
+        tokens_per_word=round(len(ids) / max(1, sum(len(line.split()) for line in lines)), 3),
+        characters_per_token=round(sum(map(len, lines)) / max(1, len(ids)), 3),
+    )
+    return Measured(fit, used_V)
+
+
+def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
+    """Pieces that were never used, the special ones and bytes left out, the shortest first."""
+    unused_V = (used_V == 0) & ~_byte_pieces(tokenizer)
+    unused_V[[PAD_ID, UNK_ID, BOS_ID, EOS_ID]] = False
+    pieces = (tokenizer.piece(index) for index in np.flatnonzero(unused_V).tolist())
+    return sorted(pieces, key=lambda piece: (len(piece), piece))
+
+
+def _byte_pieces(tokenizer: Tokenizer) -> np.ndarray:
+    return np.array([tokenizer.is_byte(index) for index in range(tokenizer.vocab_size)])
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / max(1, whole), 6)

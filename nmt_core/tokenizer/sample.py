@@ -1,0 +1,56 @@
+"""A seeded sample of the training text, drawn while it is read: memory holds one batch of rows at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from nmt_core.errors import DataError
+
+Side = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
+
+_TEXT_FILES = "train-*.parquet"
+_BATCH_ROWS = 50_000
+
+
+def text_shards(split: Path) -> tuple[Path, ...]:
+    """The shards of the training text, in order.
+
+    Raises:
+        DataError: there are none.
+    """
+    shards = tuple(sorted(split.glob(_TEXT_FILES)))
+    if not shards:
+        raise DataError(f"{split}: holds no {_TEXT_FILES}: run the stage `split` again (`--force split`)")
+    return shards
+
+
+def count_pairs(shard: Path) -> int:
+    """Rows of a shard, without reading them."""
+    return int(pq.read_metadata(shard).num_rows)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """About this share of the pairs. Whether one is drawn depends on the seed and on its place in the whole text."""
+
+    shards: tuple[Path, ...]
+    share: float
+    seed: int
+
+    def lines(self, side: Side) -> Iterator[str]:
+        """One side of the drawn pairs, in the order of the text."""
+        draw = np.random.default_rng(self.seed)  # one number a row, in order: however the rows are cut into shards
+        for shard in self.shards:
+            for batch in pq.ParquetFile(shard).iter_batches(_BATCH_ROWS, columns=[side]):
+                drawn = np.flatnonzero(draw.random(len(batch)) < self.share)
+                yield from batch.column(0).take(drawn).to_pylist()
+
+    def __len__(self) -> int:
+        """Pairs that are drawn."""
+        draw = np.random.default_rng(self.seed)
+        return sum(int((draw.random(count_pairs(shard)) < self.share).sum()) for shard in self.shards)

@@ -1,0 +1,37 @@
+"""Runs the stage `download` or `clean` by itself: the process that `clean.py` watches.
+
+    python clean_stage.py STAGE CONFIG FOLDER WORKERS
+
+CONFIG is a configuration as JSON; artifacts go to FOLDER. The last line printed says what came of `clean`.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from nmt_core.artifacts import Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+from nmt_core.workers import LocalWorkers
+
+
+def main() -> None:
+    """Run the stage; a `clean` that was made before is made again."""
+    name, config_file, folder, workers = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+    config = PipelineConfig.model_validate_json(config_file.read_bytes())
+    texts = Store(folder / "text")
+    with LocalWorkers(workers) as pool:
+        job = Job(SilentReporter(), Resources(threads=workers), pool)
+        if name == "download":
+            run_stage(STAGES["download"], config, texts, {}, job)
+            return
+        inputs = {"download": texts.all("download")[0]}
+        outcome = run_stage(STAGES["clean"], config, Store(folder / "clean"), inputs, job, force=True)
+    artifact = outcome.artifact
+    files = {name: file.sha256 for name, file in artifact.manifest().outputs.items() if name.endswith(".parquet")}
+    print(json.dumps({"seconds": outcome.seconds, "kept": artifact.report()["items_out"], "files": files}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""kill -9 in the middle of the stage `clean`: the next run ends with the bytes of an undisturbed one."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nmt_core.artifacts import Store, describe_outputs
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+
+SECONDS = 60
+STAGE_IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from nmt_core.artifacts import Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+from nmt_core.workers import LocalWorkers
+
+config, store = PipelineConfig.model_validate_json(sys.argv[1]), Store(Path(sys.argv[2]))
+job = Job(SilentReporter(), Resources())
+download = run_stage(STAGES["download"], config, store, {}, job).artifact
+with LocalWorkers(2) as workers:
+    run_stage(STAGES["clean"], config, store, {"download": download}, Job(SilentReporter(), Resources(), workers))
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> PipelineConfig:
+    """A recipe with twenty shards of text."""
+    lines = [f"Number {n % 15_000} is a big number, said number {n % 7}." for n in range(20_000)]
+    (tmp_path / "train.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    translated = [f"Nummer {n % 15_000} ist eine große Nummer, sagte Nummer {n % 7}." for n in range(20_000)]
+    (tmp_path / "train.de").write_text("\n".join(translated) + "\n", encoding="utf-8")
+    files = {"name": "numbers", "source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de")}
+    languages = {"source": "en", "target": "de"}
+    return PipelineConfig.model_validate(
+        {"name": "test", "languages": languages, "corpus": {"train": [files]}, "clean": {"shard_pairs": 1_000}}
+    )
+
+
+def started(config: PipelineConfig, store: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", STAGE_IN_A_PROCESS, config.model_dump_json(), str(store)])
+
+
+def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig, tmp_path: Path) -> None:
+    process = started(config, tmp_path / "killed")
+    deadline = time.monotonic() + SECONDS
+    while not list((tmp_path / "killed" / "clean").glob("*.partial/.scratch/passed-00005.parquet")):
+        assert process.poll() is None, "the stage ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(SECONDS) == -signal.SIGKILL
+    assert children
+    assert not psutil.wait_procs(children, timeout=SECONDS)[1], "workers live on"
+    assert not Store(tmp_path / "killed").all("clean")
+
+    assert started(config, tmp_path / "killed").wait(SECONDS) == 0
+
+    again = Store(tmp_path / "killed").all("clean")
+    undisturbed = _made(config, tmp_path / "undisturbed")
+    assert len(again) == 1
+    assert describe_outputs(again[0].path) == describe_outputs(undisturbed)
+    assert not list((tmp_path / "killed" / "clean").glob("*.partial"))
+
+
+def _made(config: PipelineConfig, store: Path) -> Path:
+    job = Job(SilentReporter(), Resources())
+    download = run_stage(STAGES["download"], config, Store(store), {}, job).artifact
+    return run_stage(STAGES["clean"], config, Store(store), {"download": download}, job).artifact.path

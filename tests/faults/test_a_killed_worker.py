@@ -1,0 +1,133 @@
+"""kill -9 of a worker in the middle of the shuffle: the others end it with the bytes of an undisturbed one.
+
+The worker is stopped first. It holds a task then, sooner or later, that no other can do, so the work comes to a halt
+until the worker is killed and its task is given away: without the death, or without a rescue, no test here would end.
+"""
+
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import psutil
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.clusters import workers_for
+from flows.servers import free_port, start_prefect
+from flows.settings import Settings
+from nmt_core.config import CleanConfig
+from nmt_core.corpus import dedup
+from nmt_core.workers import InProcess
+
+SHARDS, ROWS = 20, 50_000
+CONFIG = CleanConfig()
+CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn", "ray": "ray::"}
+
+
+@pytest.fixture(scope="module")
+def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An embedded Prefect server, such as `nmt run` starts."""
+    port = free_port()
+    home = tmp_path_factory.mktemp("prefect")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(home))
+        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+        server.wait_until(f"http://127.0.0.1:{port}/api/health")
+        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+            yield
+        server.stop()
+
+
+@pytest.fixture(params=CHILDREN)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Two workers of each kind."""
+    if request.param != "local":
+        pytest.importorskip(f"prefect_{request.param}")
+        request.getfixturevalue("prefect_api")
+    return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Shards of a million pairs, many of which there are more than once."""
+    folder = tmp_path_factory.mktemp("shards")
+    random = np.random.default_rng(1)
+    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: different numbers become different keys, all over the range
+    files = [folder / f"{number:05d}.parquet" for number in range(SHARDS)]
+    for number, file in enumerate(files):
+        pairs = random.integers(0, 400_000, ROWS, np.uint64)
+        places = np.arange(number * ROWS, (number + 1) * ROWS, dtype=np.uint64)
+        pl.DataFrame({"place": places, "pair_key": pairs * spread}).write_parquet(file)
+    return [str(file) for file in files]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(shards: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    scratch = tmp_path_factory.mktemp("undisturbed")
+    drops = dedup.deduplicate(shards, CONFIG, str(scratch), InProcess())
+    assert sum(len(dedup.read_drops(url)) for url in drops) > 500_000
+    return digests(scratch)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+class Killer(threading.Thread):
+    """Stops a worker as soon as a file is there, and kills it when nothing has been written for a while."""
+
+    def __init__(self, kind: str, scratch: Path, file: str) -> None:
+        super().__init__()
+        self.kind, self.scratch, self.file = kind, scratch, scratch / file
+        self.killed = 0
+        self.over = False
+
+    def run(self) -> None:
+        while not self.file.exists():
+            if self.over:
+                return
+            time.sleep(0.001)
+        victim = workers_of(self.kind)[0]
+        victim.send_signal(signal.SIGSTOP)
+        self._wait_for_a_halt()
+        if not self.over:
+            self.killed = victim.pid
+            victim.kill()
+
+    def _wait_for_a_halt(self) -> None:
+        before, since = None, time.monotonic()
+        while time.monotonic() < since + 2:
+            now = sorted(file.name for file in self.scratch.iterdir())
+            if now != before:
+                before, since = now, time.monotonic()
+            time.sleep(0.05)
+
+
+def workers_of(kind: str) -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if CHILDREN[kind] in " ".join(child.cmdline())]
+
+
+@pytest.mark.parametrize("file", ["pair-map-00006.bin", "pair-reduce-00004.bin"])
+def test_the_result_of_the_shuffle_is_the_same(
+    file: str, settings: Settings, shards: list[str], undisturbed: dict[str, str], tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    killer = Killer(settings.workers, scratch, file)
+    with workers_for(settings) as workers:
+        assert workers.count == 2
+        killer.start()
+        try:
+            dedup.deduplicate(shards, CONFIG, str(scratch), workers)
+        finally:
+            killer.over = True
+            killer.join()
+    assert killer.killed, "the shuffle ended before a worker could be killed"
+    assert digests(scratch) == undisturbed
+    assert not workers_of(settings.workers)

@@ -1,0 +1,131 @@
+import csv
+import io
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmt_core.errors import DataError
+
+Pair = tuple[str, str]
+Reader = Callable[..., pl.DataFrame]
+
+
+def rows_of(table: pl.DataFrame) -> list[tuple[str, ...]]:
+    return table.select("source", "target", "fault", "value").rows()
+
+
+def good(*pairs: Pair) -> list[tuple[str | None, ...]]:
+    return [(*pair, None, None) for pair in pairs]
+
+
+def write_csv(rows: Sequence[Sequence[str]], delimiter: str = ",") -> bytes:
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter).writerows(rows)
+    return file.getvalue().encode()
+
+
+def test_quotes_in_tsv_are_data(read_both: Reader, awkward: list[Pair]) -> None:
+    content = "".join(f"{source}\t{target}\r\n" for source, target in [*awkward, ('"open', '"a"')])
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(*awkward, ('"open', '"a"'))
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        ({}, ("a", "A")),
+        ({"source_language": "de", "target_language": "en"}, ("A", "a")),
+        ({"source_column": "4", "target_column": "2"}, ("A", "a")),
+        ({"source_column": "note", "target_column": "id"}, ("n", "7")),
+        ({"source_column": "note", "target_column": "1"}, ("n", "7")),
+    ],
+)
+@pytest.mark.parametrize(("name", "delimiter"), [("a.tsv", "\t"), ("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t")])
+def test_columns_by_language_number_and_name(
+    name: str, delimiter: str, layout: dict[str, str], expected: Pair, read_both: Reader
+) -> None:
+    content = delimiter.join(["id", "en-US", "note", "deu"]) + "\n" + delimiter.join(["7", "a", "n", "A"]) + "\n"
+
+    assert rows_of(read_both(name, content.encode(), **layout)) == good(expected)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_without_a_header_the_first_two_columns_are_the_sides(name: str, read_both: Reader) -> None:
+    content = b"a\tA\tmore\nb\tB\nEnglish\tde facto\n".replace(b"\t", b"\t" if name == "a.tsv" else b",")
+
+    assert rows_of(read_both(name, content)) == good(("a", "A"), ("b", "B"), ("English", "de facto"))
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(name: str, read_both: Reader) -> None:
+    content = b"id\tx\n1\t2\n".replace(b"\t", b"\t" if name == "a.tsv" else b",")
+    with pytest.raises(DataError, match=rf"{name}: no column 'text': there are id, x; correct the name"):
+        read_both(name, content, source_column="text")
+    with pytest.raises(DataError, match="en and de cannot be told apart among id, x"):
+        read_both(name, content, source_column="2", target_column="x")
+
+
+def test_a_word_that_is_the_code_of_a_language_is_no_header(read_both: Reader) -> None:
+    assert rows_of(read_both("a.tsv", b"No\tNei\n", target_language="no")) == good(("No", "Nei"))
+
+
+def test_a_row_without_a_column_is_a_fault(read_both: Reader) -> None:
+    faulty = ("lone", "", "missing_column", "1")
+    empty = ("", "", "missing_column", "1")
+
+    assert rows_of(read_both("a.tsv", b"a\tA\nlone\n\nb\tB\n")) == [*good(("a", "A")), faulty, empty, *good(("b", "B"))]
+    assert rows_of(read_both("a.csv", b"a,A\nlone\nb,B\n")) == [*good(("a", "A")), faulty, *good(("b", "B"))]
+
+
+def test_faults_of_lines_stay(read_both: Reader) -> None:
+    content = b"a\tA\n\xff\tB\n" + b"x" * 2000 + b"\nc\tC\n"
+
+    for name, table in (("a.tsv", content), ("a.csv", content.replace(b"\t", b","))):
+        faults = read_both(name, table, max_line_bytes=1000).select("fault", "value").rows()
+        assert faults == [(None, None), ("invalid_utf8", "byte 1: ff"), ("too_long_line", "2000"), (None, None)]
+
+
+def test_csv_fields_in_quotes_hold_anything(read_both: Reader, awkward: list[Pair]) -> None:
+    pairs = [*awkward, ("a,b", 'say "hi"'), ("two\nlines", "tab\there"), ("r\rr", "")]
+
+    assert rows_of(read_both("a.csv", write_csv([("en", "de"), *pairs]))) == good(*pairs)
+
+
+@pytest.mark.parametrize("lines_after", [5, 300])
+def test_a_quote_without_its_partner_costs_one_row(lines_after: int, read_both: Reader) -> None:
+    after = "".join(f"s{number},t{number}\n" for number in range(lines_after))
+    table = read_both("a.csv", f'a,A\n"open,B\n{after}'.encode())
+
+    assert table.height == lines_after + 2
+    assert table.row(1, named=True) | {"value": ""} == {
+        "source": '"open,B', "target": "", "line": 2, "fault": "invalid_csv", "value": "",
+    }  # fmt: skip
+    assert rows_of(table[2:]) == good(*((f"s{number}", f"t{number}") for number in range(lines_after)))
+
+
+def test_many_quotes_without_partners_cost_a_row_each(read_both: Reader) -> None:
+    table = read_both("a.csv", b"a,A\n" + b'x,"y" z\n' * 50 + b"b,B\n")
+
+    assert table["fault"].to_list() == [None, *["invalid_csv"] * 50, None]
+
+
+def test_an_open_quote_does_not_swallow_a_faulty_line(read_both: Reader) -> None:
+    faults = read_both("a.csv", b'a,A\n"open,B\n\xff,C\nd,D\n')["fault"].to_list()
+
+    assert faults == [None, "invalid_csv", "invalid_utf8", None]
+
+
+FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=20))
+def test_any_csv_is_read_back(read_both: Reader, pairs: list[Pair]) -> None:
+    file = io.StringIO(newline="")
+    csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([("en", "de"), *pairs])
+
+    expected = [tuple(field.replace("\r\n", "\n") for field in pair) for pair in pairs]
+    assert rows_of(read_both("a.csv", file.getvalue().encode())) == good(*expected)  # type: ignore[arg-type]

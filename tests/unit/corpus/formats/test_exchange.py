@@ -1,0 +1,188 @@
+from collections.abc import Callable, Sequence
+from xml.sax.saxutils import escape
+
+import polars as pl
+import pytest
+
+from nmt_core.errors import DataError
+
+Pair = tuple[str, str]
+Reader = Callable[..., pl.DataFrame]
+
+
+def tmx(pairs: Sequence[Pair], doctype: str = "", languages: Pair = ("en", "de")) -> str:
+    def variant(language: str, text: str) -> str:
+        return f'<tuv xml:lang="{language}"><seg>{escape(text)}</seg></tuv>'
+
+    units = "\n".join(f"<tu>{''.join(map(variant, languages, pair))}</tu>" for pair in pairs)
+    head = f'<?xml version="1.0" encoding="UTF-8"?>{doctype}<tmx version="1.4"><header><note>x</note></header>'
+    return f"{head}<body>{units}</body></tmx>"
+
+
+def rows_of(table: pl.DataFrame) -> list[tuple[str, ...]]:
+    return table.select("source", "target", "fault", "value").rows()
+
+
+def good(*pairs: Pair) -> list[tuple[str | None, ...]]:
+    return [(*pair, None, None) for pair in pairs]
+
+
+@pytest.mark.parametrize("languages", [("en", "de"), ("EN-us", "DE"), ("eng", "ger")])
+def test_tmx_languages_match_without_region_and_case(languages: Pair, read_both: Reader, awkward: list[Pair]) -> None:
+    pairs = [*awkward, ("tab\there", "two\nlines")]
+    table = read_both("a", tmx(pairs, languages=languages).encode())
+
+    assert rows_of(table) == good(*pairs)
+    assert table["line"].to_list() == list(range(1, len(pairs) + 1))
+    assert rows_of(read_both("a", tmx([("a", "A")]).encode(), source_language="de", target_language="en")) == good(
+        ("A", "a")
+    )
+
+
+def test_tmx_may_be_in_utf16(read_both: Reader, awkward: list[Pair]) -> None:
+    content = tmx(awkward).replace("UTF-8", "UTF-16").encode("utf-16")
+
+    assert rows_of(read_both("a", content)) == good(*awkward)
+
+
+def test_control_characters_do_not_cost_the_file(read_both: Reader) -> None:
+    content = tmx([("a\x01b\x1fc\x0cd\x7f", "A"), ("b", "B")])
+
+    assert rows_of(read_both("a", content.encode())) == good(("a\x7fb\x7fc d\x7f", "A"), ("b", "B"))
+
+
+def test_tmx_markup_in_a_segment_goes_and_its_text_stays(read_both: Reader) -> None:
+    seg = 'Press <bpt i="1">&lt;b></bpt><hi>Save</hi><ept i="1">&lt;/b></ept> <ph>{0}<sub>x</sub></ph>now'
+    content = tmx([("SEG", "Jetzt sichern")]).replace("SEG", seg)
+
+    assert rows_of(read_both("a", content.encode())) == good(("Press Save now", "Jetzt sichern"))
+
+
+def test_tmx_units_without_a_language_are_faults(read_both: Reader) -> None:
+    content = tmx([("a", "A"), ("b", "")]).replace(
+        "</body>", '<tu><tuv xml:lang="fr"><seg>x</seg></tuv><tuv lang="en"><seg>c</seg></tuv></tu></body>'
+    )
+
+    assert rows_of(read_both("a", content.encode())) == [
+        ("a", "A", None, None),
+        ("b", "", "untranslated", None),
+        ("c", "", "missing_language", "only fr, en"),
+    ]
+
+
+def test_tmx_the_first_of_several_variants_counts(read_both: Reader) -> None:
+    content = tmx([("a", "A")]).replace("</tu>", '<tuv xml:lang="de-AT"><seg>B</seg></tuv></tu>')
+
+    assert rows_of(read_both("a", content.encode())) == good(("a", "A"))
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
+        '<!DOCTYPE tmx PUBLIC "-//LISA//DTD" "http://127.0.0.1:9/tmx.dtd">',
+        "<!DOCTYPE tmx [<!ELEMENT tmx ANY>]>",
+    ],
+)
+def test_a_harmless_doctype_is_accepted_and_nothing_is_loaded(doctype: str, read_both: Reader) -> None:
+    content = tmx([("a", "A")], doctype)
+
+    assert rows_of(read_both("a", content.encode())) == good(("a", "A"))
+
+
+def test_named_characters_of_html_are_text_where_a_dtd_may_declare_them(read_both: Reader) -> None:
+    content = tmx([("SEG", "A")], '<!DOCTYPE tmx SYSTEM "tmx14.dtd">').replace("SEG", "a&nbsp;b&unheardof;")
+
+    assert rows_of(read_both("a", content.encode())) == good(("a\u00a0b&unheardof;", "A"))
+
+
+BILLION_LAUGHS = (
+    '<!DOCTYPE tmx [<!ENTITY a "ha">'
+    + "".join(f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in zip("abcdefgh", "bcdefghi", strict=True))
+    + "]>"
+)
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        BILLION_LAUGHS,
+        '<!DOCTYPE tmx [<!ENTITY i SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE tmx [<!ENTITY % i SYSTEM "http://127.0.0.1:9/">]>',
+    ],
+)
+def test_a_dtd_that_declares_entities_is_refused(doctype: str, read_both: Reader) -> None:
+    content = tmx([("SEG", "A")], doctype).replace("SEG", "&i;")
+    with pytest.raises(DataError, match=r"a: declares the entity '.', which is not expanded"):
+        read_both("a", content.encode())
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.999])
+def test_truncated_xml_is_refused(kept: float, read_both: Reader) -> None:
+    content = tmx([("a", "A")] * 20_000).encode()
+    with pytest.raises(DataError, match=r"a: the XML is truncated or damaged .*: fetch it again"):
+        read_both("a", content[: int(kept * len(content))])
+
+
+def test_text_beyond_the_limit_is_a_fault_with_its_length(read_both: Reader) -> None:
+    content = tmx([("é" * 5_000_000, "A"), ("b", "B")]).encode()
+    table = read_both("a", content)
+
+    assert table.select("fault", "value").rows() == [("too_long_line", "10000000"), (None, None)]
+    assert len(table.item(0, "source")) < 1000
+
+
+def test_a_tag_without_an_end_is_refused(read_both: Reader) -> None:
+    content = tmx([("a", "A")]).replace("<body>", f'<body x="{"y" * (1 << 23)}">')
+    with pytest.raises(DataError, match="a tag without an end"):
+        read_both("a", content.encode())
+
+
+XLIFF_1 = """<?xml version="1.0"?><xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+<file original="a" source-language="en-US" target-language="de"><header><note>x</note></header><body><group>
+<trans-unit id="1"><source>Press <g id="1">Save</g><ph id="2">%s</ph></source>
+<seg-source><mrk mtype="seg">no</mrk></seg-source><target>Sichern</target>
+<alt-trans><source>other</source><target>anderes</target></alt-trans></trans-unit></group>
+<trans-unit id="2"><source>b</source></trans-unit>
+<trans-unit id="3"><source>c</source><target state="needs-translation">c</target></trans-unit></body></file>
+<file source-language="en" target-language="fr"><body>
+<trans-unit id="1"><source>d</source><target>D</target></trans-unit></body></file></xliff>"""
+XLIFF_2 = """<xliff version="2.0" srcLang="en" trgLang="de-DE" xmlns="urn:oasis:names:tc:xliff:document:2.0">
+<file id="f"><unit id="1"><notes><note>x</note></notes>
+<segment><source>a <pc id="1">b</pc><ph id="2"/></source><target>A B</target></segment>
+<ignorable><source> </source></ignorable><segment><source>c</source><target>C</target></segment></unit>
+<unit id="2"><mtc:matches xmlns:mtc="urn:m"><mtc:match><source>x</source><target>X</target></mtc:match></mtc:matches>
+<segment><source>d</source></segment></unit></file></xliff>"""
+
+
+def test_xliff_1(read_both: Reader) -> None:
+    assert rows_of(read_both("a", XLIFF_1.encode())) == [
+        ("Press Save", "Sichern", None, None),
+        ("b", "", "untranslated", None),
+        ("c", "c", "untranslated", "needs-translation"),
+        ("d", "D", "missing_language", "en to fr"),
+    ]
+
+
+def test_xliff_2(read_both: Reader) -> None:
+    assert rows_of(read_both("a", XLIFF_2.encode())) == [
+        *good(("a b", "A B"), ("c", "C")),
+        ("d", "", "untranslated", None),
+    ]
+
+
+def test_xliff_may_be_read_backward(read_both: Reader) -> None:
+    table = read_both("a", XLIFF_2.encode(), source_language="de", target_language="en")
+
+    assert table.rows()[:2] == [("A B", "a b", 1, None, None), ("C", "c", 2, None, None)]
+
+
+def test_xliff_keeps_awkward_text(read_both: Reader, awkward: list[Pair]) -> None:
+    units = "".join(
+        f"<trans-unit><source>{escape(s)}</source><target>{escape(t)}</target></trans-unit>" for s, t in awkward
+    )
+    content = (
+        f'<xliff version="1.2"><file source-language="en" target-language="de"><body>{units}</body></file></xliff>'
+    )
+
+    assert rows_of(read_both("a", content.encode())) == good(*awkward)

@@ -1,0 +1,66 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from nmt_core.corpus import mirror
+from nmt_core.corpus.addresses import WantedFile
+from nmt_core.corpus.mirror import Mirror
+from nmt_core.errors import DataError
+
+TEXT = b"Ein Hund rennt.\n"
+TEXT_SHA256 = hashlib.sha256(TEXT).hexdigest()
+OTHER_SHA256 = hashlib.sha256(b"other").hexdigest()
+ADDRESS = "https://host.invalid/OPUS-A/v1/de-en.zip"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "another name").write_bytes(TEXT)
+    (tmp_path / "de-en.zip").write_bytes(b"other")
+    return tmp_path
+
+
+def test_a_known_hash_finds_the_content_under_any_name(folder: Path) -> None:
+    found = Mirror(str(folder))
+
+    assert found.find(ADDRESS, TEXT_SHA256) == folder / "another name"
+    assert found.find(ADDRESS, OTHER_SHA256) == folder / "de-en.zip"
+    assert found.find(ADDRESS, hashlib.sha256(b"nowhere").hexdigest()) is None
+
+
+def test_without_a_hash_the_name_decides(folder: Path) -> None:
+    found = Mirror(str(folder))
+
+    assert found.find(ADDRESS, "") == folder / "de-en.zip"
+    assert found.find(ADDRESS, "", by_last_part=False) is None
+    assert found.find("https://host.invalid/other.zip", "") is None
+
+
+def test_the_whole_address_is_the_better_name(folder: Path) -> None:
+    path = folder / "host.invalid" / "OPUS-A" / "v1" / "de-en.zip"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this one")
+
+    assert Mirror(str(folder)).find(ADDRESS, "") == path
+    assert Mirror(str(folder)).find(ADDRESS, "", by_last_part=False) == path
+
+
+def test_without_a_folder_nothing_is_found() -> None:
+    assert Mirror("").find(ADDRESS, TEXT_SHA256) is None
+
+
+def test_a_file_of_this_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    assert Mirror("").find_here(WantedFile("de-en.zip", "both")) == Path("de-en.zip")
+    assert Mirror("").find_here(WantedFile((folder / "another name").as_uri(), "both")) == folder / "another name"
+    with pytest.raises(DataError, match="not a file that may be read"):
+        Mirror("").find_here(WantedFile(str(folder), "both"))
+
+
+def test_a_hash_is_computed_anew_when_the_file_changes(folder: Path) -> None:
+    path = folder / "another name"
+    assert mirror.sha256_of(path) == TEXT_SHA256
+    path.write_bytes(b"other")
+    assert mirror.sha256_of(path) == OTHER_SHA256

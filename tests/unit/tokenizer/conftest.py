@@ -1,0 +1,28 @@
+"""Learns tokenizers of all kinds from the tiny corpus."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt_core.artifacts import Artifact
+from nmt_core.stage import Job, Resources, SilentReporter
+from nmt_core.tokenizer.learn import TokenizerReport, run
+
+Learn = Callable[..., TokenizerReport]
+
+
+@pytest.fixture(scope="session")
+def learn(tiny: dict[str, Artifact], make_config: Any) -> Learn:
+    """Runs the stage into a folder, with these knobs, on the tiny corpus or on another split."""
+
+    def learn_with(
+        out: Path, split: Artifact | None = None, tags: tuple[str, ...] = (), **knobs: Any
+    ) -> TokenizerReport:
+        out.mkdir(exist_ok=True)
+        rules = [{"corpus": "toy", "tag": tag} for tag in tags]
+        config = make_config(tokenizer=knobs, mix={"corpora": rules}, model={"tied_embeddings": "two-way"})
+        return run(config, {"split": split or tiny["split"]}, out, Job(SilentReporter(), Resources()))
+
+    return learn_with
