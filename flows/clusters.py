@@ -40,7 +40,6 @@ Runner = TaskRunner[PrefectFuture[bytes]]
 _LIBRARIES = ("nmt-pipeline", "polars", "pyarrow", "sentencepiece")
 _START = "start the cluster, or unset NMT_WORKERS to work on this machine alone"
 _SECONDS_FOR_A_WORKER = 60
-_SECONDS_TO_CONNECT = 30
 _LOCAL_DASK = {
     "threads_per_worker": 1,
     "host": "127.0.0.1",
@@ -184,8 +183,7 @@ class ClusterWorkers(ABC):
                 f"workers of the cluster died, {ATTEMPTS} times on the same task, {shown(function, task)}: see their "
                 f"logs; if a machine is short of memory, start fewer workers on it ({error})"
             ) from None
-        result: Result = unpack(answer)
-        return result
+        return cast(Result, unpack(answer))
 
     def _started(self) -> Runner:
         if self._runner is None:
@@ -214,12 +212,12 @@ class DaskWorkers(ClusterWorkers):
         runner_class, config = _extra("dask", "prefect_dask").DaskTaskRunner, _extra("dask", "dask").config
         if self._address:
             address = self._address.replace("dask://", "tcp://")
-            runner = runner_class(address=address, client_kwargs={"timeout": _SECONDS_TO_CONNECT})
+            runner = runner_class(address=address, client_kwargs={"timeout": _SECONDS_FOR_A_WORKER})
         else:
             options = _LOCAL_DASK | {"n_workers": self._settings.threads, "env": _environment()}
             runner = runner_class(cluster_kwargs=options)
-        if "PYTHONHASHSEED" not in os.environ:  # Dask sets it for its workers, in our own environment too
-            self._stack.callback(os.environ.pop, "PYTHONHASHSEED", None)
+        for name in {"PYTHONHASHSEED", "__DASK_PARENT_PID"} - os.environ.keys():  # set for workers, but here too
+            self._stack.callback(os.environ.pop, name, None)
         self._stack.enter_context(runner)
         try:
             with config.set(_DASK_CONFIG):

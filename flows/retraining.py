@@ -104,7 +104,8 @@ class Retraining:
     def register(self) -> None:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
-            candidate = Candidate(self._input("export", REGISTER), self._input("evaluate", REGISTER))
+            export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
+            candidate = Candidate(export, evaluate, self._artifacts.get("download"))
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
 
@@ -148,6 +149,7 @@ class Retraining:
         row.items_in, row.items_out, row.unit = report["items_in"], report["items_out"], report["unit"]
         row.artifact = made.place
         tags = {"artifact.path": made.place, "artifact.reused": str(made.reused).lower()}
+        tags["artifact.fingerprint"] = row.fingerprint
         text = reports.markdown(f"{step.name}: {made.label}", report)
         self._tracker.tags(step.tracked, tags)
         self._tracker.metrics(step.tracked, reports.metrics(report))
@@ -179,6 +181,8 @@ class Retraining:
             job = Job(step.reporter, self._settings.resources, workers)
             outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
         artifact = self._artifacts[stage.name] = outcome.artifact
+        # A first download learns the hashes of its files, and is known by them from then on.
+        self._fingerprints[stage.name] = step.row.fingerprint = artifact.fingerprint
         report = artifact.report()
         if stage.name == "evaluate":
             self.summary.metrics = [Score.model_validate(score) for score in report["scores"]]

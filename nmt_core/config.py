@@ -226,7 +226,8 @@ class _OverrideScope(Section):
 
 if TYPE_CHECKING:
 
-    class FilterOverride(_OverrideScope): ...
+    class FilterOverride(_OverrideScope):
+        """Thresholds of `FilterConfig`, any of which may be left out."""
 
 else:  # every threshold with its own bounds and meaning, but no default: written once, in FilterConfig
     FilterOverride = create_model(
@@ -234,8 +235,11 @@ else:  # every threshold with its own bounds and meaning, but no default: writte
         __base__=_OverrideScope,
         __module__=__name__,
         **{
-            name: (Annotated[field.annotation, Field(), *field.metadata] | None, Field(None, description=field.description))
-            for name, field in FilterConfig.model_fields.items()
+            name: (
+                Annotated[knob.annotation, Field(), *knob.metadata] | None,
+                Field(None, description=knob.description),
+            )
+            for name, knob in FilterConfig.model_fields.items()
         },
     )
 

@@ -39,7 +39,7 @@ def _rows(
         else:
             yield f"`{path}[]...`", "as there", "as there", f"The knobs of `{first}[]`."
     if section is FilterOverride:
-        first, last = list(FilterConfig.model_fields)[0], list(FilterConfig.model_fields)[-1]
+        first, *_, last = FilterConfig.model_fields
         yield f"`{prefix}...`", "none", "as above", f"Any of the knobs of `clean` from `{first}` to `{last}`."
 
 

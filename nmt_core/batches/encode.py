@@ -29,7 +29,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizers
 TOO_LONG = "too many tokens"
 
 _ROW_GROUP_PAIRS = 50_000
-_CHUNK_PAIRS = 250_000  # more find more words again, and take more memory
+_CHUNK_PAIRS = 250_000  # the more, the fewer words are encoded twice, and the more memory it takes: about 300 MB
 
 
 class EncodeReport(StageReport):
@@ -98,8 +98,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     storage.sweep(str(out))
     if not kept:
         raise StageError(f"encode.max_length={max_length}: all {total:,} pairs are longer: set it higher")
-    tokenizers = _tokenizers(str(folder))
-    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, tokenizers, max_length, out / DEV_FILE)
+    encoder = _encoder(str(folder))
+    dev_pairs, dev_dropped = _encode_dev(split / DEV_FILE, encoder, max_length, out / DEV_FILE)
     return EncodeReport(
         items_in=total,
         items_out=kept.total(),
@@ -110,8 +110,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         target_tokens=sum(target * count for (_, target), count in kept.items()),
         dev_pairs=dev_pairs,
         dev_dropped=dev_dropped,
-        source_vocab_size=tokenizers.source.vocab_size,
-        vocab_size=tokenizers.target.vocab_size,
+        source_vocab_size=encoder.tokenizers.source.vocab_size,
+        vocab_size=encoder.tokenizers.target.vocab_size,
         longest=max(map(max, kept)),
         useful_token_share=useful_token_share(kept),
         lengths=histogram(kept),
@@ -129,12 +129,13 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
 
 def encode_shard(task: ShardTask) -> PairCounts:
     """Encode the rows of a task and write both files; how many pairs of each size are kept."""
-    tokenizers, text = _tokenizers(task.tokenizers), pl.scan_parquet(list(task.text))
+    encoder = _encoder(task.tokenizers)
+    text = pl.scan_parquet(list(task.text)).select(*SIDES, "corpus", "line")
     kept, dropped, buffer = PairCounts(), [], pa.BufferOutputStream()
-    with _writer(buffer, tokenizers) as writer:
+    with encoder.writer(buffer) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
-            table, lengths_N2 = encode_pairs(chunk, tokenizers)
+            table, lengths_N2 = encoder.encode(chunk)
             is_short = lengths_N2.max(axis=1) <= task.max_length
             writer.write_table(table.filter(pa.array(is_short)), row_group_size=_ROW_GROUP_PAIRS)
             kept.update(count_sizes(lengths_N2[is_short]))
@@ -146,54 +147,57 @@ def encode_shard(task: ShardTask) -> PairCounts:
     return kept
 
 
-def encode_pairs(text: pl.DataFrame, tokenizers: Tokenizers) -> tuple[pa.Table, np.ndarray]:
-    """Ids of source and target, each ending in </s>, and their lengths [pairs, 2]."""
-    schema = _schema(tokenizers)
-    sides = []
-    for side, tokenizer in zip(SIDES, (tokenizers.source, tokenizers.target), strict=True):
-        rows = BulkEncoder(tokenizer).encode(text[side].to_arrow())
-        offsets = rows.offsets.to_numpy()
-        ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
-        ends = offsets + np.arange(len(offsets), dtype=np.int32)
-        sides.append(pa.ListArray.from_arrays(pa.array(ends), pa.array(ids)))
-    lengths = [side.value_lengths().to_numpy() for side in sides]
-    return pa.Table.from_arrays(sides, schema=schema), np.stack(lengths, axis=1)
-
-
-def _encode_dev(text: Path, tokenizers: Tokenizers, max_length: int, out: Path) -> tuple[int, int]:
+def _encode_dev(text: Path, encoder: "PairEncoder", max_length: int, out: Path) -> tuple[int, int]:
     """Encode the dev set; pairs that are kept, and pairs that are too long."""
-    table, lengths_N2 = encode_pairs(pl.read_parquet(text), tokenizers)
+    table, lengths_N2 = encoder.encode(pl.read_parquet(text))
     is_short = lengths_N2.max(axis=1) <= max_length
     if not is_short.any():
         raise StageError(
             f"encode.max_length={max_length}: all {len(is_short):,} pairs of dev are longer: set it higher"
         )
-    with _writer(out, tokenizers) as writer:
+    with encoder.writer(out) as writer:
         writer.write_table(table.filter(pa.array(is_short)))
     return int(is_short.sum()), int((~is_short).sum())
 
 
-def _writer(where: Path | pa.BufferOutputStream, tokenizers: Tokenizers) -> pq.ParquetWriter:
-    # High bytes apart from low ones: a sixth smaller than plain ids, and quicker to write and to read.
-    return pq.ParquetWriter(
-        where,
-        _schema(tokenizers),
-        compression="zstd",
-        use_dictionary=False,
-        use_byte_stream_split=True,
-        write_statistics=False,
-    )
+class PairEncoder:
+    """Turns text into tables of ids."""
 
+    def __init__(self, tokenizers: Tokenizers) -> None:
+        self.tokenizers = tokenizers
+        self._encoders = (BulkEncoder(tokenizers.source), BulkEncoder(tokenizers.target))
+        metadata = {"vocab_size": str(tokenizers.target.vocab_size)}
+        if tokenizers.source_vocab_size:
+            metadata["source_vocab_size"] = str(tokenizers.source_vocab_size)
+        sides = zip(SIDES, self._encoders, strict=True)
+        self._schema = pa.schema([(side, pa.list_(encoder.id_type)) for side, encoder in sides], metadata)
 
-def _schema(tokenizers: Tokenizers) -> pa.Schema:
-    sides = zip(SIDES, (tokenizers.source, tokenizers.target), strict=True)
-    metadata = {"vocab_size": str(tokenizers.target.vocab_size)}
-    if tokenizers.source_vocab_size:
-        metadata["source_vocab_size"] = str(tokenizers.source_vocab_size)
-    return pa.schema([(side, pa.list_(BulkEncoder(tokenizer).id_type)) for side, tokenizer in sides], metadata)
+    def encode(self, text: pl.DataFrame) -> tuple[pa.Table, np.ndarray]:
+        """Ids of source and target, each ending in </s>, and their lengths [pairs, 2]."""
+        columns = []
+        for side, encoder in zip(SIDES, self._encoders, strict=True):
+            rows = encoder.encode(text[side].to_arrow())
+            offsets = rows.offsets.to_numpy()
+            ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
+            offsets = offsets + np.arange(len(offsets), dtype=np.int32)
+            columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids)))
+        lengths = [column.value_lengths().to_numpy() for column in columns]
+        return pa.Table.from_arrays(columns, schema=self._schema), np.stack(lengths, axis=1)
+
+    def writer(self, where: Path | pa.BufferOutputStream) -> pq.ParquetWriter:
+        """A Parquet file or buffer to write such tables to."""
+        # High bytes apart from low ones: a sixth smaller than plain ids, and quicker to write and to read.
+        return pq.ParquetWriter(
+            where,
+            self._schema,
+            compression="zstd",
+            use_dictionary=False,
+            use_byte_stream_split=True,
+            write_statistics=False,
+        )
 
 
 @lru_cache(maxsize=1)
-def _tokenizers(folder: str) -> Tokenizers:
+def _encoder(tokenizers: str) -> PairEncoder:
     """A worker does many shards with the same tokenizers."""
-    return Tokenizers.load(Path(folder))
+    return PairEncoder(Tokenizers.load(Path(tokenizers)))

@@ -80,9 +80,9 @@ def carve(shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Wor
 def too_little(pairs: int, sizes: tuple[int, int], left: int) -> StageError:
     """What to tell the user of a text that is too small to take dev and test text out of it."""
     return StageError(
-        f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation and "
-        f"to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or name "
-        "files in corpus.dev and corpus.test"
+        f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation "
+        f"and to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or "
+        "name files in corpus.dev and corpus.test"
     )
 
 

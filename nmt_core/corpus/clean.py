@@ -10,8 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
+from nmt_core.artifacts import Identity, sha256_of_file
 from nmt_core.config import PipelineConfig
-from nmt_core.corpus import decontaminate, dedup, filters, reading, storage
+from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, storage
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.profiles import rules_for
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
@@ -22,8 +23,21 @@ from nmt_core.stage import Inputs, Job
 TRAIN_FILES = "train-*.parquet"
 DROPPED_FILES = "dropped-*.parquet"
 
+_WORD_LISTS = ("source_word_list", "target_word_list")
 _JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are then done, for the progress bar
 _FEWEST_SWAPPED = 20
+
+
+def identity(config: PipelineConfig) -> Identity:
+    """What decides the result: word lists by their content and not by their path, and code of others by its version."""
+    values = config.clean.model_dump(mode="json")
+    for knob in _WORD_LISTS:
+        if values[knob] and Path(values[knob]).is_file():  # where it is not, the stage says so
+            values[knob] = sha256_of_file(Path(values[knob]))
+    versions = {name: scorers.version("filters", name) for name in config.clean.filters}
+    versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
+    values["versions"] = versions
+    return {"clean": values, "languages": config.languages.model_dump(mode="json")}
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanReport:
@@ -125,7 +139,7 @@ class _Cleaning:
             try:
                 for pairs in self._read(self._judged[name].corpus):
                     raw = self._place(f"raw-{number:05d}")
-                    storage.write(pairs, raw)
+                    storage.write(pairs, raw, level=1)
                     yield RawShard(
                         raw=raw,
                         passed=self._place(f"passed-{number:05d}"),
@@ -192,8 +206,8 @@ def _swapped(judged: _Judged) -> str:
     if swapped < _FEWEST_SWAPPED or swapped <= identified / 2:
         return ""
     return (
-        f"corpus {judged.corpus.name}: in {swapped:,} of {identified:,} pairs the source side is in the target language "
-        "and the target side in the source language: swap `source` and `target`, or correct `languages`"
+        f"corpus {judged.corpus.name}: in {swapped:,} of {identified:,} pairs the source side is in the target "
+        "language and the target side in the source language: swap `source` and `target`, or correct `languages`"
     )
 
 

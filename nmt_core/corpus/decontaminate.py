@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize
+from nmt_core.spelling import Spelling
 
 REASON = "held_out"
 KNOB = "clean.decontaminate"
@@ -65,9 +66,9 @@ class HeldOut:
         self._long, self._short = config.ngram_words, config.short_ngram_words
         self._languages = {"source": languages.source, "target": languages.target}
         texts = {
-            (name, side): normalize.normalise(pairs[side], config.unicode_form)
+            (name, side): normalize.normalise(pairs[side], *Spelling.of(config, language))
             for name, pairs in sets.items()
-            for side in self._languages
+            for side, language in self._languages.items()
         }
         self._keys = {place: _keys(text.filter(text != "")) for place, text in texts.items()}
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}

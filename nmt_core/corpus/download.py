@@ -1,6 +1,7 @@
 """The stage `download`: every file that the recipe names, as it is, or the toy corpus."""
 
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -9,7 +10,7 @@ from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus import partial, toy
 from nmt_core.corpus.addresses import Resolution, WantedFile, resolve_here, scheme_of
-from nmt_core.corpus.fetching import Fetcher
+from nmt_core.corpus.fetching import Fetcher, StoppedError
 from nmt_core.corpus.lockfile import Lockfile
 from nmt_core.corpus.mirror import Mirror
 from nmt_core.corpus.resolvers import RESOLVERS, Question
@@ -33,6 +34,7 @@ from nmt_core.stage import Inputs, Job, StageReport
 _PARTS = "fetching"  # beside the artifacts: it outlives the run
 _CORPORA_AT_A_TIME = 8
 _SECONDS_BETWEEN_REPORTS = 0.5
+_SECONDS_TO_STOP = 3.0
 
 
 class CorpusRecord(BaseModel):
@@ -140,19 +142,20 @@ class _Download:
             Lockfile(rules.lock),
             rules.offline,
         )
+        self.slots = threading.Semaphore(_CORPORA_AT_A_TIME)
         self.skipped: dict[str, str] = {}
 
     def all(self) -> list[StoredCorpus]:
         """Fetch them, in the order of the recipe."""
         for role in ROLES:
             (self.out / role).mkdir(exist_ok=True)
-        with self.fetcher, ThreadPoolExecutor(_CORPORA_AT_A_TIME, "download") as threads:
+        with self.fetcher:
+            tasks = [self._start(role, corpus) for role, corpus in self.named]
             try:
-                tasks = [threads.submit(self._one, role, corpus) for role, corpus in self.named]
                 self._wait(tasks)
             except BaseException:
                 self.fetcher.stop.set()
-                threads.shutdown(wait=False, cancel_futures=True)
+                wait(tasks, _SECONDS_TO_STOP)
                 raise
         found = [task.result() for task in tasks if not task.exception()]
         if not any(corpus.role == "train" for corpus in found):
@@ -160,6 +163,20 @@ class _Download:
             raise StageError(f"download: no training corpus could be had; {name}: {reason}")
         self.supply.forget_parts()
         return found
+
+    def _start(self, role: Role, corpus: ParallelCorpus) -> "Future[StoredCorpus]":
+        """Fetch one corpus in a thread that nobody waits for at the end: a silent server must not hold up Ctrl-C."""
+        task: Future[StoredCorpus] = Future()
+
+        def work() -> None:
+            try:
+                with self.slots:
+                    task.set_result(self._one(role, corpus))
+            except BaseException as error:
+                task.set_exception(error)
+
+        threading.Thread(target=work, name=f"download {corpus.name}", daemon=True).start()
+        return task
 
     def _wait(self, tasks: "list[Future[StoredCorpus]]") -> None:
         """Wait for all; this thread alone talks to the reporter."""
@@ -183,6 +200,8 @@ class _Download:
 
     def _one(self, role: Role, corpus: ParallelCorpus) -> StoredCorpus:
         """Fetch one corpus."""
+        if self.fetcher.stop.is_set():
+            raise StoppedError
         folder, placed = self.out / role, list[StoredFile]()
         try:
             found, short = self._resolve(corpus)

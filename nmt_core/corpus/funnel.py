@@ -7,6 +7,7 @@ pair's place, so that they show all of a corpus and not its first lines, and are
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -207,7 +208,7 @@ def _count(values: np.ndarray, edges: Sequence[float]) -> np.ndarray:
 
 
 def _rows(measure: str, edges: Sequence[float], before: np.ndarray, after: np.ndarray) -> list[HistogramRow]:
-    names = [f"under {edges[0]:,}", *(f"{low:,} to {high:,}" for low, high in zip(edges, edges[1:], strict=False))]
+    names = [f"under {edges[0]:,}", *(f"{low:,} to {high:,}" for low, high in pairwise(edges))]
     names.append(f"{edges[-1]:,} and more")
     scale = _BLOCKS / max(1, before.max(), after.max())
     rows = []

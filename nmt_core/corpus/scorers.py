@@ -39,6 +39,12 @@ def find(kind: Kind, name: str) -> External:
     return checked
 
 
+def version(kind: Kind, name: str) -> str:
+    """Version of the package that has the entry point of this name; empty for module:function, and for unknown ones."""
+    found = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
+    return next((point.dist.version for point in found if point.dist), "")
+
+
 def _load(kind: Kind, name: str) -> object:
     group = f"nmt_pipeline.{kind}"
     module, colon, attribute = name.partition(":")

@@ -15,6 +15,7 @@ from nmt_core.corpus import decontaminate, dedup, filters, normalize, storage
 from nmt_core.corpus.funnel import Histograms, Tally
 from nmt_core.corpus.profiles import CleanRules
 from nmt_core.corpus.sources import SIDES
+from nmt_core.spelling import Spelling
 
 LINE_BITS = 40
 """A pair's place is one number, corpus << 40 | line: it rises in the order of the recipe's corpora and their lines."""
@@ -52,8 +53,10 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     dropped, passed = table.filter(is_dropped), table.filter(~is_dropped)
     keys = ["place", "pair_key", "source_key", "target_key", *(["score"] if clean.prefer == "best" else [])]
     scores = [name for name in table.columns if name.startswith("score_")]
-    storage.write(passed.select("source", "target", "corpus", "line", *scores, "repaired", *keys), shard.passed)
-    storage.write(dropped.select(*DROPPED_COLUMNS, "place"), shard.dropped)
+    storage.write(
+        passed.select("source", "target", "corpus", "line", *scores, "repaired", *keys), shard.passed, level=1
+    )
+    storage.write(dropped.select(*DROPPED_COLUMNS, "place"), shard.dropped, level=1)
     tally = Tally(before=Histograms.of(table))
     tally.read[shard.corpus] = table.height
     tally.drop(dropped)
@@ -70,7 +73,8 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
     """The plan: normalise -> filters -> decontaminate -> keys."""
     clean = shard.rules.clean
     text = [pl.col(side) for side in SIDES]
-    normalised = [normalize.normalised(side, clean.unicode_form) for side in text]
+    codes = (shard.rules.languages.source, shard.rules.languages.target)
+    normalised = [normalize.normalised(side, *Spelling.of(clean, code)) for side, code in zip(text, codes, strict=True)]
     return (
         raw.rename({"value": "fault_value"})
         .with_columns(pl.col(SIDES).fill_null(""))
@@ -93,7 +97,7 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
 
 
 def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
-    """UInt64 that is equal for pairs that count as copies: spelt alike, or alike but for case, punctuation and spaces."""
+    """UInt64 that is equal for copies of a pair: equal ones, or equal but for case, punctuation and spaces."""
     if mode == "exact":
         keys = [normalize.hashed(pl.col(side)) for side in SIDES]
     else:

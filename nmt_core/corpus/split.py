@@ -69,7 +69,7 @@ class _Shard:
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:
-    """Write `train-NNNNN.parquet`, `dropped-NNNNN.parquet`, `dev.parquet` and a `test-<name>.parquet` for each test set.
+    """Write `train-NNNNN.parquet`, `dropped-NNNNN.parquet`, `dev.parquet` and a `test-<name>.parquet` for each set.
 
     Dev and test text is what the recipe names, unaltered; where it names none, it is taken out of the clean text. The
     training text is weighted, capped and tagged as `mix` says. `splits.json` lists the dev and test files.

@@ -1,7 +1,7 @@
 """Many lines to token ids at once, in flat arrays, with the very ids that `Tokenizer.encode` gives.
 
 A BPE piece never reaches over a space, so a word has the same pieces wherever it stands. It is enough, then, to encode
-each distinct word of some 100,000 lines once and to copy its ids to its places: three times as fast as line by line.
+each distinct word of many lines once and to copy its ids to its places: nearly three times as fast as line by line.
 A unigram model compares sums over the whole line, which may round otherwise than sums over its words; it is asked line
 by line, as are lines that hold SentencePiece's own mark for a space.
 """

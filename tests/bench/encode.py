@@ -4,8 +4,8 @@
     .venv/bin/python tests/bench/encode.py SOURCE TARGET [--pieces N] [--times N]
 
 Both learn as many pieces from the same lines, then read the same Parquet shard of text and write the same kind of
-Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids differ, as the vocabularies
-do; ours are compared with SentencePiece's own, line by line.
+Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two differ, as
+their vocabularies do; ours are compared with what SentencePiece gives line by line.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def main() -> None:
 
 def lines_of(file: Path) -> list[str]:
     """Lines of a text file; only a line feed ends one."""
-    content = gzip.open(file).read() if file.suffix == ".gz" else file.read_bytes()
+    content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return content.decode("utf-8").removesuffix("\n").split("\n")
 
 

@@ -86,7 +86,7 @@ def test_the_registry_says_that_a_toy_is_a_toy(finished: Finished) -> None:
     nmt, summary = finished
     of_model = nmt.select("mlflow.db", "select description from registered_models where name = 'quickstart'")
     of_version = nmt.select("mlflow.db", "select description from model_versions where version = 1")
-    licence = f"Licence of the text: {summary['config']['corpus']['licence']}"
+    licence = f"Trained on:\n- toy: {summary['config']['corpus']['licence']}"
     assert summary["description"].startswith("A TOY")
     assert of_model == of_version == [(f"{summary['description']}\n\n{licence}",)]
 

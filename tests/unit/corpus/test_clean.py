@@ -1,4 +1,3 @@
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -165,9 +164,10 @@ def no_text(files: ParallelCorpus) -> None:
 
 
 def swapped(files: ParallelCorpus) -> None:
-    os.rename(files.source, f"{files.source}.away")
-    os.rename(files.target, files.source)
-    os.rename(f"{files.source}.away", files.target)
+    source, target = Path(files.source), Path(files.target)
+    sides = source.read_bytes(), target.read_bytes()
+    target.write_bytes(sides[0])
+    source.write_bytes(sides[1])
 
 
 BAD = [
@@ -196,7 +196,7 @@ def test_a_bad_corpus_stops_the_stage_or_is_skipped_as_the_recipe_says(
     assert list(report.skipped) == ["bad"]
     assert report.items_in == report.items_out == len(SOUND)
     assert set(read(clean, stage.TRAIN_FILES)["corpus"]) == {"good"}
-    with pytest.raises((StageError, DataError), match="skipped"):
+    with pytest.raises((StageError, DataError), match="skipped|could be had"):
         run_until(recipe(corpus={"train": [bad], "on_bad_corpus": "skip"}), "clean")
 
 

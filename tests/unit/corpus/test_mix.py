@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -21,7 +22,7 @@ TEXT = pl.DataFrame(
 def mixed(folder: Path, config: MixConfig, cuts: tuple[int, ...] = (700,)) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The mixture of `TEXT`, cut into shards at these rows."""
     edges = [0, *cuts, TEXT.height]
-    shards = [TEXT[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    shards = [TEXT[start:end] for start, end in pairwise(edges)]
     paths = [str(folder / f"{number}.parquet") for number in range(len(shards))]
     for shard, path in zip(shards, paths, strict=True):
         storage.write(shard, path)

@@ -88,10 +88,9 @@ def test_every_clean_pair_is_trained_on_or_held_out_or_listed(
     write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil
 ) -> None:
     twice = [*SOUND, *((f"{source} Again.", target) for source, target in SOUND)]
+    web = [(f"{source} So.", f"{target} Ja.") for source, target in SOUND]
     config = recipe(
-        corpus={
-            "train": [write_corpus("news", twice), write_corpus("web", [(f"{s} So.", f"{t} Ja.") for s, t in SOUND])]
-        },
+        corpus={"train": [write_corpus("news", twice), write_corpus("web", web)]},
         split={"test_pairs": 3, "dev_pairs": 2},
         mix={"corpora": [{"corpus": "web", "weight": 0.5}, {"corpus": "news", "weight": 2, "tag": "<BT>"}]},
     )

@@ -165,7 +165,7 @@ def test_workers_that_would_make_something_else_are_refused(settings: Settings) 
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "_SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr(clusters, "_SECONDS_FOR_A_WORKER", 1)
     place = f"dask://127.0.0.1:{free_port()}"
     environment = {"NMT_HOME": str(settings.home), "NMT_WORKERS": place}
     message = rf"NMT_WORKERS={place}: no Dask worker answers .*: start the cluster, or unset NMT_WORKERS"

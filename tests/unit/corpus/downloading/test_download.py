@@ -300,6 +300,40 @@ def test_a_wrong_file_names_the_corpus_and_the_address(web: Any, good: Answers, 
         recipe.run({"name": "web", "address": address})
 
 
+def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
+    (recipe.folder / "config.json").write_text(recipe.config(*train).model_dump_json())
+    program = (
+        "import sys; from pathlib import Path; from nmt_core.artifacts import Store; "
+        "from nmt_core.config import PipelineConfig; from nmt_core.stages import STAGES; from nmt_core.stage import *; "
+        "config = PipelineConfig.model_validate_json(Path(sys.argv[1]).read_text()); "
+        "run_stage(STAGES['download'], config, Store(Path(sys.argv[2])), {}, Job(SilentReporter(), Resources()))"
+    )
+    command = [sys.executable, "-c", program, str(recipe.folder / "config.json"), str(recipe.store.root)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited for a minute in vain"
+        time.sleep(0.01)
+
+
+def test_ctrl_c_does_not_wait_for_a_silent_server(web: Any, recipe: Recipe) -> None:
+    silence = threading.Event()
+    process = in_another_process(recipe, {"name": "web", "address": web.serve("a.tsv", lambda _: silence.wait(60))})
+    wait_for(lambda: bool(web.requests))
+
+    process.send_signal(signal.SIGINT)
+
+    try:  # the server is waited for for 30 seconds
+        _, errors = process.communicate(timeout=20)
+    finally:
+        silence.set()
+        process.kill()
+    assert "KeyboardInterrupt" in errors
+
+
 def test_after_kill_9_the_next_run_goes_on_even_with_another_recipe(web: Any, good: Answers, recipe: Recipe) -> None:
     going_on, cut = threading.Event(), 1_000
 
@@ -312,19 +346,8 @@ def test_after_kill_9_the_next_run_goes_on_even_with_another_recipe(web: Any, go
         going_on.wait(20)
 
     files = {"name": "web", "address": web.serve("a.tsv", slow, good(TABLE))}
-    (recipe.folder / "config.json").write_text(recipe.config(files).model_dump_json())
-    program = (
-        "import sys; from pathlib import Path; from nmt_core.artifacts import Store; "
-        "from nmt_core.config import PipelineConfig; from nmt_core.stages import STAGES; from nmt_core.stage import *; "
-        "config = PipelineConfig.model_validate_json(Path(sys.argv[1]).read_text()); "
-        "run_stage(STAGES['download'], config, Store(Path(sys.argv[2])), {}, Job(SilentReporter(), Resources()))"
-    )
-    command = [sys.executable, "-c", program, str(recipe.folder / "config.json"), str(recipe.store.root)]
-    victim = subprocess.Popen(command)
-    deadline = time.monotonic() + 30
-    while sum(path.stat().st_size for path in recipe.store.root.rglob("a.tsv")) < cut:
-        assert time.monotonic() < deadline, "waited for 30 seconds in vain"
-        time.sleep(0.01)
+    victim = in_another_process(recipe, files)
+    wait_for(lambda: sum(path.stat().st_size for path in recipe.store.root.rglob("a.tsv")) >= cut)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     going_on.set()
@@ -364,6 +387,7 @@ def test_a_pattern_in_an_object_store_is_looked_up_once(recipe: Recipe) -> None:
 
     assert [file.file for file in corpus.files] == ["train/lake.00000.tsv", "train/lake.00001.tsv"]
     assert list(json.loads(recipe.lock.read_text())["addresses"]) == ["memory://lake/x.*.tsv en-de"]
+    assert recipe.run({"name": "lake", "address": "memory://lake/x.*.tsv"}).reused
     store.pipe("/lake/x.3.tsv", TABLE)
     with pytest.raises(DataError, match="leads to other files than it did"):
         recipe.run({"name": "lake", "address": "memory://lake/x.*.tsv"}, force=True)
