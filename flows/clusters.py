@@ -249,7 +249,7 @@ class DaskWorkers(ClusterWorkers):
 
 
 class RayWorkers(ClusterWorkers):
-    """A Ray cluster, through Prefect's RayTaskRunner."""
+    """A Ray cluster, through Prefect's RayTaskRunner. Not part of the tests, which do without Ray."""
 
     _deaths = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
 

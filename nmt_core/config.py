@@ -172,7 +172,7 @@ class FilterConfig(Section):
     between the languages."""
     min_letter_share: Share = 0.4
     """Least share of letters among the characters other than spaces."""
-    min_script_share: Share = 0.5
+    min_script_share: Share = 0.25
     """Least share of the language's own script among the letters of a side."""
     min_language_probability: Share = 0.2
     """Least probability that a side is in its language; 0: languages are not identified."""
@@ -354,7 +354,7 @@ class TokenizerConfig(Section):
     """Spell unknown characters as bytes in place of <unk>."""
     split_digits: bool = False
     """Make each digit a piece of its own."""
-    user_symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
+    user_symbols: tuple[Annotated[str, Field(pattern=r"^[^\s▁]+$")], ...] = ()
     """Pieces that are never cut, such as the mark of a placeholder; the tags of `mix` are added by themselves."""
     sample_pairs: int = Field(5_000_000, ge=1_000)
     """Pairs to learn from; more are sampled down."""
@@ -367,8 +367,8 @@ class EncodeConfig(Section):
 
     max_length: int = Field(256, ge=4, le=1_024)
     """Most tokens a side may have, its end mark included; a longer pair is dropped and counted."""
-    shard_pairs: int = Field(1_000_000, ge=1_000)
-    """Pairs in a shard."""
+    shard_pairs: int = Field(250_000, ge=1_000)
+    """Pairs in a shard, and encoded by one worker, at a time."""
 
 
 class ModelConfig(Section):

@@ -34,7 +34,7 @@ STAGES: dict[str, Stage] = {
         Stage("average", 1, ("average", "model"), ("train",), "nmt_core.train.average:run"),
         Stage(
             "export",
-            1,
+            2,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",

@@ -8,12 +8,15 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import ParallelCorpus, PipelineConfig
-from nmt_core.corpus import partial, toy
-from nmt_core.corpus.addresses import Resolution, WantedFile, resolve_here, scheme_of
-from nmt_core.corpus.fetching import Fetcher, StoppedError
-from nmt_core.corpus.lockfile import Lockfile
-from nmt_core.corpus.mirror import Mirror
-from nmt_core.corpus.resolvers import RESOLVERS, Question
+from nmt_core.corpus import toy
+from nmt_core.corpus.fetching import partial
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.fetching.fetcher import Fetcher, StoppedError
+from nmt_core.corpus.fetching.lockfile import Lockfile
+from nmt_core.corpus.fetching.mirror import Mirror
+from nmt_core.corpus.fetching.progress import TransferProgress
+from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question
+from nmt_core.corpus.fetching.supply import EarlierDownloads, Supply
 from nmt_core.corpus.sources import (
     INDEX,
     ROLES,
@@ -26,8 +29,6 @@ from nmt_core.corpus.sources import (
     label_of,
     short_key,
 )
-from nmt_core.corpus.supply import EarlierDownloads, Supply
-from nmt_core.corpus.transfer_progress import TransferProgress
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Inputs, Job, StageReport
 

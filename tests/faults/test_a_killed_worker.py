@@ -26,7 +26,7 @@ from nmt_core.workers import InProcess
 
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
-CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn", "ray": "ray::"}
+CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn"}
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(params=CHILDREN)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """Two workers of each kind."""
-    if request.param != "local":
-        pytest.importorskip(f"prefect_{request.param}")
+    if request.param == "dask":
+        pytest.importorskip("prefect_dask")
         request.getfixturevalue("prefect_api")
     return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
 

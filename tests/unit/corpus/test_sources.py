@@ -10,7 +10,7 @@ import pytest
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import sources
-from nmt_core.corpus.lockfile import Lockfile
+from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.errors import DataError
 
 TEXT = b"Ein Hund rennt.\n"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt_core.corpus import toy
-from nmt_core.corpus import toy_korean as ko
-from nmt_core.corpus import toy_lexicon as lx
-from nmt_core.corpus.toy_grammar import Grammar
-from nmt_core.corpus.toy_korean import Predicate
-from nmt_core.corpus.toy_words import article
+from nmt_core.corpus.toy import korean as ko
+from nmt_core.corpus.toy import lexicon as lx
+from nmt_core.corpus.toy.grammar import Grammar
+from nmt_core.corpus.toy.korean import Predicate
+from nmt_core.corpus.toy.words import article
 
 GOLDEN = "6997a8e94bd0380d07dc8d6c74428501ab3c815165330eec1adc25c4d321030c"
 HANGUL = re.compile("[가-힣]")

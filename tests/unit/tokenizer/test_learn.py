@@ -55,6 +55,16 @@ def test_the_same_text_and_seed_give_the_same_pieces(learn: Any, tmp_path: Path)
     assert one == two
 
 
+def test_a_unigram_model_learns_from_a_bounded_sample(
+    learn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt_core.tokenizer.learn._UNIGRAM_PAIRS", 400)
+    bounded = learn(tmp_path, kind="unigram", vocab_size=600)
+    assert bounded.sampled_pairs == pytest.approx(400, rel=0.2)
+    assert bounded.measured_pairs == bounded.sampled_pairs < bounded.items_in
+    assert learn(tmp_path, vocab_size=600).sampled_pairs == bounded.items_in
+
+
 def test_the_model_does_not_tell_where_it_was_made(learn: Any, tmp_path: Path) -> None:
     """It is shipped in every bundle, and the same text must give the same file on every machine."""
     learn(tmp_path)

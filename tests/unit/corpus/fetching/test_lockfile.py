@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt_core.corpus.lockfile import Lockfile
+from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.errors import DataError
 
 A, B = "https://host.invalid/a.gz", "https://host.invalid/b.gz"

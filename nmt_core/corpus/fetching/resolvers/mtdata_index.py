@@ -15,10 +15,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from nmt_core.corpus.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.corpus.formats import Side
 from nmt_core.corpus.formats.languages import same_language
-from nmt_core.corpus.resolvers.question import Question
 from nmt_core.errors import DataError
 
 _PAGE = "https://github.com/thammegowda/mtdata"

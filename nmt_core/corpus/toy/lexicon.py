@@ -1,7 +1,7 @@
 """The words of the toy English-Korean grammar, written as compact tables and parsed once at import."""
 
-from nmt_core.corpus.toy_korean import Predicate, Tense, is_syllable
-from nmt_core.corpus.toy_words import Adjective, Noun, Verb, past_of, plural_of
+from nmt_core.corpus.toy.korean import Predicate, Tense, is_syllable
+from nmt_core.corpus.toy.words import Adjective, Noun, Verb, past_of, plural_of
 
 _NOUNS = {
     "job 명": """student 학생, teacher 선생님, doctor 의사, nurse 간호사, lawyer 변호사, farmer 농부, chef 요리사,

@@ -5,7 +5,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 from nmt_core.artifacts import sha256_of_file
-from nmt_core.corpus.addresses import WantedFile, local_path, name_in, scheme_of
+from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
 from nmt_core.errors import DataError
 
 

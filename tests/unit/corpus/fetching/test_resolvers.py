@@ -18,8 +18,8 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import LanguagesConfig, PipelineConfig
 from nmt_core.corpus import reading
-from nmt_core.corpus.addresses import Resolution
-from nmt_core.corpus.resolvers import RESOLVERS, Question, mtdata_index, opus
+from nmt_core.corpus.fetching.addresses import Resolution
+from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question, mtdata_index, opus
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from nmt_core.corpus.toy_korean import Predicate
+from nmt_core.corpus.toy.korean import Predicate
 
 
 @dataclass(frozen=True)

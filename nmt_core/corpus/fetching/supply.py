@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from nmt_core.artifacts import MANIFEST, sha256_of_file
 from nmt_core.corpus import formats
-from nmt_core.corpus.addresses import WEB, WantedFile, name_in, scheme_of
-from nmt_core.corpus.fetching import Fetcher, NotThereError
-from nmt_core.corpus.lockfile import Lockfile
-from nmt_core.corpus.mirror import Mirror, sha256_of
-from nmt_core.corpus.partial import PartialFile
-from nmt_core.corpus.resolvers import object_stores
+from nmt_core.corpus.fetching.addresses import WEB, WantedFile, name_in, scheme_of
+from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError
+from nmt_core.corpus.fetching.lockfile import Lockfile
+from nmt_core.corpus.fetching.mirror import Mirror, sha256_of
+from nmt_core.corpus.fetching.partial import PartialFile
+from nmt_core.corpus.fetching.resolvers import object_stores
 from nmt_core.corpus.sources import INDEX, CorpusIndex
 from nmt_core.errors import DataError
 

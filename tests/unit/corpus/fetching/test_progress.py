@@ -1,4 +1,4 @@
-from nmt_core.corpus.transfer_progress import TransferProgress
+from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.stage import SilentReporter
 
 MB = 1_000_000

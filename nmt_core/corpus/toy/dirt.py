@@ -2,9 +2,9 @@
 
 import random
 
-from nmt_core.corpus import toy_lexicon as lx
-from nmt_core.corpus.toy_grammar import Source
-from nmt_core.corpus.toy_phrases import Pair
+from nmt_core.corpus.toy import lexicon as lx
+from nmt_core.corpus.toy.grammar import Source
+from nmt_core.corpus.toy.phrases import Pair
 
 _RUN_ON_WORDS = 200
 _LONG_SOURCE_WORDS = 9

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from nmt_core.corpus import mirror
-from nmt_core.corpus.addresses import WantedFile
-from nmt_core.corpus.mirror import Mirror
+from nmt_core.corpus.fetching import mirror
+from nmt_core.corpus.fetching.addresses import WantedFile
+from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.errors import DataError
 
 TEXT = b"Ein Hund rennt.\n"

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from nmt_core.corpus import toy_korean as ko
-from nmt_core.corpus import toy_lexicon as lx
-from nmt_core.corpus.toy_korean import Predicate, Tense
-from nmt_core.corpus.toy_phrases import BE, PRONOUNS, Mood, Pair, Phrase, Phrases, english_clause, join, sentence
-from nmt_core.corpus.toy_words import Verb, article
+from nmt_core.corpus.toy import korean as ko
+from nmt_core.corpus.toy import lexicon as lx
+from nmt_core.corpus.toy.korean import Predicate, Tense
+from nmt_core.corpus.toy.phrases import BE, PRONOUNS, Mood, Pair, Phrase, Phrases, english_clause, join, sentence
+from nmt_core.corpus.toy.words import Verb, article
 
 _MAX_DRAWS = 20_000
 _POINTERS: list[tuple[str, str, bool]] = [

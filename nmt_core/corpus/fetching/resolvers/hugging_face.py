@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
 
-from nmt_core.corpus.addresses import Resolution, WantedFile
-from nmt_core.corpus.resolvers.question import Question
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
+from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 
 _ADDRESS = re.compile(r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[\w.-]+|[^/]+))?(?:/(.+))?")

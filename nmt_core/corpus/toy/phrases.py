@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from nmt_core.corpus import toy_korean as ko
-from nmt_core.corpus import toy_lexicon as lx
-from nmt_core.corpus.toy_korean import Predicate, Tense
-from nmt_core.corpus.toy_words import Noun, Verb, article
+from nmt_core.corpus.toy import korean as ko
+from nmt_core.corpus.toy import lexicon as lx
+from nmt_core.corpus.toy.korean import Predicate, Tense
+from nmt_core.corpus.toy.words import Noun, Verb, article
 
 Pair = tuple[str, str]
 Agreement = Literal["I", "one", "many"]

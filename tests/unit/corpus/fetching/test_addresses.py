@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.config import LanguagesConfig, ParallelCorpus
-from nmt_core.corpus import addresses
-from nmt_core.corpus.addresses import WantedFile
+from nmt_core.corpus.fetching import addresses
+from nmt_core.corpus.fetching.addresses import WantedFile
 from nmt_core.errors import DataError
 
 ENGLISH_GERMAN = LanguagesConfig(source="en", target="de")

@@ -6,9 +6,9 @@ network do, and what they learnt is recorded in the lock file, so that they ask 
 
 from collections.abc import Callable
 
-from nmt_core.corpus.addresses import Resolution
-from nmt_core.corpus.resolvers import hugging_face, mtdata_index, object_stores, opus, sacrebleu_sets
-from nmt_core.corpus.resolvers.question import Question
+from nmt_core.corpus.fetching.addresses import Resolution
+from nmt_core.corpus.fetching.resolvers import hugging_face, mtdata_index, object_stores, opus, sacrebleu_sets
+from nmt_core.corpus.fetching.resolvers.question import Question
 
 RESOLVERS: dict[str, Callable[[Question], Resolution]] = {
     "opus": opus.resolve,

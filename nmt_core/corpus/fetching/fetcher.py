@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from nmt_core.corpus import formats
-from nmt_core.corpus.partial import PartialFile, is_as_stored
+from nmt_core.corpus.fetching.partial import PartialFile, is_as_stored
 from nmt_core.errors import DataError
 
 OnBytes = Callable[[str, int, int], None]

@@ -2,8 +2,8 @@
 
 import re
 
-from nmt_core.corpus.addresses import SIDES, Resolution, WantedFile
-from nmt_core.corpus.resolvers.question import Question
+from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 
 _STORE = "https://object.pouta.csc.fi"

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nmt_core.corpus import partial
-from nmt_core.corpus.fetching import Fetcher, NotThereError, Patience, StoppedError
-from nmt_core.corpus.partial import PartialFile
+from nmt_core.corpus.fetching import partial
+from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError, Patience, StoppedError
+from nmt_core.corpus.fetching.partial import PartialFile
 from nmt_core.errors import DataError
 
 TEXT = bytes(range(256)) * 1_000
@@ -346,8 +346,9 @@ def test_after_kill_9_the_next_process_asks_for_the_rest(web: Any, good: Answers
 
     address = web.serve("a.bin", slow, good(TEXT))
     program = (
-        "import sys; from pathlib import Path; from nmt_core.corpus.fetching import Fetcher; "
-        "from nmt_core.corpus.partial import PartialFile; part = PartialFile(Path(sys.argv[1]), sys.argv[2], 'a.bin')\n"
+        "import sys; from pathlib import Path; from nmt_core.corpus.fetching.fetcher import Fetcher; "
+        "from nmt_core.corpus.fetching.partial import PartialFile; "
+        "part = PartialFile(Path(sys.argv[1]), sys.argv[2], 'a.bin')\n"
         "with part.held(): Fetcher(Path(sys.argv[1])).fetch(part)"
     )
     victim = subprocess.Popen([sys.executable, "-c", program, str(fetcher.folder), address])

@@ -10,10 +10,10 @@ from typing import Any
 
 from fsspec.core import url_to_fs
 
-from nmt_core.corpus.addresses import Resolution, in_pairs, scheme_of
-from nmt_core.corpus.fetching import OnBytes, StoppedError
-from nmt_core.corpus.partial import PartialFile
-from nmt_core.corpus.resolvers.question import Question
+from nmt_core.corpus.fetching.addresses import Resolution, in_pairs, scheme_of
+from nmt_core.corpus.fetching.fetcher import OnBytes, StoppedError
+from nmt_core.corpus.fetching.partial import PartialFile
+from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.errors import DataError
 
 _CHUNK_BYTES = 1 << 20

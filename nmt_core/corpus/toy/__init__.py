@@ -1,14 +1,14 @@
 """A toy English-Korean parallel corpus, made by a small grammar of our own: for trying the pipeline, not for use.
 
-The sentences come from `toy_grammar.py`; the dirt planted in the training rows, from `toy_dirt.py`.
+The sentences come from `grammar.py`; the dirt planted in the training rows, from `dirt.py`.
 """
 
 import random
 from dataclasses import dataclass
 
-from nmt_core.corpus import toy_dirt
-from nmt_core.corpus.toy_grammar import Grammar, Source
-from nmt_core.corpus.toy_phrases import Pair
+from nmt_core.corpus.toy import dirt as planted
+from nmt_core.corpus.toy.grammar import Grammar, Source
+from nmt_core.corpus.toy.phrases import Pair
 
 MIN_PAIRS = 1_000
 # Beyond this the short sentence kinds run dry and the mix of kinds would drift.
@@ -71,9 +71,9 @@ def generate(*, pairs: int, seed: int, held_out: int) -> ToyCorpus:
     held = _held_out(source, clean, 2 * held_out)
     train = clean + rng.sample(clean[1:], dirt["duplicate"])
     train += [(english, english) for english, _ in (source.fresh() for _ in range(dirt["copy"]))]
-    train += [toy_dirt.wrong_language(source, rng, index) for index in range(dirt["wrong_language"])]
-    train += [toy_dirt.broken_encoding(source, rng, index) for index in range(dirt["encoding"])]
-    train += [toy_dirt.length_outlier(source, rng, clean, index) for index in range(dirt["length"])]
-    train += [toy_dirt.leak(pair, index) for index, pair in enumerate(rng.sample(held, dirt["leak"]))]
+    train += [planted.wrong_language(source, rng, index) for index in range(dirt["wrong_language"])]
+    train += [planted.broken_encoding(source, rng, index) for index in range(dirt["encoding"])]
+    train += [planted.length_outlier(source, rng, clean, index) for index in range(dirt["length"])]
+    train += [planted.leak(pair, index) for index, pair in enumerate(rng.sample(held, dirt["leak"]))]
     rng.shuffle(train)
     return ToyCorpus(train, held[:held_out], held[held_out:], dirt)

@@ -8,9 +8,9 @@ import glob
 from pathlib import PurePosixPath
 from typing import Any
 
-from nmt_core.corpus.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.corpus.fetching.resolvers.question import Question
 from nmt_core.corpus.formats import Side
-from nmt_core.corpus.resolvers.question import Question
 from nmt_core.errors import DataError
 
 _ARCHIVES = (".tgz", ".tar.gz", ".zip", ".tar")
