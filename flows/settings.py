@@ -5,6 +5,8 @@ NMT_PROCESSES        training processes (default: one per GPU, or one)
 NMT_THREADS          CPU threads for all of them together (default: all CPUs that we may use)
 NMT_WORKERS          who does the shards of the data stages: local (default: NMT_THREADS processes), dask or ray (the
                      same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
+NMT_SCRATCH          folder or fsspec address for files between the steps of a stage, which all workers reach (default:
+                     beside the artifacts)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
@@ -56,6 +58,7 @@ class Settings:
     processes: int
     threads: int
     workers: str
+    scratch: str
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -72,6 +75,7 @@ class Settings:
             processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),
+            scratch=environment.get("NMT_SCRATCH", ""),
         )
 
     @property
@@ -97,7 +101,7 @@ class Settings:
     @property
     def resources(self) -> Resources:
         """What this machine gives to a stage."""
-        return Resources(processes=self.processes, threads=self.threads)
+        return Resources(processes=self.processes, threads=self.threads, scratch=self.scratch)
 
     def running(self) -> RunningServers:
         """The servers of a live `nmt up` on the same home."""

@@ -233,6 +233,7 @@ else:  # every threshold with its own bounds and meaning, but no default: writte
     FilterOverride = create_model(
         "FilterOverride",
         __base__=_OverrideScope,
+        __doc__=_OverrideScope.__doc__,
         __module__=__name__,
         **{
             name: (

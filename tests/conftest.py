@@ -43,6 +43,24 @@ _TINY: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="module")
+def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an embedded Prefect server, such as `nmt run` starts; Prefect in this process uses it."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.servers import free_port, start_prefect
+    from flows.settings import Settings
+
+    port, home = free_port(), tmp_path_factory.mktemp("prefect")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(home))
+        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+        server.wait_until(f"http://127.0.0.1:{port}/api/health")
+        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
+            yield f"http://127.0.0.1:{port}/api"
+        server.stop()
+
+
 @dataclass
 class RecordingReporter:
     """A reporter that keeps what it is told."""

@@ -8,17 +8,14 @@ import hashlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import psutil
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.clusters import workers_for
-from flows.servers import free_port, start_prefect
 from flows.settings import Settings
 from nmt_core.config import CleanConfig
 from nmt_core.corpus import dedup
@@ -29,25 +26,10 @@ CONFIG = CleanConfig()
 CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn"}
 
 
-@pytest.fixture(scope="module")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An embedded Prefect server, such as `nmt run` starts."""
-    port = free_port()
-    home = tmp_path_factory.mktemp("prefect")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(home))
-        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
-        server.wait_until(f"http://127.0.0.1:{port}/api/health")
-        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-            yield
-        server.stop()
-
-
 @pytest.fixture(params=CHILDREN)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """Two workers of each kind."""
     if request.param == "dask":
-        pytest.importorskip("prefect_dask")
         request.getfixturevalue("prefect_api")
     return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
 

@@ -15,6 +15,8 @@ from nmt_core.config import (
     CleanConfig,
     CorpusConfig,
     EvaluateConfig,
+    FilterConfig,
+    FilterOverride,
     ModelConfig,
     ParallelCorpus,
     PipelineConfig,
@@ -25,7 +27,8 @@ from nmt_core.config import (
 )
 from nmt_core.corpus import toy
 
-FREE_TEXT = {"description", "mirror", "licence"}
+FREE_TEXT = {"description", "licence", "citation", "source_column", "target_column", "corpus"}
+PLACES = {"address", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 
 
@@ -61,12 +64,12 @@ def test_every_knob_says_what_it_is(name: str, field: FieldInfo) -> None:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_says_what_it_is(section: type[Section]) -> None:
     assert section.__doc__
-    assert section.__doc__.endswith(".")
+    assert section.__doc__.strip().endswith(".")
 
 
 @pytest.mark.parametrize(("name", "field"), KNOBS)
 def test_every_number_and_name_is_bounded(name: str, field: FieldInfo) -> None:
-    if field.annotation in (int, float) or (field.annotation is str and name not in FREE_TEXT):
+    if field.annotation in (int, float) or (field.annotation is str and name not in FREE_TEXT | PLACES):
         assert field.metadata, f"{name} takes any {field.annotation.__name__}"
 
 
@@ -171,6 +174,9 @@ def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
     if field.annotation is float:
         low, high = bounds.get("ge", bounds.get("gt", 0.0)), bounds.get("le", bounds.get("lt", 1e9))
         return st.floats(low, high, exclude_min="gt" in bounds, exclude_max="lt" in bounds)
+    if get_origin(field.annotation) is tuple:
+        words = st.lists(st.text(max_size=5), max_size=2).map(tuple)
+        return words if get_args(field.annotation)[0] is str else st.just(())
     assert field.annotation is str
     return st.text(max_size=10)
 
@@ -187,8 +193,71 @@ def section_values(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
 def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, Any], search: dict[str, Any]) -> None:
     # Bounds that hold between knobs have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "keep_checkpoints": 5}
-    clean |= {"min_words": 1, "short_ngram_words": 3}
+    clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert {name: getattr(config.clean, name) for name in clean} == clean
     assert {name: getattr(config.search, name) for name in search} == search
+
+
+def test_an_override_has_the_bounds_and_the_meaning_of_the_knob_and_no_default() -> None:
+    knobs = FilterConfig.model_fields
+    assert FilterOverride.model_fields.keys() == {"pair", "corpus", *knobs}
+    assert FilterOverride(pair="en-ko").model_dump(exclude_none=True) == {"pair": "en-ko", "corpus": ""}
+    assert all(FilterOverride.model_fields[name].description == knobs[name].description for name in knobs)
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        FilterOverride.model_validate({"pair": "en-ko", "max_words": 0})
+    with pytest.raises(ValidationError, match="names neither a pair nor a corpus"):
+        FilterOverride.model_validate({"max_words": 10})
+    config = PipelineConfig.model_validate(TOY | {"clean": {"overrides": [{"pair": "en-ko", "max_words": 9}]}})
+    assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ({"mix": {"corpora": [{"corpus": "tay"}]}}, "mix.corpora.0.corpus='tay' is none of corpus.train"),
+        ({"clean": {"overrides": [{"corpus": "tay"}]}}, "clean.overrides.0.corpus='tay' is none of corpus.train"),
+    ],
+)
+def test_a_rule_for_a_corpus_that_is_not_there_is_refused(section: dict[str, Any], place: str) -> None:
+    with pytest.raises(ValidationError, match=place):
+        PipelineConfig.model_validate(TOY | section)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "name"),
+    [
+        ("opus:Tatoeba/v2023-04-12", "opus-Tatoeba-v2023-04-12"),
+        ("../text/mine*.tsv", "text-mine-.tsv"),
+        ({"address": "hf:org/name@main", "source_column": "en"}, "hf-org-name-main"),
+        ({"name": "news", "source": "a.en", "target": "a.de"}, "news"),
+    ],
+)
+def test_a_corpus_is_named_by_its_address_unless_it_has_a_name(corpus: Any, name: str) -> None:
+    config = PipelineConfig.model_validate({"name": "x", "corpus": {"train": [corpus]}})
+    assert config.corpus.train[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("corpus", "problem"),
+    [
+        ({"name": "x"}, "needs either `address`, or both"),
+        ({"name": "x", "source": "a"}, "needs either `address`, or both"),
+        ({"name": "x", "address": "a", "source": "a", "target": "b"}, "needs either `address`, or both"),
+        ({"name": "x", "address": "a", "source_sha256": "0" * 64}, "give its hash as `sha256`"),
+        ({"name": "x", "source": "a", "target": "b", "sha256": "0" * 64}, "as `source_sha256` and `target_sha256`"),
+    ],
+)
+def test_a_corpus_says_where_it_is_in_one_way(corpus: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        PipelineConfig.model_validate({"name": "x", "corpus": {"train": [corpus]}})
+
+
+def test_what_cannot_be_is_refused_before_anything_runs() -> None:
+    separate = {"tokenizer": {"vocabularies": "separate"}}
+    with pytest.raises(ValidationError, match=r"set model\.tied_embeddings to two-way"):
+        PipelineConfig.model_validate(TOY | separate)
+    PipelineConfig.model_validate(TOY | separate | {"model": {"tied_embeddings": "two-way"}})
+    with pytest.raises(ValidationError, match="prefer=best needs a score"):
+        PipelineConfig.model_validate(TOY | {"clean": {"prefer": "best"}})

@@ -13,34 +13,18 @@ import pytest
 from prefect import flow, get_client, task
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import clusters
 from flows.clusters import DaskWorkers, RayWorkers, workers_for
-from flows.servers import free_port, start_prefect
+from flows.servers import free_port
 from flows.settings import Settings
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, StageError
 from nmt_core.workers import LocalWorkers
 
-pytest.importorskip("prefect_dask")
-
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An embedded Prefect server, such as `nmt run` starts."""
-    port, home = free_port(), tmp_path_factory.mktemp("prefect")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(home))
-        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
-        server.wait_until(f"http://127.0.0.1:{port}/api/health")
-        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-            yield f"http://127.0.0.1:{port}/api"
-        server.stop()
-
-
-@pytest.fixture(scope="module")
-def settings(api: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     home = str(tmp_path_factory.mktemp("home"))
     return Settings.load({"NMT_HOME": home, "NMT_THREADS": "2", "NMT_WORKERS": "dask"})
 
@@ -77,8 +61,8 @@ def test_tasks_are_taken_as_they_are_needed(workers: DaskWorkers) -> None:
     assert next(numbers) < 12
 
 
-def test_a_worker_has_one_thread_for_libraries_and_our_prefect_server(workers: DaskWorkers, api: str) -> None:
-    assert list(workers.map(os.getenv, ["POLARS_MAX_THREADS", "PREFECT_API_URL"])) == ["1", api]
+def test_a_worker_has_one_thread_for_libraries_and_our_prefect_server(workers: DaskWorkers, prefect_api: str) -> None:
+    assert list(workers.map(os.getenv, ["POLARS_MAX_THREADS", "PREFECT_API_URL"])) == ["1", prefect_api]
 
 
 def test_errors_come_back_as_they_were(workers: DaskWorkers, tmp_path: Path) -> None:
@@ -133,11 +117,11 @@ def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, t
 
 
 @pytest.fixture
-def scheduler(api: str) -> Iterator[str]:
+def scheduler(prefect_api: str) -> Iterator[str]:
     """Address of somebody else's cluster, whose workers know the Prefect server."""
     from distributed import LocalCluster
 
-    options = clusters._LOCAL_DASK | {"n_workers": 2, "env": {"PREFECT_API_URL": api}}
+    options = clusters._LOCAL_DASK | {"n_workers": 2, "env": {"PREFECT_API_URL": prefect_api}}
     before = dict(os.environ)
     with LocalCluster(**options) as cluster:  # type: ignore[no-untyped-call]
         yield cluster.scheduler_address
