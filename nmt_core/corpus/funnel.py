@@ -19,7 +19,7 @@ _SAMPLES_PER_REASON = 10
 _SAMPLE_CHARACTERS = 200
 _LANGUAGES_SHOWN = 10
 _OTHER_LANGUAGES = "others"
-_BLOCKS = 30
+_BLOCKS = 20
 
 # Upper edges, the last bin being open. Characters, not words: they mean the same in a language without spaces.
 _LENGTH_EDGES = (10, 20, 40, 80, 160, 320, 640, 1_280)

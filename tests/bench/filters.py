@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--opusfilter", type=Path, required=True, help="Python interpreter that has OpusFilter")
     parser.add_argument("--language-id", choices=METHODS, help="identify languages; OpusFilter by this method")
     parser.add_argument("--pairs", type=int, default=500_000, help="pairs for ours (500,000)")
+    parser.add_argument("--times", type=int, default=3, help="runs of each in turn, of which the best counts (3)")
     parser.add_argument("--every", type=int, default=20, help="OpusFilter gets every nth of them (20)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -79,8 +80,14 @@ def main() -> None:
         text.write_bytes(b"".join(b"%s\t%s\n" % pair for pair in pairs))
         sample.write_bytes(b"".join(b"%s\t%s\n" % pair for pair in pairs[:: arguments.every]))
         method = arguments.language_id or ""
-        ours = _measured([sys.executable, "-m", "filters_ours"], text, method)
-        theirs = _measured([str(arguments.opusfilter), "-m", "filters_opusfilter"], sample, method)
+        runs = [
+            (
+                _measured([sys.executable, "-m", "filters_ours"], text, method),
+                _measured([str(arguments.opusfilter), "-m", "filters_opusfilter"], sample, method),
+            )
+            for _ in range(arguments.times)
+        ]
+    ours, theirs = (max(of_one, key=lambda run: run.rate) for of_one in zip(*runs, strict=True))
     _print(ours, theirs, method, arguments.every)
 
 

@@ -33,7 +33,6 @@ def filters(rules: CleanRules) -> list[Filter]:
     """Those that are switched on, in the order in which they are asked."""
     config = rules.thresholds
     switched: dict[Callable[[], Filter], bool] = {
-        _copy: config.drop_copies,
         _placeholders: config.placeholders_must_match,
         _tags: config.tags_must_match,
         _numbers: config.numbers_must_match,
@@ -44,7 +43,8 @@ def filters(rules: CleanRules) -> list[Filter]:
     return [make() for make, is_on in switched.items() if is_on]
 
 
-def _copy() -> Filter:
+def copy() -> Filter:
+    """For the columns source_key and target_key."""
     return Filter("copy", "clean.drop_copies", pl.col("source_key") == pl.col("target_key"), pl.lit("target"))
 
 

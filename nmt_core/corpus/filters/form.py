@@ -19,9 +19,12 @@ def filters(rules: CleanRules) -> list[Filter]:
         *_character_counts(config),
         _long_word(config, languages),
         _few_letters(config),
-        *_wrong_script(config, languages),
-        _length_ratio(config),
     ]
+
+
+def filters_by_language(rules: CleanRules) -> list[Filter]:
+    """Those that depend on what is usual in the languages. A copy fails them as well, and is asked about before."""
+    return [*_wrong_script(rules.thresholds, rules.languages), _length_ratio(rules.thresholds)]
 
 
 def _empty() -> Filter:

@@ -22,7 +22,9 @@ def steps(rules: CleanRules) -> list[Step]:
     Raises:
         ConfigError: a word list, scorer or further filter cannot be had.
     """
-    plain = Step([*form.filters(rules), *agreement.filters(rules)])
+    copies = [agreement.copy()] if rules.thresholds.drop_copies else []
+    of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
+    plain = Step([*of_form, *agreement.filters(rules)])
     lists = Step(word_lists.filters(rules))
     found = [plain, *_of_words(rules), lists, *language.steps(rules), *outside.steps(rules)]
     return [step for step in found if step.filters]
