@@ -355,7 +355,7 @@ class TokenizerConfig(Section):
     """Spell unknown characters as bytes in place of <unk>."""
     split_digits: bool = False
     """Make each digit a piece of its own."""
-    user_symbols: tuple[Annotated[str, Field(pattern=r"^[^\s▁]+$")], ...] = ()
+    user_symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
     """Pieces that are never cut, such as the mark of a placeholder; the tags of `mix` are added by themselves."""
     sample_pairs: int = Field(5_000_000, ge=1_000)
     """Pairs to learn from; more are sampled down."""

@@ -26,6 +26,18 @@ _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
 
+# Characters that a Unicode form leaves as they are, whatever stands beside them; most text has no other.
+_STABLE: dict[UnicodeForm, str] = {
+    "NFC": r"\x00-\u02ff\u0400-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff"
+    r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uffee",
+    "NFKC": r"\x00-\x7f\u00c0-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e\u0400-\u0482\u2018-\u201f"
+    r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3",
+}
+_ODD_SPACES = r"\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_NEEDS_WORK = {
+    form: f"[{INVISIBLE}{_ODD_SPACES}]|[^{stable}]|^ |  | $|{_NEEDS_REPAIR}" for form, stable in _STABLE.items()
+}
+
 _REPLACEMENT_CHARACTER = "\ufffd"
 
 _NOT_IN_KEYS = r"[\p{P}\p{S}]"
@@ -43,10 +55,18 @@ def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as 
 def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> pl.Series:
     """Normalise each sentence (String in, String out, no nulls); the arguments are the fields of a `Spelling`.
 
-    A repair can uncover another one ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may call for another,
-    so the rows for which that may be so go round until nothing changes; they are few.
+    Most sentences are as they should be, and one regular expression sees that. The others are worked on. A repair can
+    uncover another one ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may call for another, so the rows
+    for which that may be so go round until nothing changes; they are few.
     """
     rules = moses_rules(language) if punctuation == "Moses" else ()
+    if rules:
+        return _reworked(text, form, rules)
+    rows = text.str.contains(_NEEDS_WORK[form]).arg_true()
+    return text if rows.is_empty() else text.clone().scatter(rows, _reworked(text.gather(rows), form, rules))
+
+
+def _reworked(text: pl.Series, form: UnicodeForm, rules: Sequence[Rule]) -> pl.Series:
     result = _tidy(_punctuate(_repair(text), rules), form)
     pending = result.str.contains(_NEEDS_REPAIR)
     if rules:
@@ -91,7 +111,10 @@ def words(text: pl.Expr, language: str) -> pl.Expr:
     Where the language writes no spaces, each character of its script is a word.
     """
     folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "")
-    return folded.str.extract_all(word_pattern(language))
+    if not has_spaces(language):
+        return folded.str.extract_all(word_pattern(language))
+    single = folded.str.replace_all(r" {2,}", " ").str.strip_chars(" ")
+    return pl.when(single != "").then(single.str.split(" ")).otherwise(pl.lit([], dtype=pl.List(pl.String)))
 
 
 def has_spaces(language: str) -> bool:
@@ -104,6 +127,13 @@ def word_pattern(language: str) -> str:
     if has_spaces(language):
         return r"\S+"
     return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
+
+
+def word_count(text: pl.Expr, language: str) -> pl.Expr:
+    """Number of the words of a normalised sentence."""
+    if has_spaces(language):  # which are single, and stand between words only
+        return pl.when(text == "").then(0).otherwise(text.str.count_matches(" ", literal=True) + 1)
+    return text.str.count_matches(word_pattern(language))
 
 
 def long_word_pattern(language: str, characters: int) -> str:

@@ -38,10 +38,7 @@ def _broken_encoding() -> Filter:
 
 
 def _word_counts(config: FilterConfig, languages: LanguagesConfig) -> list[Filter]:
-    counts = [
-        pl.col(side).str.count_matches(normalize.word_pattern(language))
-        for side, language in languages_by_side(languages).items()
-    ]
+    counts = [normalize.word_count(pl.col(side), language) for side, language in languages_by_side(languages).items()]
     fewest, most = pl.min_horizontal(counts), pl.max_horizontal(counts)
     return [
         Filter("too_few_words", "clean.min_words", fewest < config.min_words, fewest),

@@ -45,7 +45,8 @@ class _Lists:
 def repeated_characters(config: FilterConfig) -> Filter:
     """For the columns source and target."""
     times = config.max_repeated_characters
-    drop = [_repeats(pl.col(side), _characters, [1], times) for side in SIDES]
+    long = [pl.when(pl.col(side).str.len_chars() > times).then(pl.col(side)).otherwise(pl.lit("")) for side in SIDES]
+    drop = [_repeats(text, _characters, [1], times) for text in long]
     value = [_most_in_a_row(pl.col(side), [1]) for side in SIDES]
     knob = "clean.max_repeated_characters"
     return Filter("repeated_characters", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
