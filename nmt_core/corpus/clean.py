@@ -201,13 +201,12 @@ class _Cleaning:
 
 def _swapped(judged: _Judged) -> str:
     """What is wrong with a corpus of which most pairs have the languages the wrong way round; empty if nothing is."""
-    identified = judged.tally.source_languages.total()
-    swapped = judged.tally.swapped
-    if swapped < _FEWEST_SWAPPED or swapped <= identified / 2:
+    looked_at, swapped = judged.tally.looked_at, judged.tally.swapped
+    if swapped < _FEWEST_SWAPPED or swapped <= looked_at / 2:
         return ""
     return (
-        f"corpus {judged.corpus.name}: in {swapped:,} of {identified:,} pairs the source side is in the target "
-        "language and the target side in the source language: swap `source` and `target`, or correct `languages`"
+        f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} pairs that were looked at the source side is in "
+        "the target language and the target side in the source language: swap `source` and `target`, or correct `languages`"
     )
 
 

@@ -124,8 +124,10 @@ class Tally:
     held_out: Counter[str] = field(default_factory=Counter)
     source_languages: Counter[str] = field(default_factory=Counter)
     target_languages: Counter[str] = field(default_factory=Counter)
+    looked_at: int = 0
+    """Pairs of a sample."""
     swapped: int = 0
-    """Pairs of which each side was identified as the other's language."""
+    """Those of the sample of which each side is in the other's language."""
     repaired: int = 0
     before: Histograms = field(default_factory=Histograms)
     after: Histograms = field(default_factory=Histograms)
@@ -147,6 +149,7 @@ class Tally:
         """Count the other's pairs as well."""
         for name in ("read", "kept", "dropped", "held_out", "source_languages", "target_languages"):
             getattr(self, name).update(getattr(other, name))
+        self.looked_at += other.looked_at
         self.swapped += other.swapped
         self.repaired += other.repaired
         self.before.add(other.before)

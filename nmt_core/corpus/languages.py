@@ -78,45 +78,57 @@ class Identifier:
 
     def identify(self, text: pl.Series) -> pl.Series:
         """A `VERDICT` for each normalised sentence. Text without a letter passes, and its language is undetermined."""
-        # Raw corpora repeat themselves: a fifth of the calls is saved. Each costs the same, however short the sentence.
-        distinct = text.alias("text").unique().to_frame()
-        found = distinct.with_columns(self._identify(distinct["text"]).alias("verdict"))
+        # Raw corpora repeat themselves, and much differs in numbers and signs alone: a quarter of the calls is saved.
+        letters = pl.col("text").str.to_lowercase().str.replace_all(_NOT_LETTERS, " ").str.strip_chars(" ")
+        distinct = text.to_frame("text").unique().with_columns(letters=letters)
+        verdicts = self._verdicts(distinct.join(self._first_looks(distinct["letters"].unique()), on="letters"))
         return (
-            text.to_frame("text").join(found, on="text", how="left", maintain_order="left")["verdict"].alias(text.name)
+            text.to_frame("text")
+            .join(verdicts, on="text", how="left", maintain_order="left")["verdict"]
+            .alias(text.name)
         )
 
-    def _identify(self, text: pl.Series) -> pl.Series:
-        letters = text.str.to_lowercase().str.replace_all(_NOT_LETTERS, " ").str.strip_chars(" ").to_list()
+    def _first_looks(self, letters: pl.Series) -> pl.DataFrame:
+        """Columns letters; first and highest, the most probable language; probability, that of the expected one."""
         predict, accepted = _first(), {f"{_MARK}{language}" for language in _alike(self.expected)}
         least = min(self.min_probability, _LEAST)
-        verdicts = []
-        for place, line in enumerate(letters):
+        first, highest, probability = [], [], []
+        for line in letters.to_list():
             found = predict(line, _MOST_LABELS, least, "strict")
-            p = next((p for p, label in found if label in accepted), 0.0)
-            if p >= self.min_probability:
-                verdicts.append((self.expected, p, True))
-            elif line:
-                highest, label = found[0] if found else (0.0, "")
-                first = label.removeprefix(_MARK) or UNDETERMINED
-                is_sure = highest >= _SURE and len(line) > _SHORT
-                passes = self._second_passes(text[place], first, is_sure=is_sure)
-                verdicts.append((self.expected, p, True) if passes else (first, highest, False))
-            else:
-                verdicts.append((UNDETERMINED, 0.0, True))
-        return pl.Series(verdicts, dtype=VERDICT)
+            p, label = found[0] if found else (0.0, UNDETERMINED)
+            first.append(label.removeprefix(_MARK))
+            highest.append(p)
+            probability.append(next((p for p, label in found if label in accepted), 0.0))
+        return pl.DataFrame({"letters": letters, "first": first, "highest": highest, "probability": probability})
 
-    def _second_passes(self, sentence: str, first: str, *, is_sure: bool) -> bool:
+    def _verdicts(self, looks: pl.DataFrame) -> pl.DataFrame:
+        """Columns text and verdict, after a second look at the sentences that are refused."""
+        has_letters = looks["letters"] != ""
+        passes = (looks["probability"] >= self.min_probability) | ~has_letters
+        is_sure = (looks["highest"] >= _SURE) & (looks["letters"].str.len_chars() > _SHORT)
+        refused = (~passes).arg_true()
+        asked = zip(*(column.gather(refused) for column in (looks["text"], looks["first"], is_sure)), strict=True)
+        passes = passes.scatter(refused, pl.Series([self._second_passes(*row) for row in asked], dtype=pl.Boolean))
+        language = pl.when(passes & has_letters).then(pl.lit(self.expected)).otherwise("first")
+        probability = pl.when(passes).then("probability").otherwise("highest")
+        verdict = pl.struct(language=language, probability=probability, is_expected=passes)
+        return looks.select("text", verdict=verdict)
+
+    def _second_passes(self, sentence: str, first: str, is_sure: bool) -> bool:
         """Whether the second identifier overrules the first one, which said that the language is `first`."""
-        accepted = _alike(self.expected)
+        accepted, others = _alike(self.expected), _alike(self.other)
         if not accepted & _second_languages():
             return False
+        is_preferred = False
+        if others & _second_languages():
+            preferred, share = _second(*sorted(accepted | others)).classify(sentence)
+            if preferred not in accepted and share > _SURE:  # equal shares: it knows no part of the sentence
+                return False
+            if not is_sure and first in {UNDETERMINED, *others}:
+                return True
+            is_preferred = True
         second = _second().classify(sentence)[0]
-        if second in accepted:
-            return True
-        if is_sure or second == first or not _alike(self.other) & _second_languages():
-            return False
-        preferred, share = _second(*sorted(accepted | _alike(self.other))).classify(sentence)
-        return preferred in accepted or share <= _SURE  # equal shares: it knows no part of the sentence
+        return second in accepted or (is_preferred and not is_sure and second != first)
 
 
 def is_known(language: str) -> bool:

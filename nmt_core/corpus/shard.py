@@ -11,7 +11,7 @@ from typing import Literal
 import polars as pl
 
 from nmt_core.config import CleanConfig, LanguagesConfig
-from nmt_core.corpus import decontaminate, dedup, filters, normalize, storage
+from nmt_core.corpus import decontaminate, dedup, filters, languages, normalize, storage
 from nmt_core.corpus.funnel import Histograms, Tally
 from nmt_core.corpus.profiles import CleanRules
 from nmt_core.corpus.sources import SIDES
@@ -20,6 +20,8 @@ from nmt_core.spelling import Spelling
 LINE_BITS = 40
 """A pair's place is one number, corpus << 40 | line: it rises in the order of the recipe's corpora and their lines."""
 
+_SAMPLED_PAIRS = 200
+_SURE_OF_LANGUAGE = 0.5
 _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that nothing of a key is lost
 
 ROW_GROUP_PAIRS = 50_000
@@ -64,9 +66,26 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     for side in SIDES:
         labels = table[f"{side}_language"].drop_nulls().value_counts(name="count")
         getattr(tally, f"{side}_languages").update(dict(labels.iter_rows()))
-    languages = shard.rules.languages
-    tally.swapped = table.filter(source_language=languages.target, target_language=languages.source).height
+    tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
     return shard, tally
+
+
+def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
+    """Of a sample: the pairs that could be looked at, and those that have their languages the wrong way round.
+
+    Filters would drop them one by one, each for a reason of its own; all together they are one mistake in the recipe.
+    """
+    if not (languages.is_known(pair.source) and languages.is_known(pair.target)):
+        return 0, 0
+    sample = pairs.filter(pl.all_horizontal(pl.col(SIDES) != "")).gather_every(max(1, pairs.height // _SAMPLED_PAIRS))
+
+    def passes(side: str, expected: str, other: str) -> pl.Series:
+        identifier = languages.Identifier(expected, other, _SURE_OF_LANGUAGE)
+        return identifier.identify(sample[side]).struct.field("is_expected")
+
+    straight = passes("source", pair.source, pair.target) | passes("target", pair.target, pair.source)
+    swapped = passes("source", pair.target, pair.source) & passes("target", pair.source, pair.target)
+    return sample.height, sample.filter(swapped & ~straight).height
 
 
 def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:

@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import gzip
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,16 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+import zstandard
 
 from nmt_core.corpus import toy
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
 
+_LAUGHS = """<?xml version="1.0"?>
+<!DOCTYPE tmx [<!ENTITY ha "ha"><!ENTITY haha "&ha;&ha;&ha;&ha;">]>
+<tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>&haha;</seg></tuv></tu></body></tmx>
+"""
 _TRACEBACK = "Traceback (most recent call last)"
 _SECONDS_TO_END = 10
 _SECONDS_UNTIL_A_STAGE = 120
@@ -37,6 +44,15 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / f"{name}.{language}").write_text("".join(f"{pair[position]}\n" for pair in pairs))
     lines = (folder / "train.ko").read_text().splitlines(keepends=True)
     (folder / "short.ko").write_text("".join(lines[:-1]))
+    plain = (folder / "train.ko").read_bytes()
+    (folder / "cut.gz").write_bytes(gzip.compress(plain)[:5_000])
+    (folder / "cut.zst").write_bytes(zstandard.compress(plain)[:5_000])
+    with zipfile.ZipFile(folder / "whole.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("train.ko", plain)
+    (folder / "cut.zip").write_bytes((folder / "whole.zip").read_bytes()[:5_000])
+    (folder / "empty.ko").write_bytes(b"")
+    (folder / "page.ko.gz").write_bytes(b"<!DOCTYPE html><html><body>Not found</body></html>")
+    (folder / "laughs.tmx").write_text(_LAUGHS)
     return folder
 
 
@@ -88,7 +104,7 @@ def message(errors: str) -> str:
 
 def half_made(home: Path) -> list[Path]:
     """Folders that are no artifact, and that no later run goes on with."""
-    folders = [path for path in home.glob("artifacts/*/*") if path.is_dir()]
+    folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and path.name != "fetching"]
     whole = [path for path in folders if not path.name.endswith(".partial") and (path / "manifest.json").is_file()]
     resumable = [path for path in folders if path.parent.name == "train" and path.name.endswith(".partial")]
     return sorted(set(folders) - set(whole) - set(resumable))
@@ -184,12 +200,52 @@ IN_A_STAGE = {
     "wrong checksum": Fault(
         ["corpus.train.0.source_sha256=" + "ab" * 32],
         "download",
-        ["corpus news, source side: {text}/train.en has sha256", f"expects {'ab' * 32}", "fetch the file again"],
+        [
+            "corpus news, source side: {text}/train.en has sha256",
+            f"but {'ab' * 32} is expected",
+            "fetch the file again",
+        ],
     ),
     "unequal lengths": Fault(
         ["corpus.train.0.target={text}/short.ko"],
         "clean",
         ["corpus news", "{text}/train.en", "{text}/short.ko", "1,000 lines", "999", "the same release"],
+    ),
+    "truncated gz": Fault(
+        ["corpus.train.0.target={text}/cut.gz"],
+        "clean",
+        ["corpus news", "{text}/cut.gz: the gz file is truncated or damaged", "fetch it again"],
+    ),
+    "truncated zst": Fault(
+        ["corpus.train.0.target={text}/cut.zst"],
+        "clean",
+        ["corpus news", "{text}/cut.zst: the zst file is truncated or damaged", "fetch it again"],
+    ),
+    "truncated zip": Fault(
+        ["corpus.train.0.target={text}/cut.zip"],
+        "clean",
+        ["corpus news", "{text}/cut.zip", "truncated or damaged", "fetch it again"],
+    ),
+    "empty file": Fault(
+        ["corpus.train.0.target={text}/empty.ko"],
+        "clean",
+        ["corpus news, target side: {text}/empty.ko: the file is empty", "fetch it again, or name one"],
+    ),
+    "HTML page": Fault(
+        ["corpus.train.0.target={text}/page.ko.gz"],
+        "clean",
+        ["corpus news, target side: {text}/page.ko.gz", "HTML page"],
+    ),
+    "languages swapped": Fault(
+        ["languages.source=ko", "languages.target=en"],
+        "clean",
+        ["corpus news: in ", "the source side is in the target language", "swap `source` and `target`"],
+        ["languages.source=en", "languages.target=ko"],
+    ),
+    "TMX with entities": Fault(
+        ["corpus.train=[{{name: news, address: {text}/laughs.tmx}}]"],
+        "clean",
+        ["corpus news", "{text}/laughs.tmx", "entit"],
     ),
     "nothing left": Fault(
         ["clean.min_words=140"],
