@@ -206,7 +206,8 @@ def _swapped(judged: _Judged) -> str:
         return ""
     return (
         f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} pairs that were looked at the source side is in "
-        "the target language and the target side in the source language: swap `source` and `target`, or correct `languages`"
+        "the target language and the target side in the source language: swap `source` and `target`, or correct "
+        "`languages`"
     )
 
 
