@@ -163,7 +163,7 @@ class FilterConfig(Section):
     """Fewest characters a side may have."""
     max_characters: int = Field(1_500, ge=1)
     """Most characters a side may have."""
-    max_word_characters: int = Field(40, ge=1)
+    max_word_characters: int = Field(40, ge=1, le=1_000)
     """Longest word, in characters; a longer one is an address, a table or a broken encoding."""
     max_length_ratio: float = Field(4.0, gt=1)
     """Longest side over shortest side, in characters weighted by `characters_per_character`."""

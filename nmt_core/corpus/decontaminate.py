@@ -34,10 +34,13 @@ class _Words:
     """Which sentence each word is of; never falls."""
 
     @staticmethod
-    def of(text: pl.Series, language: str) -> "_Words":
-        lists = text.to_frame("text").select(normalize.words(pl.col("text"), language)).to_series()
+    def of(text: pl.Series, language: str, least: int) -> "_Words":
+        """Those of sentences that have at least `least` words; some shorter ones may be among them."""
+        long_enough = normalize.word_count(pl.col("text"), language) >= least  # marks count as words here
+        long = text.to_frame("text").with_row_index("row").filter(long_enough)
+        lists = long.select(normalize.words(pl.col("text"), language)).to_series()
         words = lists.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word")))
-        row = np.repeat(np.arange(len(lists)), lists.list.len().to_numpy())
+        row = np.repeat(long["row"].cast(pl.Int64).to_numpy(), lists.list.len().to_numpy())
         return _Words(words.to_series().to_numpy(), row)
 
     def ngrams(self, length: int) -> tuple[Hashes, Rows]:
@@ -74,8 +77,8 @@ class HeldOut:
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
 
     def found(self) -> pl.Expr:
-        """`find` as an expression over the normalised columns source and target; null for rows that have a `reason`."""
-        return pl.struct("source", "target", "reason").map_batches(
+        """`find` as an expression over the columns that it asks for; null for rows that have a `reason`."""
+        return pl.struct("source", "target", "source_key", "target_key", "reason").map_batches(
             lambda pairs: self._find_among_kept(pairs.struct.unnest()), return_dtype=pl.String, is_elementwise=True
         )
 
@@ -85,16 +88,18 @@ class HeldOut:
         return found.scatter(rows, self.find(pairs[rows])) if rows.len() else found
 
     def find(self, pairs: pl.DataFrame) -> pl.Series:
-        """Name of the first held-out set that each normalised pair shares text with; null if none (String)."""
-        found = np.full(pairs.height, len(self.names))  # that is: none
+        """Name of the first held-out set that each pair shares text with; null if none (String).
+
+        `pairs` has the columns source and target (normalised), source_key and target_key (`normalize.key`).
+        """
         if not self.names:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
+        found = np.full(pairs.height, len(self.names))  # that is: none
         for side, language in self._languages.items():
-            keys = _keys(pairs[side])
-            words = _Words.of(pairs[side], language)
+            words = _Words.of(pairs[side], language, self._short)
             runs = {length: words.ngrams(length) for length in {self._long, self._short}}
             for position, name in enumerate(self.names):
-                hit = keys.is_in(self._keys[name, side].implode()).to_numpy().copy()
+                hit = pairs[f"{side}_key"].is_in(self._keys[name, side].implode()).to_numpy().copy()
                 for length, held_out in self._ngrams[name, side].items():
                     hashes, rows = runs[length]
                     hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
@@ -103,7 +108,7 @@ class HeldOut:
 
     def _runs(self, text: pl.Series, side: str) -> dict[int, Hashes]:
         """Hashes of the runs of words that betray a held-out sentence, by their length in words."""
-        words = _Words.of(text, self._languages[side])
+        words = _Words.of(text, self._languages[side], self._short)
         runs = {self._long: words.ngrams(self._long)[0]}
         if self._short < self._long:
             runs[self._short] = words.shorter_than(self._long).ngrams(self._short)[0]

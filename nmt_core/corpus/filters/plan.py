@@ -95,7 +95,8 @@ def _verdicts(table: pl.DataFrame, plan: Sequence[Step], added: Columns) -> pl.D
         for measure in step.measures:
             measured = measured.with_columns(measure)
         asked = measured.with_columns(reason=_reason(step.filters)).collect()
-        settled.append(asked.filter(pl.col("reason").is_not_null()).with_columns(value=_value(step.filters)))
+        dropped = asked.filter(pl.col("reason").is_not_null())
+        settled.extend(_valued(dropped.filter(reason=rule.reason), rule) for rule in step.filters)
         left = asked.filter(pl.col("reason").is_null()).drop("reason")
     verdicts = pl.concat([_only(part, added) for part in (*settled, left)])
     return verdicts.sort("row").drop("row")
@@ -114,6 +115,6 @@ def _reason(asked: Sequence[Filter]) -> pl.Expr:
     return pl.coalesce(*(pl.when(rule.drop).then(pl.lit(rule.reason)) for rule in asked))
 
 
-def _value(asked: Sequence[Filter]) -> pl.Expr:
-    """Measure of the filter that the column `reason` names, as text."""
-    return pl.coalesce(*(pl.when(pl.col("reason") == rule.reason).then(rule.value.cast(pl.String)) for rule in asked))
+def _valued(dropped: pl.DataFrame, rule: Filter) -> pl.DataFrame:
+    """What a filter drops, with its measure as text."""
+    return dropped.with_columns(value=rule.value.cast(pl.String))

@@ -66,7 +66,7 @@ def repeated_words(config: FilterConfig, languages: LanguagesConfig) -> Filter:
 
 
 def _characters(text: pl.Series) -> _Lists:
-    values = np.frombuffer("".join(text.to_list()).encode("utf-32-le"), "<u4")
+    values = np.frombuffer(text.str.join().item().encode("utf-32-le"), "<u4")
     return _Lists(values, text.str.len_chars().cast(pl.Int64).cum_sum().to_numpy())
 
 

@@ -148,6 +148,9 @@ class _Counted:
         self.taken += len(block)
         return block
 
+    def close(self) -> None:  # which unpackers call; the file itself is closed by who opened it
+        self.closed = True
+
     def readable(self) -> bool:
         return True
 

@@ -2,6 +2,7 @@ import polars as pl
 import pytest
 
 from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.corpus import normalize
 from nmt_core.corpus.decontaminate import HeldOut
 
 LANGUAGES = LanguagesConfig(source="en", target="de")
@@ -11,7 +12,8 @@ FILLER = "Etwas ganz anderes."
 
 
 def pairs(*rows: tuple[str, str]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=["source", "target"], orient="row")
+    text = pl.DataFrame(list(rows), schema={"source": pl.String, "target": pl.String}, orient="row")
+    return text.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in text.columns)
 
 
 def find(held_out: pl.DataFrame, *training: tuple[str, str], config: CleanConfig | None = None) -> list[str | None]:
@@ -90,9 +92,8 @@ def test_empty_held_out_lines_match_nothing() -> None:
 @pytest.mark.parametrize("sets", [{}, {"test/news": pairs(("A dog.", "Ein Hund."))}])
 def test_no_training_text_and_no_held_out_text(sets: dict[str, pl.DataFrame]) -> None:
     held_out = HeldOut(sets, CleanConfig(), LANGUAGES)
-    nothing = pl.DataFrame(schema={"source": pl.String, "target": pl.String})
 
-    assert held_out.find(nothing).to_list() == []
+    assert held_out.find(pairs()).to_list() == []
     assert held_out.find(pairs(("A cow.", "Eine Kuh."))).to_list() == [None]
 
 

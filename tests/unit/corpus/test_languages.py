@@ -96,6 +96,22 @@ def test_many_sentences_keep_their_order() -> None:
     assert found.struct.field("is_expected").to_list() == [code == "en" for code in SENTENCES] + [True]
 
 
+def test_sentences_that_differ_in_numbers_alone_get_one_verdict_each() -> None:
+    text = pl.Series("text", ["Seite 1 von 20", ENGLISH, "Seite 2 von 20", "Seite 1 von 20", "20"])
+
+    found = Identifier("de", "en", 0.2).identify(text)
+
+    assert found.struct.field("is_expected").to_list() == [True, False, True, True, True]
+    assert found.struct.field("language").to_list() == ["de", "en", "de", "de", UNDETERMINED]
+
+
+def test_the_first_hundred_characters_are_enough() -> None:
+    german = SENTENCES["de"] * 2
+
+    assert verdict(german + ENGLISH * 10, "de", "en")["is_expected"]
+    assert not verdict(german[:50] + ENGLISH * 10, "de", "en")["is_expected"]
+
+
 def test_nothing_is_fetched_and_the_carrier_of_the_model_is_not_imported() -> None:
     program = (
         "import sys, polars as pl\n"

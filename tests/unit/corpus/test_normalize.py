@@ -1,3 +1,5 @@
+import unicodedata
+
 import polars as pl
 import pytest
 from hypothesis import assume, given, settings
@@ -102,6 +104,18 @@ def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
     once = normalize.normalise(pl.Series(texts, dtype=pl.String), form)
 
     assert normalize.normalise(once, form).to_list() == once.to_list()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm) -> None:
+    """However many are passed over as stable."""
+    codes = [*range(0x20, 0x80), *range(0xA0, 0xD800), *range(0xE000, 0x1_0000), *range(0x1_1000, 0x1_2000)]
+    known = [chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn"]
+    texts = [f"a{text}a" for text in (*known, *(unicodedata.normalize("NFD", character) for character in known))]
+
+    found = normalize.normalise(pl.Series(texts), form)
+
+    assert [pair for pair in zip(texts, found, strict=True) if pair[1] != Spelling(form).tidy(pair[0])] == []
 
 
 def test_the_input_is_not_written_to() -> None:

@@ -1,4 +1,5 @@
 import bz2
+import gc
 import gzip
 import lzma
 import random
@@ -34,6 +35,16 @@ def test_a_packed_file_is_unpacked(packing: str, pack: Pack, tmp_path: Path) -> 
     assert packing_of(pack(TEXT)) == packing
     assert content_of(tmp_path / "file", pack(TEXT)) == TEXT
     assert content_of(tmp_path / "file", pack(TEXT[:1000]) + pack(TEXT[1000:])) == TEXT
+
+
+@PARAMETERS
+def test_nothing_is_said_of_a_sound_file(
+    packing: str, pack: Pack, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content_of(tmp_path / "file", pack(TEXT))
+    gc.collect()
+
+    assert capfd.readouterr().err == ""
 
 
 @PARAMETERS
