@@ -31,7 +31,7 @@ from prefect.tasks import Task as PrefectTask
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.stage import versions
-from nmt_core.workers import ATTEMPTS, ONE_THREAD, LocalWorkers, Workers, pack, perform, shown, unpack
+from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, pack, perform, shown, unpack
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -282,7 +282,9 @@ class RayWorkers(ClusterWorkers):
 
 def _environment() -> dict[str, str]:
     """Of workers that we start: without an address each would start a Prefect server of its own."""
-    return ONE_THREAD | {"PREFECT_API_URL": PREFECT_API_URL.value() or str(get_client(sync_client=True).api_url)}
+    return WORKER_ENVIRONMENT | {
+        "PREFECT_API_URL": PREFECT_API_URL.value() or str(get_client(sync_client=True).api_url)
+    }
 
 
 def _surroundings(home: Path) -> dict[str, str]:
