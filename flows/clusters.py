@@ -18,24 +18,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar, cast
 
-from prefect import flow
-from prefect import task as prefect_task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
-from prefect.context import FlowRunContext, SettingsContext, TaskRunContext, get_settings_context
 from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL
-from prefect.task_runners import TaskRunner
 from prefect.tasks import Task as PrefectTask
 
 from flows.settings import Settings
+from flows.shards import PERFORM, Runner, TaskFailedError, submit_bare
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.stage import versions
-from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, pack, perform, shown, unpack
+from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, pack, shown, unpack
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Runner = TaskRunner[PrefectFuture[bytes]]
 
 _LIBRARIES = ("nmt-pipeline", "polars", "pyarrow", "sentencepiece")
 _START = "start the cluster, or unset NMT_WORKERS to work on this machine alone"
@@ -63,56 +58,6 @@ def workers_for(settings: Settings) -> AbstractContextManager[Workers]:
             return RayWorkers(settings)
         case _:
             return DaskWorkers(settings)
-
-
-class TaskFailedError(Exception):
-    """What a shard has raised, on its way through Prefect, which shows the message."""
-
-    def __init__(self, message: str, answer: bytes) -> None:
-        super().__init__(message, answer)
-        self.answer = answer
-        """For `unpack`."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-def _perform(order: bytes) -> bytes:
-    """Do a task on a worker, whose errors Prefect sees and we understand."""
-    answer = perform(order)
-    try:
-        unpack(answer)
-    except Exception as error:
-        raise TaskFailedError(f"{type(error).__name__}: {error}", answer) from None
-    return answer
-
-
-_PERFORM = prefect_task(cache_policy=NO_CACHE, persist_result=False)(_perform)  # the function travels by its name
-
-
-class _TheirSettings(SettingsContext):
-    """Leaves workers Prefect's settings of their own: to set ours there takes 50 ms, for each task anew."""
-
-    def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
-        """What goes to the worker."""
-        return {}
-
-
-_NO_FLOW = flow(name="shards")(abs)
-
-
-def _submit_bare(runner: Runner, perform_task: PrefectTask[[bytes], bytes], order: bytes) -> PrefectFuture[bytes]:
-    """Submit a task that takes no more with it than the flow run to which it belongs.
-
-    Prefect would send the flow, its parameters and the stage that is being run as well, and with them whatever they
-    hold on to. To be called in a context of its own.
-    """
-    TaskRunContext.__var__.set(None)  # type: ignore[arg-type]  # the stage, which is a task itself
-    with ExitStack() as stack:
-        stack.enter_context(_TheirSettings(**dict(get_settings_context())))
-        if context := FlowRunContext.get():
-            stack.enter_context(context.model_copy(update={"flow": _NO_FLOW, "parameters": {}}))
-        return runner.submit(perform_task, {"order": order})
 
 
 class ClusterWorkers(ABC):
@@ -150,7 +95,7 @@ class ClusterWorkers(ABC):
             yield from map(function, first)
             return
         runner = self._started()
-        perform_task = _PERFORM.with_options(name=function.__name__)
+        perform_task = PERFORM.with_options(name=function.__name__)
         more = chain(first, rest)
         under_way: deque[tuple[Task, PrefectFuture[bytes]]] = deque()
         try:
@@ -169,7 +114,7 @@ class ClusterWorkers(ABC):
                 self._cancel(future)
 
     def _submit(self, runner: Runner, perform_task: PrefectTask[[bytes], bytes], order: bytes) -> PrefectFuture[bytes]:
-        return copy_context().run(_submit_bare, runner, perform_task, order)
+        return copy_context().run(submit_bare, runner, perform_task, order)
 
     def _result(self, function: Callable[[Task], Result], task: Task, future: PrefectFuture[bytes]) -> Result:
         try:
@@ -282,16 +227,15 @@ class RayWorkers(ClusterWorkers):
 
 def _environment() -> dict[str, str]:
     """Of workers that we start: without an address each would start a Prefect server of its own."""
-    return WORKER_ENVIRONMENT | {
-        "PREFECT_API_URL": PREFECT_API_URL.value() or str(get_client(sync_client=True).api_url)
-    }
+    api = PREFECT_API_URL.value() or str(get_client(sync_client=True).api_url)
+    return WORKER_ENVIRONMENT | {"PREFECT_API_URL": api}
 
 
 def _surroundings(home: Path) -> dict[str, str]:
     """What must be the same on every worker."""
     found = {name: version for name, version in versions().items() if name in _LIBRARIES}
-    api = {"PREFECT_API_URL": "set" if PREFECT_API_URL.value() else "not set"}
-    return found | api | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
+    found["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
+    return found | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
 
 
 def _extra(extra: str, module: str) -> Any:
