@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="BLEU of one small model on raw, deduplicated and cleaned text.")
     parser.add_argument("folder", type=Path, help="noisy.XX.gz, dev.XX.gz and test.XX.gz for both languages")
     parser.add_argument("--languages", default="en-de", help="source-target (en-de)")
-    parser.add_argument("--updates", type=int, default=3_000, help="updates of each model (3,000)")
+    parser.add_argument("--updates", type=int, default=6_000, help="updates of each model (6,000)")
     parser.add_argument("--home", type=Path, default=Path(".nmt"), help="NMT_HOME (.nmt)")
     arguments = parser.parse_args()
     runs = {}
@@ -86,12 +86,13 @@ def _recipe(kind: str, clean: dict[str, Any], folder: Path, languages: str, upda
         "clean": clean,
         "tokenizer": {"vocab_size": 8_000},
         "encode": {"max_length": 128},
-        "model": {"d_model": 256, "d_ff": 1_024, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 3},
+        "model": {"d_model": 128, "d_ff": 512, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 3},
         "train": {
             "max_updates": updates,
             "max_tokens": 4_096,
             "max_tokens_per_pass": 4_096,
             "warmup_updates": max(1, updates // 4),
+            "learning_rate_scale": 2.0,
             "validate_every": max(1, updates // 10),
             "checkpoint_every": max(1, updates // 20),
             "keep_checkpoints": min(_CHECKPOINTS, updates),
