@@ -34,11 +34,8 @@ WORKER_ENVIRONMENT = {
     "POLARS_MAX_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "RAYON_NUM_THREADS": "1",
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
 }
-"""Environment of a worker. One thread: the processes are the parallelism, and libraries that take all processors would
-fight over them. And polars' allocator keeps what is freed: the next shard needs it again, and each page that the kernel
-gives anew it must first fill with zeros (4% of a shard's time)."""
+"""Environment of a worker: the processes are the parallelism, and libraries that take all processors would fight."""
 
 ATTEMPTS = 3
 """How many workers may die of the same task."""

@@ -7,7 +7,7 @@ and runs the stage through the stage runner in a child process, once for each nu
 configuration is the default one; `--language-id off` is without language identification. Every process has one thread.
 
 - Seconds are those of the stage: reading, cleaning, writing, and the hashes of what was written.
-- Memory is that of the child and all its descendants, looked at every 0.2 s: the peak of the sum of their proportional
+- Memory is that of the child and all its descendants, looked at every second: the peak of the sum of their proportional
   set sizes (PSS: a page that n processes share counts 1/n in each), and of the sum of their resident set sizes (RSS).
 - Disk is the peak of what the stage has written and not yet removed.
 
@@ -34,8 +34,8 @@ import psutil
 
 from nmt_core.config import PipelineConfig
 
-_INTERVAL = 0.2
-_DISK_EVERY = 5  # looks at memory for each look at the disk, which costs more
+_INTERVAL = 1.0  # a look takes some ten milliseconds, from processors that the workers want
+_DISK_EVERY = 2  # looks at memory for each look at the disk, which costs more
 _HELD_OUT_PAIRS = 2_000
 _ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
 
