@@ -7,7 +7,8 @@ repetition.py  characters and words that are repeated
 word_lists.py  words that the recipe's files forbid
 language.py    sides in another language
 outside.py     functions and scores of others
-judge.py       all of them over a table of pairs
+scripts.py     which script a language is written in
+plan.py        all of them, step by step, over a table of pairs
 """
 
 from nmt_core.corpus.filters.base import Filter, Step

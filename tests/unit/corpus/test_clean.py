@@ -306,3 +306,14 @@ def outcome(config: PipelineConfig, download: Artifact, out: Path) -> tuple[pl.D
     except StageError as error:
         assert "is left" in str(error)
     return pl.read_parquet(sorted(out.glob("train-*"))), pl.read_parquet(sorted(out.glob("dropped-*")))
+
+
+def test_files_between_the_steps_may_lie_in_any_store(tmp_path: Path, recipe: Recipe) -> None:
+    download = download_of(tmp_path / "download", {("train", "news"): list(sentences(2_500))})
+    config = recipe(corpus={"toy": {}}, clean={"shard_pairs": 1_000})
+    clean(config, download, tmp_path / "beside", InProcess())
+    (tmp_path / "away").mkdir()
+    job = Job(SilentReporter(), Resources(scratch="memory://scratch"))
+    stage.run(config, {"download": download}, tmp_path / "away", job)
+
+    assert describe_outputs(tmp_path / "away") == describe_outputs(tmp_path / "beside")
