@@ -222,7 +222,7 @@ def collect_garbage(
 
 
 def main() -> None:
-    """Run a command; exit with 1 after an error, 2 after a usage error, 130 after Ctrl-C."""
+    """Run a command; exit with 1 after an error, 2 after a usage error, 75 if preempted, 130 after Ctrl-C."""
     debug = _DEBUG in sys.argv
     try:
         app()
@@ -232,7 +232,8 @@ def main() -> None:
     except NmtError as error:
         if debug:
             traceback.print_exc()
-        sys.exit(f"nmt: {error}")
+        typer.echo(f"nmt: {error}", err=True)
+        sys.exit(error.exit_code)
     except Exception as error:
         if debug:
             raise

@@ -14,6 +14,7 @@ from prefect.runtime import flow_run, task_run
 
 from flows import reports
 from flows.clusters import workers_for
+from flows.launchers import launcher_for
 from flows.progress import StageReporter, current_display
 from flows.register import Candidate, register_model
 from flows.selection import REGISTER, Selection, StepName
@@ -135,7 +136,7 @@ class Retraining:
         try:
             made = work(step)
         except BaseException as error:
-            row.status = "failed" if isinstance(error, Exception) else "killed"
+            row.status = "failed" if status_of(error) == "FAILED" else "killed"
             row.seconds = round(time.monotonic() - start, 2)
             self._tracker.finish(tracked, status_of(error))
             self._display.end(name, row.status)
@@ -178,7 +179,7 @@ class Retraining:
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force = stage.name in self._selection.force
         with workers_for(self._settings) as workers:
-            job = Job(step.reporter, self._settings.resources, workers)
+            job = Job(step.reporter, self._settings.resources, workers, launcher_for(self._settings))
             outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
         artifact = self._artifacts[stage.name] = outcome.artifact
         # A first download learns the hashes of its files, and is known by them from then on.

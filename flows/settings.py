@@ -101,7 +101,7 @@ class Settings:
     @property
     def resources(self) -> Resources:
         """What this machine gives to a stage."""
-        return Resources(processes=self.processes, threads=self.threads, scratch=self.scratch)
+        return Resources(threads=self.threads, scratch=self.scratch)
 
     def running(self) -> RunningServers:
         """The servers of a live `nmt up` on the same home."""

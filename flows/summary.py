@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import PreemptedError
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
@@ -24,7 +25,8 @@ def status_of(error: BaseException | None) -> Status:
     """How a run ended that ended with `error`."""
     if error is None:
         return "FINISHED"
-    return "FAILED" if isinstance(error, Exception) else "KILLED"
+    is_failure = isinstance(error, Exception) and not isinstance(error, PreemptedError)
+    return "FAILED" if is_failure else "KILLED"
 
 
 class StageSummary(BaseModel):

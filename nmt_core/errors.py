@@ -1,12 +1,16 @@
 """Errors that a user can cause. Each message says what is wrong, where, and what to do about it.
 
-The command line prints the message alone and exits with 1; any other exception is a fault of this program and
-shows its traceback.
+The command line prints the message alone and exits with the error's code; any other exception is a fault of this
+program and shows its traceback.
 """
+
+from typing import ClassVar
 
 
 class NmtError(Exception):
     """Base of every error that a user can cause and mend."""
+
+    exit_code: ClassVar[int] = 1
 
 
 class ConfigError(NmtError):
@@ -23,6 +27,12 @@ class ArtifactError(NmtError):
 
 class StageError(NmtError):
     """A stage could not reach its result: diverged training, failed parity, no rows left."""
+
+
+class PreemptedError(StageError):
+    """A job was asked to stop, by whoever the machines belong to, and has saved all it needs to go on."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong, try again
 
 
 class ModelError(NmtError):

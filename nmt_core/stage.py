@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
+from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.workers import InProcess, Workers
 
 Inputs = Mapping[str, Artifact]
@@ -72,10 +73,8 @@ class SilentReporter:
 class Resources:
     """What this machine gives to a stage; it changes how fast a result comes, not what it is."""
 
-    processes: int = 1
-    """Training processes (one per GPU, or one on the CPU)."""
     threads: int = 1
-    """CPU threads for all processes together."""
+    """CPU threads that a stage may keep busy."""
     scratch: str = ""
     """Folder, or address of any store that fsspec knows, for files that are needed between the steps of a stage and
     that all workers can reach; empty: beside the result."""
@@ -93,6 +92,8 @@ class Job:
     resources: Resources
     workers: Workers = field(default_factory=InProcess)
     """Who does the shards of a stage that is cut into shards."""
+    launcher: Launcher = field(default_factory=LocalTorchrun)
+    """Who starts the processes that train."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]

@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
+from nmt_core.launchers import LocalTorchrun
 from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 from nmt_core.train.distributed import World
@@ -149,7 +150,7 @@ def start_training(tiny: dict[str, Artifact]) -> StartTraining:
     """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
 
     def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
-        job = Job(reporter, Resources(processes=processes, threads=processes))
+        job = Job(reporter, Resources(), launcher=LocalTorchrun(processes, threads=processes))
         return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
 
     return start

@@ -1,11 +1,13 @@
 """One training process; `torchrun -m nmt_core.train --config <run>/config.json` starts as many as there are GPUs.
 
 The first process tells how it goes: one JSON object a line on standard output, and the same in `metrics.jsonl` beside
-the checkpoints. SIGTERM asks for a checkpoint and an end; the process then exits with `EXIT_STOPPED`.
+the checkpoints. How it ended is noted in `status.json`. SIGTERM asks for a checkpoint and an end. `torchrun` starts
+processes again that have ended with an error; after an end that is noted there is nothing left for them to do.
 """
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
@@ -16,10 +18,12 @@ import torch
 
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, read_shards
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.errors import NmtError
+from nmt_core.errors import NmtError, PreemptedError
+from nmt_core.launchers import CONFIG
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.distributed import World, join_world
-from nmt_core.train.launch import CONFIG, EXIT_STOPPED, METRICS
+from nmt_core.train.launch import METRICS
+from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
 
 
@@ -40,8 +44,8 @@ class Curves:
         sys.stdout.flush()
 
 
-def train(folder: Path, world: World) -> bool:
-    """Train in `folder` by its configuration; False if stopped before the end."""
+def train(folder: Path, world: World) -> Status:
+    """Train in `folder` by its configuration, to the end or until SIGTERM."""
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
@@ -54,7 +58,8 @@ def train(folder: Path, world: World) -> bool:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     curves = Curves(folder / METRICS, trainer.progress.update) if world.is_first else None
-    return trainer.fit(pairs, dev, curves.emit if curves else lambda point: None, stop.is_set)
+    is_finished = trainer.fit(pairs, dev, curves.emit if curves else lambda point: None, stop.is_set)
+    return Status("finished" if is_finished else "stopped", trainer.progress.update)
 
 
 def main() -> int:
@@ -62,12 +67,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="nmt_core.train", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="config.json in the folder of the run")
     folder = parser.parse_args().config.parent
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and read_status(folder):
+        return 0
     try:
         with join_world() as world:
-            return 0 if train(folder, world) else EXIT_STOPPED
+            if world.is_first:
+                clear_status(folder)
+            status = train(folder, world)
+            if world.is_first:
+                write_status(folder, status)
     except NmtError as error:
-        print(json.dumps({"error": f"{error}"}), flush=True)
+        write_status(folder, Status("failed", error=f"{error}"))
         return 1
+    return 0 if status.state == "finished" else PreemptedError.exit_code
 
 
 if __name__ == "__main__":

@@ -1,26 +1,18 @@
-"""The `train` stage: start `torchrun` as a child, relay what it tells, and own it to its last process."""
+"""The `train` stage: have the training processes started, relay what they tell, and see how they ended."""
 
-import contextlib
 import json
-import os
-import subprocess
-import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nmt_core import processes
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import StageError
-from nmt_core.stage import Inputs, Job, Resources, StageReport
+from nmt_core.errors import PreemptedError, StageError
+from nmt_core.launchers import CONFIG, Launched
+from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.status import clear_status, read_status
 
-CONFIG = "config.json"
 METRICS = "metrics.jsonl"
-EXIT_STOPPED = 75
-"""A training process was asked to stop and has written a checkpoint (EX_TEMPFAIL: try again)."""
-
-_GRACE_SECONDS = 30
 
 
 class TrainReport(StageReport):
@@ -39,70 +31,48 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     """Train, or go on training, in `out`.
 
     Raises:
-        StageError: a process failed; the message holds its own error.
+        StageError: training cannot go on; the message holds the reason.
+        PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
     """
     data = inputs["encode"].path
     sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": str(data.resolve())}
     (out / CONFIG).write_text(json.dumps(sections, indent=1))
-    with _torchrun(out, job.resources) as process:
-        _relay(process, config.train.max_updates, job)
+    clear_status(out)
+    with job.launcher.launch(out) as launched:
+        last_lines = _relay(launched, config.train.max_updates, job)
+        code = launched.wait()
+    _require_the_end(out, code, last_lines)
     return _report(out, inputs["encode"].report()["items_out"])
 
 
-def command(folder: Path, resources: Resources) -> list[str]:
-    """What starts the processes on this machine; the rendezvous stays on the loopback."""
-    return [
-        *(sys.executable, "-m", "torch.distributed.run"),
-        *("--nnodes", "1", "--nproc-per-node", str(resources.processes)),
-        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"),
-        *("-m", "nmt_core.train", "--config", str(folder / CONFIG)),
-    ]
-
-
-@contextlib.contextmanager
-def _torchrun(folder: Path, resources: Resources) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the processes; whatever ends the block early ends them all, after a chance to write a checkpoint."""
-    environment = os.environ | {
-        "OMP_NUM_THREADS": str(max(1, resources.threads // resources.processes)),
-        "PYTHONUNBUFFERED": "1",
-    }
-    # Threads that spin for long while they wait take the CPU from those they wait for, if anything else runs here: two
-    # threads on two busy cores were 2 to 8 times slower without this bound, and no faster on idle ones.
-    environment.setdefault("GOMP_SPINCOUNT", "10000")
-    # Batches come in hundreds of shapes, and oneDNN keeps code and scratch for the last 1,024: 850 MB more after 300
-    # updates of a small model, for no speed.
-    environment.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    if "GLOO_SOCKET_IFNAME" not in environment and Path("/sys/class/net/lo").exists():
-        environment["GLOO_SOCKET_IFNAME"] = "lo"  # one node: gloo need not listen elsewhere
-    process = processes.start(command(folder.resolve(), resources), environment, subprocess.PIPE)
-    try:
-        yield process
-    except BaseException:
-        processes.end(process, _GRACE_SECONDS)
-        raise
-
-
-def _relay(process: subprocess.Popen[bytes], max_updates: int, job: Job) -> None:
-    """Turn the lines of the first process into progress, curves and log, until all have ended."""
-    assert process.stdout
+def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
+    """Turn the lines of the first process into progress, curves and log, until all have ended; the last of the log."""
     last_lines: deque[str] = deque(maxlen=20)
-    error = ""
-    for raw in process.stdout:
-        line = raw.decode("utf-8", "replace").rstrip()
+    for line in launched.lines():
         point = _parse(line)
         if point is None:
             last_lines.append(line)
             job.reporter.log(line)
-        elif "error" in point:
-            error = point["error"]
         else:
             update = int(point.pop("update"))
             job.reporter.metrics(update, point)
             job.reporter.progress(update, max_updates, _note(point))
-    code = process.wait()
-    if code:
-        detail = error or "\n".join(last_lines)
-        raise StageError(f"train: torchrun ended with exit code {code}: {detail}")
+    return list(last_lines)
+
+
+def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
+    """Raise what kept the job from its end, if it did not come to it."""
+    status = read_status(out)
+    if status is None:
+        detail = "\n".join(last_lines)
+        raise StageError(f"train: the processes ended with exit code {code}, and not by themselves: {detail}")
+    if status.state == "failed":
+        raise StageError(f"train: {status.error}")
+    if status.state == "stopped":
+        raise PreemptedError(
+            f"train: stopped from outside after {status.update:,} updates, with a checkpoint: the same command goes on "
+            "from there"
+        )
 
 
 def _parse(line: str) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ def test_the_defaults_stay_in_the_working_folder(tmp_path: Path, monkeypatch: py
 def test_the_environment_decides() -> None:
     environment = {"NMT_HOME": "/data", "NMT_PROCESSES": "4", "NMT_THREADS": "8", "MLFLOW_TRACKING_URI": "http://m"}
     settings = Settings.load(environment | {"PREFECT_API_URL": "http://p/api/"})
-    assert (settings.home, settings.resources.processes, settings.resources.threads) == (Path("/data"), 4, 8)
+    assert (settings.home, settings.processes, settings.resources.threads) == (Path("/data"), 4, 8)
     assert (settings.mlflow_tracking_uri, settings.prefect_api_url) == ("http://m", "http://p/api")
 
 

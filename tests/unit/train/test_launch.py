@@ -18,7 +18,7 @@ import torch
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import PreemptedError, StageError
 from nmt_core.stage import Inputs, Job, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
@@ -50,6 +50,12 @@ def interrupt() -> None:
 def training_processes() -> list[psutil.Process]:
     """torchrun and its children, the first of them first."""
     return [child for child in psutil.Process().children(recursive=True) if "nmt_core.train" in child.cmdline()]
+
+
+def preempt() -> None:
+    """SIGTERM to all processes of the job, as a scheduler sends it."""
+    for process in training_processes():
+        process.terminate()
 
 
 def kill_the_training_process() -> None:
@@ -115,12 +121,15 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     assert newest_update(store) % 100, "and not only where it would have been saved anyway"
     assert not training_processes()
 
-    with pytest.raises(StageError):
-        start_training(config, store, Acting(newest_update(store) + 125, kill_the_training_process))
-    assert 100 <= newest_update(store) < 400, "kill -9 leaves the last regular checkpoint"
+    with pytest.raises(PreemptedError, match="goes on from there") as caught:
+        start_training(config, store, Acting(newest_update(store) + 25, preempt))
+    assert caught.value.exit_code == 75
+    assert 50 <= newest_update(store) < 400
     assert not training_processes()
 
-    artifact = start_training(config, store, SilentReporter())
+    killer = Acting(newest_update(store) + 125, kill_the_training_process)
+    artifact = start_training(config, store, killer)
+    assert killer.done, "torchrun starts another process, which goes on from the last checkpoint"
     for file in sorted((undisturbed.path / "weights").iterdir()):
         weights = safetensors.torch.load_file(artifact.path / "weights" / file.name)
         for name, tensor in safetensors.torch.load_file(file).items():
