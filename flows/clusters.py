@@ -26,13 +26,13 @@ from prefect.tasks import Task as PrefectTask
 from flows.settings import Settings
 from flows.shards import PERFORM, Runner, TaskFailedError, submit_bare
 from nmt_core.errors import ConfigError, StageError
-from nmt_core.stage import versions
+from nmt_core.stage import DATA_LIBRARIES, versions
 from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, pack, shown, unpack
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_LIBRARIES = ("nmt-pipeline", "polars", "pyarrow", "sentencepiece")
+_SAME_EVERYWHERE = ("python", "nmt-pipeline", *DATA_LIBRARIES)
 _START = "start the cluster, or unset NMT_WORKERS to work on this machine alone"
 _SECONDS_FOR_A_WORKER = 60
 _LOCAL_DASK = {
@@ -179,11 +179,12 @@ class DaskWorkers(ClusterWorkers):
         """Refuse workers that would make something else than we do, or put it where we do not find it."""
         needed = _surroundings(self._settings.home) | {"PREFECT_API_URL": "set"}
         for worker, surroundings in found.items():
-            for name, value in surroundings.items():
-                if value != needed[name]:
+            for name, value in needed.items():
+                if surroundings.get(name, "missing") != value:
                     raise ConfigError(
-                        f"NMT_WORKERS={self._settings.workers}: on the worker {worker}, {name} is {value}, and must be "
-                        f"{needed[name]} as it is here: mend that and start the worker again"
+                        f"NMT_WORKERS={self._settings.workers}: on the worker {worker}, {name} is "
+                        f"{surroundings.get(name, 'missing')}, and must be {value} as it is here: mend that and start "
+                        "the worker again"
                     )
 
     def _processors(self, runner: Runner) -> int:
@@ -233,7 +234,7 @@ def _environment() -> dict[str, str]:
 
 def _surroundings(home: Path) -> dict[str, str]:
     """What must be the same on every worker."""
-    found = {name: version for name, version in versions().items() if name in _LIBRARIES}
+    found = {name: version for name, version in versions().items() if name in _SAME_EVERYWHERE}
     found["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
     return found | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
 

@@ -63,8 +63,9 @@ _QUOTES_AND_DASHES = (
     Rule("—", " - "),
     Rule("…", "..."),
 )
-_COMMA_BEFORE_QUOTE = (Rule('"([,.]+)', r'\1"'),)
-_COMMA_BEHIND_QUOTE = (Rule(',"', '",'), Rule(r'(\.+)"(\s*[^<\s])', r'"\1\2'))
+# Whole runs change places: one mark at a time, a row of them would take as many rounds.
+_COMMA_BEFORE_QUOTE = (Rule('("+)([,.]+)', r"\2\1"),)
+_COMMA_BEHIND_QUOTE = (Rule('(,+)("+)', r"\2\1"), Rule(r'(\.+)("+)(\s*[^<\s])', r"\2\1\3"))
 
 
 @cache

@@ -7,6 +7,7 @@ the Prefect UI. A stage sees only the sections of the configuration that its fin
 """
 
 import errno
+import hashlib
 import importlib
 import importlib.metadata
 import os
@@ -31,7 +32,9 @@ Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
 
 _WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
-_LIBRARIES = ("torch", "polars", "pyarrow", "sentencepiece", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
+DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
+"""Libraries that decide what becomes of text."""
+_LIBRARIES = (*DATA_LIBRARIES, "torch", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
 
 
 class StageReport(BaseModel):
@@ -80,8 +83,11 @@ class Resources:
     that all workers can reach; empty: beside the result."""
 
     def scratch_for(self, out: Path) -> str:
-        """Where the stage that fills the folder `out` keeps such files."""
-        return f"{self.scratch.rstrip('/')}/{out.name}" if self.scratch else str(out / ".scratch")
+        """Where the stage that fills the folder `out` keeps such files: one place for each such folder anywhere."""
+        if not self.scratch:
+            return str(out / ".scratch")
+        home = hashlib.sha256(f"{socket.gethostname()}:{out.absolute()}".encode()).hexdigest()[:8]
+        return f"{self.scratch.rstrip('/')}/{out.name}-{home}"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ _MOJIBAKE = rf"[\u00c2-\u00f4][{_CONTINUATION}]|Ã |[\u0080-\u009f]"
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
+# An ampersand that was escaped again and again, as a database does that is saved too often. Resolved at once: level by
+# level, a line of nothing else would take minutes.
+_AMPERSANDS = re.compile(r"&(?:(?:amp|AMP|#0{0,5}38|#[xX]0{0,4}26);)+")
 
 # Characters that a Unicode form leaves as they are, whatever stands beside them; most text has no other.
 _STABLE: dict[UnicodeForm, str] = {
@@ -153,7 +156,8 @@ def _repair(text: pl.Series) -> pl.Series:
 
 def _repair_one(sentence: str) -> str:
     # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant as they stand.
-    return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), sentence))
+    single = _AMPERSANDS.sub("&", sentence)
+    return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), single))
 
 
 def _punctuate(text: pl.Series, rules: Sequence[Rule]) -> pl.Series:

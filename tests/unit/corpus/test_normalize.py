@@ -86,6 +86,19 @@ def test_what_normalise_does(before: str, after: str) -> None:
     assert normalise(before).replace("’", "'") == after
 
 
+@pytest.mark.parametrize("ampersand", ["amp;", "#38;", "#x26;", "#0038;"])
+def test_what_was_escaped_thousands_of_times_is_resolved_at_once(ampersand: str) -> None:
+    """Level by level it would take longer than a test may."""
+    assert normalise("1 &" + ampersand * 20_000 + "lt; 2 &" + ampersand * 20_000) == "1 < 2 &"
+
+
+@pytest.mark.parametrize(("language", "after"), [("de", '"' + "," * 50_000), ("en", "," * 50_000 + '"')])
+def test_a_row_of_commas_changes_places_with_a_quote_at_once(language: str, after: str) -> None:
+    before = "," * 50_000 + '"' if language == "de" else '"' + "," * 50_000
+    text = normalize.normalise(pl.Series([before]), "NFC", "Moses", language)
+    assert text.to_list() == [after] == [Spelling("NFC", "Moses", language).tidy(before)]
+
+
 @pytest.mark.parametrize(
     "text", ["Ça coûte 5 €…", "Größe «ß»", "Ångström", "C’est l’été", "são Ãguas", "naïve – ‘quoted’"]
 )
