@@ -70,7 +70,7 @@ def write_recipe(file: Path, source: Path, target: Path, held_out: Path, **secti
         "tokenizer": {"vocab_size": 600},
         "encode": {"max_length": 64},
         "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
-        "train": {"max_updates": 10, "max_tokens": 1_024, "max_tokens_per_pass": 1_024, "keep_checkpoints": 1},
+        "train": {"max_updates": 10, "max_tokens": 1_024, "slice_tokens": 1_024, "keep_checkpoints": 1},
         "average": {"checkpoints": 1},
     }
     file.write_text(yaml.safe_dump(recipe | sections), encoding="utf-8")
@@ -277,6 +277,44 @@ def test_a_fault_that_a_stage_meets_costs_that_stage_alone(
         became = statuses(last_line(shared(*arguments, *mended, "--json")))
         assert became.pop(fault.stage) == "done"
         assert set(became.values()) == {"reused"}
+
+
+MAY_BE_SKIPPED = [
+    "wrong checksum",
+    "unequal lengths",
+    "truncated gz",
+    "truncated zst",
+    "truncated zip",
+    "empty file",
+    "HTML page",
+    "TMX with entities",
+]
+
+
+def test_bad_corpora_are_left_out_where_the_recipe_says_so(
+    shared: Any, recipe_file: str, text: Path, statuses: Statuses
+) -> None:
+    good = {"source": str(text / "train.en"), "target": str(text / "train.ko")}
+    corpora, expected = [{"name": "good", **good}], {}
+    for fault in MAY_BE_SKIPPED:
+        name, (setting,) = fault.replace(" ", "-"), IN_A_STAGE[fault].wrong
+        key, value = setting.format(text=text).split("=", 1)
+        bad = yaml.safe_load(value)[0] if key == "corpus.train" else good | {key.rpartition(".")[2]: value}
+        corpora.append(bad | {"name": name})
+        expected[name] = [
+            said.format(text=text).replace("corpus news", f"corpus {name}") for said in IN_A_STAGE[fault].says
+        ]
+    changes = {"corpus.train": json.dumps(corpora), "corpus.on_bad_corpus": "skip"}
+    settings = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+    summary = last_line(shared("run", recipe_file, "--until", "clean", "--json", *settings))
+
+    assert statuses(summary) == {"download": "done", "clean": "done"}
+    (fingerprint,) = [stage["fingerprint"] for stage in summary["stages"] if stage["name"] == "clean"]
+    report = json.loads((shared.home / "artifacts" / "clean" / fingerprint / "report.json").read_text())
+    assert report["items_in"] == 1_000
+    assert report["skipped"].keys() == expected.keys()
+    for name, parts in expected.items():
+        assert all(part in report["skipped"][name] for part in parts), report["skipped"][name]
 
 
 _ON_A_SMALL_DISK = """

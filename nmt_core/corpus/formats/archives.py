@@ -7,17 +7,18 @@ members under a password, and sizes out of proportion (see `streams`).
 import fnmatch
 import re
 import stat
-import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import cast
 
+from nmt_core.corpus.formats import tars
 from nmt_core.corpus.formats.kinds import Kind, data_name
 from nmt_core.corpus.formats.languages import same_language
 from nmt_core.corpus.formats.layout import Layout, Side, TextFile
-from nmt_core.corpus.formats.streams import ByteStream, Readable, open_file, unpacked
+from nmt_core.corpus.formats.streams import ByteStream, Readable, unpacked
 from nmt_core.errors import DataError
 
 _NO_DATA = re.compile(
@@ -27,36 +28,73 @@ _TEXT_SUFFIX = re.compile(r"\.(txt|sgm|tok|lines)$", re.IGNORECASE)
 _LISTED = 10
 
 
-def open_members(file: TextFile, kind: Kind, layout: Layout) -> Iterator[ByteStream]:
-    """The members that `file.member` or else its side names, in the order of their names.
+@dataclass(frozen=True)
+class Members:
+    """Members of an archive that hold a side, or both, in the order in which they are to be read."""
 
-    A stream can be read until the next one is asked for.
+    path: Path
+    kind: Kind
+    side: Side
+    entries: tuple[tars.Entry, ...]
+
+
+def select(file: TextFile, kind: Kind, layout: Layout) -> list[Members]:
+    """What to read of an archive, sorted by name. For both sides, it may be two parts: the source and the target.
+
+    Of the members that `file.member` fits, or else of those that look like data, the ones are read whose names end
+    with the side's language; if there are none, all that `file.member` fits, or the only one.
 
     Raises:
-        DataError: no member fits, one cannot be read safely, or the archive is truncated or damaged.
+        DataError: no member fits, or it is not clear which; a name leads out of the archive; or the archive is
+            truncated or damaged.
     """
-    opener = _zip_members if kind is Kind.ZIP else _tar_members
-    return opener(file.path, lambda names: chosen(names, file, layout))
+    entries = (_zip_entries if kind is Kind.ZIP else tars.entries)(file.path)
+    chosen = _chosen([entry.name for entry in entries], file, layout)
+    return [
+        Members(file.path, kind, side, tuple(sorted(entry for entry in entries if entry.name in names)))
+        for side, names in chosen.items()
+    ]
 
 
-def chosen(names: Sequence[str], file: TextFile, layout: Layout) -> list[str]:
-    """Names of the members to read, sorted.
+def open_members(members: Members) -> Iterator[ByteStream]:
+    """The members one by one. A stream can be read until the next one is asked for.
 
     Raises:
-        DataError: there are none, or it is not clear which.
+        DataError: a member cannot be read safely, or the archive is truncated or damaged.
     """
+    contents = (_zip_contents if members.kind is Kind.ZIP else tars.contents)(members.path, members.entries)
+    for entry, content, packed_bytes in contents:
+        yield _member(f"{members.path}: {entry.name}", content, members.kind.lstrip("."), packed_bytes)
+
+
+def _member(name: str, content: Readable, packing: str, packed_bytes: int) -> ByteStream:
+    return unpacked(ByteStream(name, content, packing, lambda: packed_bytes))
+
+
+def _chosen(names: Sequence[str], file: TextFile, layout: Layout) -> dict[Side, list[str]]:
+    """Names of the members to read, by what they hold."""
     if unsafe := next(filter(_leads_out, names), None):
         raise DataError(f"{file.path}: the member {unsafe!r} leads out of the archive: do not trust this file")
     if file.member:
-        found, wanted = [name for name in names if _matches(name, file.member)], f"matches {file.member!r}"
+        fitting = otherwise = [name for name in names if _matches(name, file.member)]
+        wanted = f"matches {file.member!r}"
     else:
-        data = [name for name in names if not _is_beside_the_data(name)]
-        only = data if len(data) == 1 else []
-        found = only if file.side == "both" else _of_side(data, file.side, layout) or only
+        fitting = [name for name in names if not _is_beside_the_data(name)]
+        otherwise = fitting if len(fitting) == 1 else []
         wanted = f"is clearly the text ({_wanted(file.side, layout)})"
-    if not found:
+    if file.side == "both":
+        chosen = _as_pair(fitting, layout) or {file.side: otherwise}
+    else:
+        chosen = {file.side: _of_side(fitting, file.side, layout) or otherwise}
+    if not all(chosen.values()):
         raise DataError(f"{file.path}: no member {wanted}: name it with `member`; there are {_some(names)}")
-    return sorted(found)
+    return chosen
+
+
+def _as_pair(names: Sequence[str], layout: Layout) -> dict[Side, list[str]]:
+    """The one member of each language, as in the Moses archives of OPUS; nothing if there are none or several."""
+    sides: dict[Side, list[str]] = {side: _of_side(names, side, layout) for side in ("source", "target")}
+    return sides if all(len(found) == 1 for found in sides.values()) else {}
 
 
 def _of_side(names: Sequence[str], side: Side, layout: Layout) -> list[str]:
@@ -91,9 +129,10 @@ def _leads_out(name: str) -> bool:
 
 
 def _wanted(side: Side, layout: Layout) -> str:
+    source, target = f".{layout.source_language}", f".{layout.target_language}"
     if side == "both":
-        return "the only data file"
-    return f"a name that ends with .{layout.source_language if side == 'source' else layout.target_language}"
+        return f"the only data file, or the only two that end with {source} and {target}"
+    return f"a name that ends with {source if side == 'source' else target}"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -101,59 +140,34 @@ def _some(names: Sequence[str]) -> str:
     return (", ".join(names[:_LISTED]) or "none at all") + more
 
 
-def _zip_members(path: Path, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[ByteStream]:
-    with _explained(path, "zip"), zipfile.ZipFile(path) as archive:
+def _zip_entries(path: Path) -> list[tars.Entry]:
+    with _explained(path), zipfile.ZipFile(path) as archive:
         infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-        for name in choose(list(infos)):
-            info = infos[name]
+    return [tars.Entry(name, number, info.file_size) for number, (name, info) in enumerate(infos.items())]
+
+
+def _zip_contents(path: Path, entries: Sequence[tars.Entry]) -> Iterator[tuple[tars.Entry, Readable, int]]:
+    with _explained(path), zipfile.ZipFile(path) as archive:
+        for entry in entries:
+            info = archive.getinfo(entry.name)
             if info.flag_bits & 1:
-                raise DataError(f"{path}: the member {name!r} is under a password: unpack it, and name the text inside")
+                raise DataError(
+                    f"{path}: the member {entry.name!r} is under a password: unpack it, and name the text inside"
+                )
             # The upper half is the mode of Unix; archives from elsewhere leave it 0.
             if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
                 raise DataError(
-                    f"{path}: the member {name!r} is a link or a device, not a file: do not trust this file"
+                    f"{path}: the member {entry.name!r} is a link or a device, not a file: do not trust this file"
                 )
             with archive.open(info) as content:
-                yield _member(path, name, cast(Readable, content), "zip", info.compress_size)
-
-
-def _member(path: Path, name: str, content: Readable, packing: str, packed_bytes: int) -> ByteStream:
-    return unpacked(ByteStream(f"{path}: {name}", content, packing, lambda: packed_bytes))
-
-
-def _tar_members(path: Path, choose: Callable[[Sequence[str]], list[str]]) -> Iterator[ByteStream]:
-    """Members in the order of their names; the archive is read again where it has them in another order."""
-    with _open_tar(path) as archive:
-        names = [info.name for info in archive if not info.isdir()]
-    waiting = choose(names)
-    while waiting:
-        with _open_tar(path) as archive:
-            for info in archive:
-                if waiting and info.name == waiting[0] and not info.isdir():
-                    waiting.pop(0)
-                    if not info.isreg() or info.issparse():
-                        raise DataError(
-                            f"{path}: the member {info.name!r} is a link, a device or a sparse file, not a plain file: "
-                            "do not trust this archive"
-                        )
-                    yield _member(path, info.name, cast(Readable, archive.extractfile(info)), "tar", info.size)
+                yield entry, cast(Readable, content), info.compress_size
 
 
 @contextmanager
-def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
-    with (
-        open_file(path) as stream,
-        _explained(path, "tar"),
-        tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|", encoding="utf-8") as archive,
-    ):
-        yield archive
-
-
-@contextmanager
-def _explained(path: Path, packing: str) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{path}: the {packing} archive is truncated or damaged ({error}): fetch it again") from None
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise DataError(f"{path}: the zip archive is truncated or damaged ({error}): fetch it again") from None
     except NotImplementedError as error:
         raise DataError(f"{path}: packed in a way that Python cannot read ({error}): unpack it yourself") from None

@@ -13,12 +13,12 @@ def columns_of_table(first_row: Sequence[str], layout: Layout, place: str) -> tu
     """Places of the source and the target column, and whether the first row is a header; see `find_columns`."""
     has_header = _is_header(first_row, layout)
     # Without a header, a word that happens to be the code of a language means nothing.
-    source, target = find_columns(first_row if has_header else (), layout, place)
+    source, target = find_columns(first_row if has_header else None, layout, place)
     return source, target, has_header
 
 
-def find_columns(names: Sequence[str], layout: Layout, place: str) -> tuple[int, int]:
-    """Places of the source and the target column, from 0.
+def find_columns(names: Sequence[str] | None, layout: Layout, place: str) -> tuple[int, int]:
+    """Places of the source and the target column, from 0. `names` are those of all columns; None: nobody knows them.
 
     The column that the recipe names, or numbers; else the one with the language's name (`en`, `translation.en`);
     else the first for the source and the second for the target.
@@ -27,13 +27,18 @@ def find_columns(names: Sequence[str], layout: Layout, place: str) -> tuple[int,
         DataError: there is no such column, or both sides are in the same.
     """
     found = (
-        _find(names, layout.source_column, layout.source_language, 0, place),
-        _find(names, layout.target_column, layout.target_language, 1, place),
+        _find(names or (), layout.source_column, layout.source_language, 0, place),
+        _find(names or (), layout.target_column, layout.target_language, 1, place),
     )
     if found[0] == found[1]:
         raise DataError(
             f"{place}: the columns of {layout.source_language} and {layout.target_language} cannot be told apart among "
-            f"{_some(names)}: set `source_column` and `target_column`"
+            f"{_some(names or ())}: set `source_column` and `target_column`"
+        )
+    if names is not None and max(found) >= len(names):
+        raise DataError(
+            f"{place}: there is no column {max(found) + 1} among {_some(names)}: correct `source_column` and "
+            "`target_column`"
         )
     return found
 
@@ -59,4 +64,4 @@ def _find(names: Sequence[str], asked: str, language: str, otherwise: int, place
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+    return (", ".join(names[:_LISTED]) or "none") + (", ..." if len(names) > _LISTED else "")

@@ -5,8 +5,10 @@ reading goes on with the line after the one that began it.
 """
 
 import csv
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
+from io import BytesIO
+from itertools import islice
 
 import polars as pl
 
@@ -18,7 +20,9 @@ from nmt_core.corpus.formats.streams import ByteStream
 
 INVALID_CSV = "invalid_csv"
 
+_DELIMITERS = ",;\t"
 _MOST_LINES = 100
+_LOOKED_AT = 100
 
 
 def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -54,8 +58,7 @@ def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
-    first = stream.peek().split(b"\n", 1)[0].decode("utf-8", "replace")
-    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    delimiter = _delimiter(stream, layout.max_line_bytes)
     columns: tuple[int, int] | None = None
     for record in _Records(stream, layout.max_line_bytes, delimiter):
         if isinstance(record, Row):
@@ -70,6 +73,23 @@ def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
             yield Row(record[columns[0]], record[columns[1]])
         else:
             yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+
+
+def _delimiter(stream: ByteStream, max_line_bytes: int) -> str:
+    """The mark that gives most of the first records the same number of fields, which is two or more.
+
+    Of marks that do so equally well, the one after which fewest fields begin with a space: the others are punctuation.
+    """
+    head = stream.peek()
+    whole = head[: head.rfind(b"\n") + 1] or head  # of the last line, there may be more to come
+    ranks: dict[str, tuple[float, int]] = {}
+    for mark in _DELIMITERS:
+        records = list(islice(_Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
+        tables = [record for record in records if not isinstance(record, Row) and len(record) > 1]
+        alike = max(Counter(map(len, tables)).values(), default=0)
+        spaces = sum(field.startswith(" ") for record in tables for field in record[1:])
+        ranks[mark] = (-alike / len(records) if records else 0.0, spaces)
+    return min(_DELIMITERS, key=ranks.__getitem__)
 
 
 class _Records:

@@ -1,6 +1,5 @@
 """Translations of programs: gettext PO and MO. Source is the msgid, target the msgstr, of a plural its first forms."""
 
-import codecs
 import re
 import struct
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nmt_core.corpus.formats.charsets import UTF_8, charset_of, in_utf8
 from nmt_core.corpus.formats.languages import direction
 from nmt_core.corpus.formats.layout import Layout
 from nmt_core.corpus.formats.lines import read_lines
@@ -28,10 +28,8 @@ _LANGUAGE = re.compile(r"^Language:[ \t]*(\S*)", re.MULTILINE)
 
 def read_po(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     """A pair for each entry but the header; see `reader.read` for the tables and errors."""
-    charset = _charset(stream.peek().decode("latin-1"), stream.name)
-    if charset != "utf-8":
-        stream = ByteStream(stream.name, _Transcoded(stream, charset))
-    yield from frames_of(_Entries(layout).of(stream), layout.max_line_bytes)
+    text = in_utf8(stream, _charset(stream.peek().decode("latin-1"), stream.name))
+    yield from frames_of(_Entries(layout).of(text), layout.max_line_bytes)
 
 
 def read_mo(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -41,42 +39,13 @@ def read_mo(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 def _charset(header: str, place: str) -> str:
     found = _CHARSET.search(header)
-    if found is None or found[1] in ("CHARSET", "ASCII", "US-ASCII"):  # CHARSET stands in templates
-        return "utf-8"
-    try:
-        "".encode(found[1])  # unlike `lookup`, it refuses codecs that are no charsets
-        return codecs.lookup(found[1]).name
-    except (LookupError, UnicodeError):
-        raise DataError(f"{place}: unknown charset {found[1]!r} in the header: convert the file to UTF-8") from None
+    # CHARSET stands in templates
+    return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
 
 
 def _target_language(header: str) -> str:
     found = _LANGUAGE.search(header)
     return found[1] if found else ""
-
-
-class _Transcoded:
-    """Bytes in another charset as UTF-8."""
-
-    def __init__(self, stream: ByteStream, charset: str) -> None:
-        self._stream = stream
-        self._charset = charset
-        self._decoder = codecs.getincrementaldecoder(charset)()
-
-    def read(self, size: int, /) -> bytes:
-        text = ""
-        while not text and (block := self._stream.read(size)):
-            text = self._decode(block)
-        return (text or self._decode(b"", final=True)).encode("utf-8", "replace")
-
-    def _decode(self, block: bytes, *, final: bool = False) -> str:
-        try:
-            return self._decoder.decode(block, final)
-        except UnicodeError as error:
-            raise DataError(
-                f"{self._stream.name}: not in the charset that its header names ({error}): correct it, or convert the "
-                "file to UTF-8"
-            ) from None
 
 
 @dataclass
@@ -112,7 +81,7 @@ class _Entries:
         yield from self._finish()
 
     def _read(self, line: str, number: int) -> Iterator[Row]:
-        obsolete = line.startswith("#~")
+        obsolete = line.startswith("#~") and not line.startswith("#~|")  # which is a comment: what it once translated
         content = line.removeprefix("#~").lstrip() if obsolete else line
         found = _FIELD.fullmatch(content)
         ends_here = not content or content.startswith("#") or (found and found[1] in ("msgctxt", "msgid", "domain"))
@@ -176,7 +145,7 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
         tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
     except struct.error as error:
         raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
-    charset, language = "utf-8", ""
+    charset, language = UTF_8, ""
     for number in range(count):
         raw = []
         for table in tables:

@@ -21,7 +21,7 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
-    columns: list[list[str]] = []
+    columns: list[tuple[str, ...]] = []
     for table in read_lines(stream, layout.max_line_bytes):
         for text, fault, value in table.iter_rows():
             if fault:
@@ -36,20 +36,22 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 yield Row(text, "", INVALID_JSON, "not an object")
                 continue
             if not columns:
-                names = list(_names(record))
-                columns = [names[place].split(".") for place in find_columns(names, layout, stream.name)]
+                paths = list(_paths(record))
+                names = [".".join(path) for path in paths]
+                columns = [paths[place] for place in find_columns(names, layout, stream.name)]
             yield _pair(text, record, columns)
 
 
-def _names(record: dict[str, Any]) -> Iterator[str]:
+def _paths(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The way to each value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
     for name, value in record.items():
         if isinstance(value, dict):
-            yield from (f"{name}.{inner}" for inner in _names(value))
+            yield from ((name, *inner) for inner in _paths(value))
         else:
-            yield name
+            yield (name,)
 
 
-def _pair(line: str, record: dict[str, Any], columns: list[list[str]]) -> Row:
+def _pair(line: str, record: dict[str, Any], columns: list[tuple[str, ...]]) -> Row:
     found = []
     for path in columns:
         value: Any = record

@@ -56,6 +56,13 @@ _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*+(?:<!doctype\s+html|<html[\s>])",
     re.IGNORECASE | re.DOTALL,
 )
+_HTML_WITH_PARTS = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!doctype[^>]*>|<html[^>]*>)*+"
+    rb"<(?:head|title|meta|link|style|script|body)[\s>/]",
+    re.IGNORECASE | re.DOTALL,
+)
+_END_OF_HTML = re.compile(rb"</html\s*>", re.IGNORECASE)
+_BESIDE_HTML = re.compile(rb"(?>\s+|<!--.*?-->|<script\b.*?</script\s*>)*+", re.IGNORECASE | re.DOTALL)
 _PROLOGUE = r"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>"
 _ROOT = re.compile(rf"\s*(?:(?>{_PROLOGUE})\s*)*+<(?:[\w.-]+:)?([A-Za-z][\w.-]*)", re.DOTALL | re.IGNORECASE)
 _ROOTS = {
@@ -104,6 +111,10 @@ def kind_of(stream: ByteStream, name: str, side: Side) -> Kind:
     head = stream.peek()
     if not head:
         raise DataError(f"{stream.name}: the file is empty: fetch it again, or name one that holds text")
+    if is_html(head) if side == "both" else _is_html_page(head):
+        raise DataError(
+            f"{stream.name}: a HTML page, not a corpus: open the address in a browser, and name the file itself"
+        )
     kind = _by_content(stream.name, head)
     if side == "both":
         kind = kind or _table_kind(head, name)
@@ -123,9 +134,19 @@ def data_name(name: str) -> str:
     return _PACKED_SUFFIX.sub("", PurePosixPath(name).name)
 
 
+def _is_html_page(head: bytes) -> bool:
+    """Whether a file of lines is none, but an HTML page: messages of programs are often HTML, a page on each line."""
+    if not is_html(head):
+        return False
+    end = _END_OF_HTML.search(head)
+    if end and _BESIDE_HTML.fullmatch(head, end.end()):
+        return True
+    if end and b"\n" not in head[: end.start()].lstrip():
+        return False
+    return bool(_HTML_WITH_PARTS.match(head))
+
+
 def _by_content(name: str, head: bytes) -> Kind | None:
-    if is_html(head):
-        raise DataError(f"{name}: a HTML page, not a corpus: open the address in a browser, and name the file itself")
     for magic, what in _UNREADABLE_MAGIC.items():
         if head.startswith(magic):
             raise DataError(f"{name}: {what}, which nothing here reads: unpack or convert it, and name the text inside")

@@ -5,17 +5,21 @@ to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common.
 forbids: they become DEL or a space, which cleaning treats as it does them.
 """
 
+import re
 from collections.abc import Iterator
 from html.entities import html5
 from typing import Protocol
 from xml.parsers import expat
 
+from nmt_core.corpus.formats.charsets import UTF_8, charset_of, in_utf8
 from nmt_core.corpus.formats.rows import Row, Text
 from nmt_core.corpus.formats.streams import ByteStream
 from nmt_core.errors import DataError
 
 _BLOCK_BYTES = 1 << 18
 _MOST_BYTES_OF_A_TAG = 1 << 22
+
+_DECLARED = re.compile(rb"""<\?xml(?=\s)[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
 
 _SPACES, _CONTROLS = b"\x0b\x0c", bytes(range(0x01, 0x09)) + bytes(range(0x0E, 0x20))
 _ALLOWED = bytes.maketrans(_SPACES + _CONTROLS, b" " * len(_SPACES) + b"\x7f" * len(_CONTROLS))
@@ -49,12 +53,14 @@ def parse(stream: ByteStream, handler: Handler) -> Iterator[Row]:
     Raises:
         DataError: the XML is not well-formed, truncated, or declares entities.
     """
-    parser = _parser(stream.name, handler)
+    is_utf16 = b"\0" in stream.peek()[:4]
+    if not is_utf16:
+        stream = in_utf8(stream, _charset(stream))
+    parser = _parser(stream.name, "utf-16" if is_utf16 else UTF_8, handler)
     fed = 0
-    bytes_are_characters = b"\0" not in stream.peek()[:4]  # unlike in UTF-16
     try:
         while block := stream.read(_BLOCK_BYTES):
-            parser.Parse(block.translate(_ALLOWED) if bytes_are_characters else block)
+            parser.Parse(block if is_utf16 else block.translate(_ALLOWED))
             fed += len(block)
             if fed - parser.CurrentByteIndex > _MOST_BYTES_OF_A_TAG:
                 raise DataError(
@@ -70,8 +76,17 @@ def parse(stream: ByteStream, handler: Handler) -> Iterator[Row]:
     yield from handler.rows
 
 
-def _parser(name: str, handler: Handler) -> expat.XMLParserType:
-    parser = expat.ParserCreate()
+def _charset(stream: ByteStream) -> str:
+    """What the file is in: UTF-8, or what it declares unless its first bytes, which are ASCII, prove that wrong."""
+    head = stream.peek()
+    declared = _DECLARED.match(head)
+    if declared is None or declared[1].lower().startswith((b"utf-16", b"utf-32", b"ucs-", b"iso-10646-ucs-")):
+        return UTF_8
+    return charset_of(declared[1].decode(), stream.name)
+
+
+def _parser(name: str, charset: str, handler: Handler) -> expat.XMLParserType:
+    parser = expat.ParserCreate(charset)  # whatever is declared: of that, expat knows little
     parser.buffer_text = True
     depth = 0  # of elements inside a hidden one
 

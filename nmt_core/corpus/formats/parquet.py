@@ -23,12 +23,10 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         raise DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
     try:
         with pq.ParquetFile(stream.path) as file:
-            names = list(_names(file.schema_arrow))
-            places = find_columns(names, layout, stream.name)
-            if max(places) >= len(names):
-                raise DataError(f"{stream.name}: has {len(names)} columns ({', '.join(names)}): correct their numbers")
-            columns = [names[place] for place in places]
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=columns):
+            paths = list(_paths(file.schema_arrow))
+            names = [".".join(path) for path in paths]
+            columns = [paths[place] for place in find_columns(names, layout, stream.name)]
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(column) for column in columns]):
                 yield paired(*(_side(batch, column, layout.max_line_bytes) for column in columns))
     except (pa.ArrowException, OSError) as error:
         raise DataError(
@@ -37,16 +35,17 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         ) from None
 
 
-def _names(fields: pa.Schema | pa.StructType) -> Iterator[str]:
+def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
+    """The way to each column: (`translation`, `en`), or of a name with a dot in it, (`text.en`,)."""
     for field in fields:
         if pa.types.is_struct(field.type):
-            yield from (f"{field.name}.{inner}" for inner in _names(field.type))
+            yield from ((field.name, *inner) for inner in _paths(field.type))
         else:
-            yield field.name
+            yield (field.name,)
 
 
-def _side(batch: pa.RecordBatch, column: str, max_line_bytes: int) -> pl.DataFrame:
-    name, *inner = [column] if column in batch.schema.names else column.split(".")
+def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
+    name, *inner = column
     values = batch.column(name)
     if inner:
         values = pc.struct_field(values, inner)
@@ -58,6 +57,6 @@ def _side(batch: pa.RecordBatch, column: str, max_line_bytes: int) -> pl.DataFra
     side = side.select(
         pl.col("text").fill_null(""),
         pl.when(missing).then(pl.lit(MISSING_VALUE)).otherwise(pl.col("fault")).alias("fault"),
-        pl.when(missing).then(pl.lit(column)).otherwise(pl.col("value")).alias("value"),
+        pl.when(missing).then(pl.lit(".".join(column))).otherwise(pl.col("value")).alias("value"),
     )
     return checked(side, max_line_bytes)

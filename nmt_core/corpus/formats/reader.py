@@ -6,7 +6,7 @@ from itertools import zip_longest
 import polars as pl
 
 from nmt_core.corpus.formats import delimited, exchange, gettext, jsonl, parquet, testsets
-from nmt_core.corpus.formats.archives import open_members
+from nmt_core.corpus.formats.archives import Members, open_members, select
 from nmt_core.corpus.formats.kinds import ARCHIVES, Kind, kind_of
 from nmt_core.corpus.formats.layout import Layout, TextFile
 from nmt_core.corpus.formats.lines import read_lines
@@ -57,9 +57,7 @@ def _frames(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]
             f"{len(sources)} source files and {len(targets)} target files ({_names(sources)}; {_names(targets)}): name "
             "as many of the one as of the other"
         )
-    for file in files:
-        if file.side == "both":
-            yield from _both_sides(file, layout)
+    yield from _whole([file for file in files if file.side == "both"], layout)
     for source, target in zip(sources, targets, strict=True):
         yield from _side_by_side(source, target, layout)
 
@@ -68,17 +66,29 @@ def _names(files: Sequence[TextFile]) -> str:
     return ", ".join(file.path.name for file in files) or "none"
 
 
-def _both_sides(file: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
-    for stream, kind in _texts(file, layout):
-        rows = 0
-        for frame in _READERS[kind](stream, layout):
+def _whole(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
+    """Files with both sides. One of many may be without pairs, such as the last shard of a data set."""
+    rows = 0
+    for file in files:
+        for frame in _both_sides(file, layout):
             rows += frame.height
             yield frame
-        if not rows:
-            raise DataError(f"{stream.name}: the {kind} file holds no pair: name one that does")
+    if files and not rows:
+        hold = f" and {len(files) - 1:,} more: hold" if len(files) > 1 else ": holds"
+        raise DataError(f"{files[0].path}{hold} no pair: name a file that does")
 
 
-def _side_by_side(source: TextFile, target: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
+def _both_sides(file: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
+    kind = _archive_kind(file)
+    parts = select(file, kind, layout) if kind else [file]
+    if len(parts) == 2:
+        yield from _side_by_side(parts[0], parts[1], layout)
+        return
+    for stream, inner in _texts(parts[0], layout):
+        yield from _READERS[inner](stream, layout)
+
+
+def _side_by_side(source: TextFile | Members, target: TextFile | Members, layout: Layout) -> Iterator[pl.DataFrame]:
     for ours, theirs in zip_longest(_texts(source, layout), _texts(target, layout)):
         if ours is None or theirs is None:
             lone = (ours or theirs)[0].name
@@ -86,22 +96,31 @@ def _side_by_side(source: TextFile, target: TextFile, layout: Layout) -> Iterato
         yield from _aligned(*(_Lines(stream, kind, layout.max_line_bytes) for stream, kind in (ours, theirs)))
 
 
-def _texts(file: TextFile, layout: Layout) -> Iterator[tuple[ByteStream, Kind]]:
-    """The texts in a file: itself, or the members of an archive that fit the side."""
+def _archive_kind(file: TextFile) -> Kind | None:
+    """ZIP or TAR; None if the file is the text itself."""
     with open_file(file.path) as stream:
         kind = kind_of(stream, file.path.name, file.side)
-        if kind not in ARCHIVES:
-            yield stream, kind
-            return
         if stream.packing and kind is Kind.ZIP:
             raise DataError(f"{stream.name}: a zip archive inside a {stream.packing} file: unpack the outer one")
-    for member in open_members(file, kind, layout):
-        inner = kind_of(member, member.name, file.side)
-        if inner in ARCHIVES:
+        return kind if kind in ARCHIVES else None
+
+
+def _texts(file: TextFile | Members, layout: Layout) -> Iterator[tuple[ByteStream, Kind]]:
+    """The texts of a side, or of both: the file itself, or members of an archive."""
+    if isinstance(file, TextFile):
+        archive = _archive_kind(file)
+        if not archive:
+            with open_file(file.path) as stream:
+                yield stream, kind_of(stream, file.path.name, file.side)
+            return
+        (file,) = select(file, archive, layout)
+    for member in open_members(file):
+        kind = kind_of(member, member.name, file.side)
+        if kind in ARCHIVES:
             raise DataError(
                 f"{member.name}: an archive inside an archive: unpack the outer one, and name the inner one"
             )
-        yield member, inner
+        yield member, kind
 
 
 class _Lines:

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -44,10 +45,17 @@ def read_xml(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 @dataclass
 class _Version:
-    """A document in one language, its segments by their id."""
+    """A document in one language, its segments by their id, and by how many before them have the same."""
 
     language: str
-    segments: dict[str, Text] = field(default_factory=dict)
+    segments: dict[tuple[str, int], Text] = field(default_factory=dict)
+    _seen: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, text: Text) -> None:
+        """Append a segment; without a name, its number is its id."""
+        name = name or str(len(self.segments) + 1)
+        self.segments[name, self._seen[name]] = text
+        self._seen[name] += 1
 
 
 class _Documents:
@@ -67,9 +75,8 @@ class _Documents:
         elif element in ("src", "ref"):
             self._versions.append(_Version(attributes.get("lang", "")))
         elif element == "seg" and self._versions:
-            segments = self._versions[-1].segments
             self.text = Text(self._layout.max_line_bytes)
-            segments[attributes.get("id") or str(len(segments) + 1)] = self.text
+            self._versions[-1].add(attributes.get("id", ""), self.text)
 
     def end(self, element: str) -> None:
         if element == "seg":
@@ -89,7 +96,7 @@ class _Documents:
             if all(sides):
                 yield row_of(*sides)
             else:
-                yield row_of(*sides, UNTRANSLATED, f"segment {place}")
+                yield row_of(*sides, UNTRANSLATED, f"segment {place[0]}")
 
     def _in(self, language: str) -> _Version | None:
         return next((version for version in self._versions if same_language(version.language, language)), None)

@@ -1,15 +1,19 @@
 import gzip
 import io
 import lzma
+import random
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+import zstandard
 
-from nmt_core.corpus.formats import TextFile
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus.formats import TextFile, tars
 from nmt_core.errors import DataError
 
 Reader = Callable[..., pl.DataFrame]
@@ -23,8 +27,8 @@ def zipped(path: Path, members: Members) -> Path:
     return path
 
 
-def tarred(path: Path, members: Members) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
+def plain_tar(path: Path, members: Members) -> Path:
+    with tarfile.open(path, "w") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
@@ -32,7 +36,24 @@ def tarred(path: Path, members: Members) -> Path:
     return path
 
 
+def tarred(path: Path, members: Members) -> Path:
+    path.write_bytes(gzip.compress(plain_tar(path, members).read_bytes()))
+    return path
+
+
+def tar_xz(path: Path, members: Members) -> Path:
+    path.write_bytes(lzma.compress(plain_tar(path, members).read_bytes()))
+    return path
+
+
+def tar_zst(path: Path, members: Members) -> Path:
+    pack = zstandard.ZstdCompressor(write_checksum=True)
+    path.write_bytes(pack.compress(plain_tar(path, members).read_bytes()))
+    return path
+
+
 PACKERS = pytest.mark.parametrize("pack", [zipped, tarred])
+ALL_PACKERS = pytest.mark.parametrize("pack", [zipped, plain_tar, tarred, tar_xz, tar_zst])
 Packer = Callable[[Path, Members], Path]
 
 
@@ -83,7 +104,7 @@ def test_of_many_pairs_the_one_with_both_languages_is_read(pack: Packer, tmp_pat
     assert pairs_of(read_files(sides(pack(tmp_path / "archive", members)))) == [("de-en en", "de-en de")]
 
 
-@PACKERS
+@ALL_PACKERS
 def test_members_are_read_in_the_order_of_their_names(pack: Packer, tmp_path: Path, read_files: Reader) -> None:
     members = {f"part{number}.{side}": f"{side}{number}\n".encode() for number in (2, 0, 1) for side in ("de", "en")}
     path = pack(tmp_path / "archive", members)
@@ -92,7 +113,7 @@ def test_members_are_read_in_the_order_of_their_names(pack: Packer, tmp_path: Pa
     assert pairs_of(read_files(sides(path, "part[02].en", "*[12].de"))) == [("en0", "de1"), ("en2", "de2")]
 
 
-@PACKERS
+@ALL_PACKERS
 def test_a_packed_member_is_unpacked(pack: Packer, tmp_path: Path, read_files: Reader) -> None:
     path = pack(tmp_path / "archive", {"a.en.gz": gzip.compress(b"a\n"), "a.de.xz": lzma.compress(b"A\n")})
 
@@ -109,6 +130,124 @@ def test_the_only_data_member_holds_both_sides(pack: Packer, tmp_path: Path, rea
     with pytest.raises(
         DataError, match=r"no member is clearly the text .*name it with `member`; there are one.tsv, two.tsv"
     ):
+        read_files([TextFile(path, "both")])
+
+
+MOSES = {
+    "README": b"x\n",
+    "LICENSE": b"y\n",
+    "Tatoeba.de-en.en": b"a\nb\n",
+    "Tatoeba.de-en.de": b"A\nB\n",
+    "Tatoeba.de-en.xml": b"z\n",
+}
+
+
+@ALL_PACKERS
+def test_an_archive_of_a_pair_holds_both_sides(pack: Packer, tmp_path: Path, read_files: Reader) -> None:
+    path = pack(tmp_path / "archive", MOSES)
+    assert pairs_of(read_files([TextFile(path, "both")])) == [("a", "A"), ("b", "B")]
+
+    several = {f"{name}.{side}": f"{name} {side}\n".encode() for name in ("x", "y") for side in ("de", "en")}
+    path = pack(tmp_path / "archive", MOSES | several)
+    assert pairs_of(read_files([TextFile(path, "both", "x.*")])) == [("x en", "x de")]
+    with pytest.raises(DataError, match=r"the only two that end with \.en and \.de\): name it with `member`"):
+        read_files([TextFile(path, "both")])
+    one = pack(tmp_path / "archive", {name: text for name, text in MOSES.items() if not name.endswith(".de")})
+    with pytest.raises(DataError, match="no member is clearly the text"):
+        read_files([TextFile(one, "both")])
+
+
+@PACKERS
+def test_one_pattern_may_fit_both_sides(pack: Packer, tmp_path: Path, read_files: Reader) -> None:
+    path = pack(tmp_path / "archive", MOSES | {"other.en": b"c\n", "other.de": b"C\n"})
+
+    assert pairs_of(read_files(sides(path, "Tatoeba.*", "Tatoeba.*"))) == [("a", "A"), ("b", "B")]
+
+
+def test_a_recipe_may_name_the_members(tmp_path: Path, recipe: Any, run_until: Any) -> None:
+    lines = [f"Number {number} is a small sentence.\n" for number in range(2)]
+    path = zipped(tmp_path / "all.zip", {f"{n}.{side}": lines[n].encode() for n in (0, 1) for side in ("en", "de")})
+    clean: dict[str, Any] = {"min_language_probability": 0, "drop_copies": False, "max_copied_share": 1}
+
+    def made(**corpus: str) -> tuple[str, list[str]]:
+        config: PipelineConfig = recipe(corpus={"train": [{"name": "all", **corpus}]}, clean=clean)
+        found = run_until(config, "clean")
+        return found["download"].fingerprint, pl.read_parquet(found["clean"].path / "train-*.parquet")[
+            "source"
+        ].to_list()
+
+    first, second = (made(address=str(path), member=f"{number}.*") for number in (0, 1))
+    assert [first[1], second[1]] == [[line.strip()] for line in lines]
+    assert first[0] != second[0]
+    assert made(source=str(path), target=str(path), member="1.*")[1] == second[1]
+
+
+def test_members_in_any_order_take_few_readings(
+    tmp_path: Path, read_files: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = []
+    walk = tars._walk
+    monkeypatch.setattr(tars, "_walk", lambda path: readings.append(path) or walk(path))  # type: ignore[func-returns-value]
+    names = [f"{number:02}.tsv" for number in range(20)]
+    expected = [(f"{name} {line}", "x") for name in names for line in range(10)]
+    bytes_of_one = len(content_of(names[0]))
+
+    def count(order: list[str], most_held: int) -> int:
+        path = plain_tar(tmp_path / "archive", {name: content_of(name) for name in order})
+        monkeypatch.setattr(tars, "_HELD_BYTES", most_held)
+        readings.clear()
+        assert pairs_of(read_files([TextFile(path, "both", "*.tsv")])) == expected
+        return len(readings) - 1  # one to know the names
+
+    assert count(names, 0) == 1
+    assert count(names[::-1], 1 << 26) == 1
+    assert count(names[::-1], 4 * bytes_of_one) == 4
+    for seed in range(5):
+        assert count(random.Random(seed).sample(names, 20), 4 * bytes_of_one) <= 4
+
+
+def content_of(name: str) -> bytes:
+    return "".join(f"{name} {line}\tx\n" for line in range(10)).encode()
+
+
+def test_a_member_that_is_there_twice_is_read_twice(tmp_path: Path, read_files: Reader) -> None:
+    path = tmp_path / "archive.tar"
+    with tarfile.open(path, "w") as archive:
+        for name, content in (("b.tsv", b"b\tB\n"), ("a.tsv", b""), ("a.tsv", b"a\tA\n"), ("b.tsv", b"c\tC\n")):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    with pytest.raises(DataError, match=r"a\.tsv: the file is empty"):
+        read_files([TextFile(path, "both", "*.tsv")])
+    assert pairs_of(read_files([TextFile(path, "both", "b.tsv")])) == [("b", "B"), ("c", "C")]
+
+
+def test_a_tar_without_its_end_is_refused_wherever_it_is_cut(tmp_path: Path, read_files: Reader) -> None:
+    path = plain_tar(tmp_path / "archive.tar", {"a.tsv": b"a\tA\n", "b.tsv": b"b\tB\n"})
+    whole = path.read_bytes()
+    for cut in range(512, 4 * 512 + 1, 4):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match=r"archive\.tar.* truncated or damaged"):
+            read_files([TextFile(path, "both", "*.tsv")])
+    for cut in (5 * 512, 6 * 512, len(whole)):
+        path.write_bytes(whole[:cut])
+        assert pairs_of(read_files([TextFile(path, "both", "*.tsv")])) == [("a", "A"), ("b", "B")]
+
+
+@pytest.mark.parametrize("spoilt", [bytes(512), b"x" * 512])
+def test_a_tar_with_a_damaged_header_is_refused(spoilt: bytes, tmp_path: Path, read_files: Reader) -> None:
+    path = plain_tar(tmp_path / "archive.tar", {"a.tsv": b"a\tA\n", "b.tsv": b"b\tB\n"})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1024] + spoilt + whole[1536:])
+    with pytest.raises(DataError, match=r"archive\.tar: the tar archive is truncated or damaged"):
+        read_files([TextFile(path, "both", "*.tsv")])
+
+
+@pytest.mark.parametrize("pack", [tarred, tar_xz, tar_zst])
+def test_the_checksum_of_a_packed_tar_is_read(pack: Packer, tmp_path: Path, read_files: Reader) -> None:
+    path = pack(tmp_path / "archive", {"a.tsv": b"a\tA\n"})
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DataError, match="truncated or damaged"):
         read_files([TextFile(path, "both")])
 
 
@@ -148,7 +287,7 @@ def test_an_archive_in_an_archive_is_refused(pack: Packer, tmp_path: Path, read_
         read_files([TextFile(tmp_path / "packed", "both")])
 
 
-@PACKERS
+@ALL_PACKERS
 @pytest.mark.parametrize("kept", [0.5, 0.95])
 def test_a_truncated_archive_is_refused(pack: Packer, kept: float, tmp_path: Path, read_files: Reader) -> None:
     lines = "".join(f"line {number * 7919 % 10_007}\n" for number in range(10_000)).encode()

@@ -1,5 +1,6 @@
 import csv
 import io
+import random
 from collections.abc import Callable, Sequence
 
 import polars as pl
@@ -70,6 +71,43 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(name: str, re
 
 def test_a_word_that_is_the_code_of_a_language_is_no_header(read_both: Reader) -> None:
     assert rows_of(read_both("a.tsv", b"No\tNei\n", target_language="no")) == good(("No", "Nei"))
+
+
+CSV = {
+    "commas in the text": (b"Hello, world;Hallo, Welt\nNo;Nein\n", [("Hello, world", "Hallo, Welt"), ("No", "Nein")]),
+    "in every line": (b"Hello, world;Hallo, Welt\n" * 3, [("Hello, world", "Hallo, Welt")] * 3),
+    "in one line": (b"Hello, world;Hallo, Welt\n", [("Hello, world", "Hallo, Welt")]),
+    "without a space": (b"a;1,5\nb;2\nc;3\n", [("a", "1,5"), ("b", "2"), ("c", "3")]),
+    "beside tabs": (b"a, b\tA, B\nc\tC\n", [("a, b", "A, B"), ("c", "C")]),
+    "semicolons in the text": (b"a; b,A; B\nc,C\n", [("a; b", "A; B"), ("c", "C")]),
+    "a header": (b"en;de\nHello, world;Hallo, Welt\n", [("Hello, world", "Hallo, Welt")]),
+    "quotes": (b'"Hello, you";"Hallo, du"\n"a\nb";"A\nB"\n', [("Hello, you", "Hallo, du"), ("a\nb", "A\nB")]),
+    "quotes and commas": (b'"a;b","A;B"\n"c\nd;e",C\n', [("a;b", "A;B"), ("c\nd;e", "C")]),
+    "a cut last line": (b"a;A\nb, b, b;B", [("a", "A"), ("b, b, b", "B")]),
+    "no mark that all have": (b"a,A\nx\ny\nb,B\n", [("a", "A"), ("x", ""), ("y", ""), ("b", "B")]),
+}
+
+
+@pytest.mark.parametrize("name", CSV)
+def test_the_mark_between_columns_is_the_one_that_all_lines_agree_on(name: str, read_both: Reader) -> None:
+    content, expected = CSV[name]
+
+    assert read_both("a.csv", content).select("source", "target").rows() == expected
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(",;\t"), st.integers(0, 2**32))
+def test_the_mark_is_found_in_text_full_of_others(read_both: Reader, mark: str, seed: int) -> None:
+    draw = random.Random(seed)
+    others = [f"{other} " for other in ",;" if other != mark] + [" "]
+
+    def sentence() -> str:
+        return "".join(
+            draw.choice(["Haus", "und", "Hof", "x"]) + draw.choice(others) for _ in range(draw.randint(1, 9))
+        )
+
+    pairs = [(sentence() + "a", sentence() + "b") for _ in range(draw.randint(1, 150))]
+    assert rows_of(read_both("a.csv", "".join(f"{s}{mark}{t}\n" for s, t in pairs).encode())) == good(*pairs)
 
 
 def test_a_row_without_a_column_is_a_fault(read_both: Reader) -> None:

@@ -45,6 +45,39 @@ def test_tmx_may_be_in_utf16(read_both: Reader, awkward: list[Pair]) -> None:
     assert rows_of(read_both("a", content)) == good(*awkward)
 
 
+@pytest.mark.parametrize(
+    ("declared", "charset", "text"),
+    [
+        ("EUC-KR", "euc-kr", "한국어"),
+        ("Shift_JIS", "shift_jis", "日本語"),
+        ("GB18030", "gb18030", "中文"),
+        ("ISO-2022-JP", "iso2022_jp", "日本語"),
+        ("windows-1252", "cp1252", "„größer“ €"),
+        ("ISO-8859-1", "latin-1", "größer"),
+        ("us-ascii", "utf-8", "größer"),
+        ("UTF-16", "utf-8", "größer"),  # what is left of a conversion
+        ("UTF-8", "utf-8-sig", "größer"),
+        ("EUC-KR", "utf-8-sig", "größer"),
+    ],
+)
+def test_tmx_in_another_charset(declared: str, charset: str, text: str, read_both: Reader) -> None:
+    pairs = [(f"a {number}", f"{text} {number}") for number in range(3000)]
+    content = tmx(pairs).replace("UTF-8", declared).encode(charset)
+
+    assert rows_of(read_both("a", content)) == good(*pairs)
+
+
+@pytest.mark.parametrize("declared", ["x-klingon", "base64", "undefined"])
+def test_tmx_in_a_charset_that_nobody_knows_is_refused(declared: str, read_both: Reader) -> None:
+    with pytest.raises(DataError, match=rf"a: unknown charset '{declared}' in the header: convert the file to UTF-8"):
+        read_both("a", tmx([("a", "A")]).replace("UTF-8", declared).encode())
+
+
+def test_tmx_that_is_not_in_the_charset_that_it_declares_is_refused(read_both: Reader) -> None:
+    with pytest.raises(DataError, match=r"a: not in the charset that its header names .* convert the file"):
+        read_both("a", tmx([("a", "ä")]).replace("UTF-8", "EUC-KR").encode("latin-1"))
+
+
 def test_control_characters_do_not_cost_the_file(read_both: Reader) -> None:
     content = tmx([("a\x01b\x1fc\x0cd\x7f", "A"), ("b", "B")])
 

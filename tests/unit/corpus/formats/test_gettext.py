@@ -82,6 +82,16 @@ def test_every_entry_is_a_row(read_both: Reader) -> None:
     ]
 
 
+@pytest.mark.parametrize("gap", ["\n", ""])
+def test_what_an_obsolete_entry_once_translated_is_a_comment(gap: str, read_both: Reader) -> None:
+    obsolete = '#, fuzzy\n#~| msgctxt "old"\n#~| msgid "Was"\n#~ msgid "Gone"\n#~ msgstr "Weg"\n'
+    content = po([("a", "A")]) + gap + obsolete
+
+    assert rows_of(read_both("a", content.encode())) == [*good(("a", "A")), ("Gone", "Weg", "obsolete", None)]
+    bare = po([("a", "A")]) + gap + obsolete.removeprefix("#, fuzzy\n")
+    assert rows_of(read_both("a", bare.encode())) == [*good(("a", "A")), ("Gone", "Weg", "obsolete", None)]
+
+
 def test_awkward_text(read_both: Reader, awkward: list[Pair]) -> None:
     pairs = [*awkward, ("tab\there", "two\nlines\\n"), ("r\rr", "\\")]
 

@@ -15,6 +15,8 @@ Reader = Callable[..., pl.DataFrame]
         ({"id": 1, "en": "a", "de": "A"}, {}),
         ({"translation": {"de": "A", "en": "a"}}, {}),
         ({"src": "a", "tgt": "A", "score": 0.5}, {}),
+        ({"text.en": "a", "text.de": "A"}, {}),
+        ({"text.en": "a", "x.y": {"de": "A"}}, {"source_column": "text.en"}),
         ({"src": "A", "tgt": "a"}, {"source_column": "tgt", "target_column": "src"}),
         ({"t": {"x": {"y": "a"}}, "u": "A"}, {"source_column": "t.x.y", "target_column": "2"}),
     ],
@@ -47,6 +49,21 @@ def test_a_line_that_is_no_pair_is_a_fault_of_that_line(line: bytes, fault: str,
     assert rows[0] == rows[2] == ("😀", None, None)
     assert rows[1][1] == fault
     assert value in (None, rows[1][2])
+
+
+@pytest.mark.parametrize(
+    ("record", "layout", "message"),
+    [
+        ({"text": "a"}, {}, "no column 2 among text"),
+        ({"en": "a", "de": "A"}, {"target_column": "3"}, "no column 3 among en, de"),
+        ({"x": {}}, {}, "no column 2 among none"),
+    ],
+)
+def test_a_first_object_with_too_few_fields_is_refused(
+    record: dict[str, object], layout: dict[str, str], message: str, read_both: Reader
+) -> None:
+    with pytest.raises(DataError, match=rf"a: there is {message}: correct `source_column` and `target_column`"):
+        read_both("a", json.dumps(record).encode() + b"\n", **layout)
 
 
 def test_a_column_that_is_not_there_is_refused(read_both: Reader) -> None:

@@ -78,6 +78,47 @@ def test_lines_of_one_side_are_lines_whatever_is_in_them(content: bytes, tmp_pat
     assert looks_like(path, "source").suffix == ".txt"
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>Press <b>Save</b></html>\nNext\n",
+        b"<html>Press <b>Save</b>\nNext\n",
+        b'<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.0//EN"><html><head><meta name="qrichtext" /></head><body>Hi'
+        b"</body></html>\n<html><body>Next</body></html>\n",
+    ],
+)
+def test_messages_of_programs_may_be_html(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+
+    assert looks_like(path, "source").kind is Kind.LINES
+
+
+PAGE = "<html lang='en'>\n<head>\n<title>404</title></head>\n<body>Not found</body></html>\n"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        PAGE,
+        "<!DOCTYPE html>\n<!-- cached -->\n" + PAGE,
+        PAGE.replace("\n", ""),
+        PAGE.replace("\n", "") + "\n<!-- served by a -->\n<script>\nx = 1\n</script>\n",
+        PAGE + "<img src='a'>\n",
+        PAGE.replace("</html>", "more " * 20_000),
+        "<!DOCTYPE html><title>404</title>",
+        '<?xml version="1.0"?><html>\n<body>',
+        "<html>\nnot found\n</html>",
+        "<html>404</html>",
+    ],
+)
+def test_an_html_page_is_no_side_of_a_corpus(page: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text(page)
+    with pytest.raises(DataError, match="file: a HTML page, not a corpus"):
+        looks_like(path, "source")
+
+
 @pytest.mark.parametrize("name", ["a.sgm", "b"])
 def test_a_test_set_of_one_side(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -40,11 +40,17 @@ def test_a_struct_with_languages_as_on_the_hub(read_both: Reader) -> None:
     ]
 
 
+def test_a_column_with_a_dot_in_its_name(read_both: Reader) -> None:
+    table = pl.DataFrame({"text.en": ["a"], "x.y": [{"de": "A"}]})
+
+    assert read_both("a", packed(table)).rows() == [("a", "A", 1, None, None)]
+
+
 def test_columns_of_categories_and_numbers_of_columns(read_both: Reader) -> None:
     table = pl.DataFrame({"x": ["a", "b", "a"], "y": ["A", "B", "C"]}, schema_overrides={"x": pl.Categorical})
 
     assert read_both("a", packed(table)).select("source", "target").rows() == [("a", "A"), ("b", "B"), ("a", "C")]
-    with pytest.raises(DataError, match=r"has 2 columns \(x, y\): correct their numbers"):
+    with pytest.raises(DataError, match=r"a: there is no column 3 among x, y: correct `source_column`"):
         read_both("a", packed(table), target_column="3")
 
 

@@ -1,5 +1,6 @@
 import bz2
 import gzip
+import io
 import json
 import lzma
 from collections.abc import Callable, Sequence
@@ -115,6 +116,26 @@ def test_an_empty_file_is_refused(content: bytes, read_sides: Reader, read_both:
         read_sides(content, content)
     with pytest.raises(DataError, match=r"table\.tsv: .*(is empty|holds no pair)"):
         read_both("table.tsv", content)
+
+
+def parquet(pairs: Sequence[Pair]) -> bytes:
+    file = io.BytesIO()
+    pl.DataFrame(pairs, schema={"en": pl.String, "de": pl.String}, orient="row").write_parquet(file)
+    return file.getvalue()
+
+
+def test_one_of_many_files_may_be_without_pairs(tmp_path: Path, read_files: Reader) -> None:
+    shards = []
+    for number, pairs in enumerate([[], [("a", "A")], []]):
+        path = tmp_path / f"{number}.parquet"
+        path.write_bytes(parquet(pairs))
+        shards.append(TextFile(path, "both"))
+
+    assert pairs_of(read_files(shards)) == [("a", "A")]
+    with pytest.raises(DataError, match=r"0\.parquet and 1 more: hold no pair: name a file that does"):
+        read_files([shards[0], shards[2]])
+    with pytest.raises(DataError, match=r"0\.parquet: holds no pair"):
+        read_files(shards[:1])
 
 
 def test_a_missing_file_is_refused(tmp_path: Path, read_files: Reader) -> None:

@@ -69,6 +69,26 @@ def test_xml_with_both_sides_is_paired_by_segment(read_both: Reader) -> None:
     ]
 
 
+def test_segments_with_the_same_id_are_rows_of_their_own(read_both: Reader) -> None:
+    twice = WMT.replace('<seg id="3">', '<seg id="2">').replace(
+        '<seg id="2">Drei.', '<seg id="2">Drei.</seg><seg id="2">Vier.'
+    )
+    once = WMT.replace('<seg id="3">', '<seg id="1">')
+    unnamed = WMT.replace('<seg id="2">Three.', '<seg id="2">Two.</seg><seg>Three.')
+
+    assert rows_of(read_both("a", twice.encode()))[:3] == good(
+        ("One & two.", "Eins."), ("Three.", "Drei."), ("Four.", "Vier.")
+    )
+    assert rows_of(read_both("a", once.encode()))[2] == ("Four.", "", "untranslated", "segment 1")
+    assert {row[0] for row in rows_of(read_both("a", unnamed.encode()))} == {
+        "One & two.",
+        "Two.",
+        "Three.",
+        "Four.",
+        "Lone.",
+    }
+
+
 def test_xml_may_be_read_backward(read_both: Reader) -> None:
     table = read_both("a", WMT.encode(), source_language="de", target_language="en")
 
