@@ -139,6 +139,20 @@ def why(
 
 
 @app.command()
+def manifest(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    launcher: Annotated[str, typer.Option(help="slurm, trainjob or pytorchjob, if not that of NMT_LAUNCHER.")] = "",
+    debug: Debug = False,
+) -> None:
+    """Print what would be submitted to a cluster to train a recipe."""
+    from flows.commands.manifest import show_manifest
+    from nmt_core.recipe import load_recipe
+
+    show_manifest(load_recipe(recipe, overrides or ()), launcher)
+
+
+@app.command()
 def recipes(
     knobs: Annotated[bool, typer.Option("--knobs", help="Print every knob of a recipe instead, as Markdown.")] = False,
 ) -> None:

@@ -179,7 +179,7 @@ class Retraining:
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force = stage.name in self._selection.force
         with workers_for(self._settings) as workers:
-            job = Job(step.reporter, self._settings.resources, workers, launcher_for(self._settings))
+            job = Job(step.reporter, self._settings.resources, workers, launcher_for(self._settings, self.config.name))
             outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
         artifact = self._artifacts[stage.name] = outcome.artifact
         # A first download learns the hashes of its files, and is known by them from then on.

@@ -1,12 +1,15 @@
 """Settings of this machine: where things live and which servers to use. Never part of a recipe or a fingerprint.
 
 NMT_HOME             folder of all local state: artifacts, runs, databases (default: .nmt)
-NMT_PROCESSES        training processes (default: one per GPU, or one)
+NMT_PROCESSES        training processes, on each node of a cluster (default: one per GPU; on this machine, or one)
 NMT_THREADS          CPU threads for all of them together (default: all CPUs that we may use)
 NMT_WORKERS          who does the shards of the data stages: local (default: NMT_THREADS processes), dask or ray (the
                      same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
 NMT_SCRATCH          folder or fsspec address for files between the steps of a stage, which all workers reach (default:
                      beside the artifacts)
+NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
+NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
+NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
@@ -39,6 +42,9 @@ _ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
+LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
+"""Where training can run."""
+
 
 @dataclass(frozen=True)
 class RunningServers:
@@ -59,13 +65,18 @@ class Settings:
     threads: int
     workers: str
     scratch: str
+    launcher: str
+    nodes: str
+    node_processes: str
+    """Training processes on each node of a cluster; "gpu" is one per GPU there, whatever this machine has."""
+    launch_template: str
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read the environment.
 
         Raises:
-            ConfigError: a number is not one, or the workers are of no known kind.
+            ConfigError: a number is not one, or the workers or the launcher are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
         return cls(
@@ -76,6 +87,10 @@ class Settings:
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
+            launcher=_launcher(environment),
+            nodes=_nodes(environment),
+            node_processes=str(_count(environment, "NMT_PROCESSES") or "gpu"),
+            launch_template=environment.get("NMT_LAUNCH_TEMPLATE", ""),
         )
 
     @property
@@ -146,6 +161,28 @@ def _workers(environment: Mapping[str, str]) -> str:
         raise ConfigError(
             f"NMT_WORKERS={text!r}: must be local, dask, ray, or the address of a cluster such as dask://host:8786 or "
             "ray://host:10001"
+        )
+    return text
+
+
+def _launcher(environment: Mapping[str, str]) -> str:
+    text = environment.get("NMT_LAUNCHER", "") or "local"
+    if text not in LAUNCHERS:
+        raise ConfigError(f"NMT_LAUNCHER={text!r}: must be {', '.join(LAUNCHERS[:-1])} or {LAUNCHERS[-1]}")
+    return text
+
+
+def _nodes(environment: Mapping[str, str]) -> str:
+    text = environment.get("NMT_NODES", "") or "1"
+    counts = re.fullmatch(r"([1-9][0-9]*)(?::([1-9][0-9]*))?", text)
+    if not counts or int(counts[1]) > int(counts[2] or counts[1]):
+        raise ConfigError(
+            f"NMT_NODES={text!r}: must be a number of nodes such as 4, or MIN:MAX such as 1:4 for training that goes "
+            "on with fewer"
+        )
+    if text != "1" and _launcher(environment) == "local":
+        raise ConfigError(
+            f"NMT_NODES={text!r}: without a cluster there is one node: unset it, or choose the cluster by NMT_LAUNCHER"
         )
     return text
 

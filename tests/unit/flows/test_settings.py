@@ -74,3 +74,33 @@ def test_the_environment_chooses_the_workers(value: str) -> None:
 def test_workers_of_an_unknown_kind_are_an_error_that_says_so(value: str) -> None:
     with pytest.raises(ConfigError, match=rf"NMT_WORKERS='{value}': must be local, dask, ray, or the address"):
         Settings.load({"NMT_WORKERS": value})
+
+
+def test_training_stays_on_this_machine_unless_told_otherwise() -> None:
+    settings = Settings.load({})
+    assert (settings.launcher, settings.nodes, settings.node_processes) == ("local", "1", "gpu")
+    assert settings.launch_template == ""
+
+
+@pytest.mark.parametrize(("launcher", "nodes"), [("slurm", "4"), ("trainjob", "1:4"), ("pytorchjob", "2:2")])
+def test_the_environment_chooses_the_cluster(launcher: str, nodes: str) -> None:
+    environment = {"NMT_LAUNCHER": launcher, "NMT_NODES": nodes, "NMT_PROCESSES": "8", "NMT_LAUNCH_TEMPLATE": "my.yaml"}
+    settings = Settings.load(environment)
+    assert (settings.launcher, settings.nodes, settings.node_processes) == (launcher, nodes, "8")
+    assert settings.launch_template == "my.yaml"
+
+
+def test_an_unknown_launcher_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(ConfigError, match=r"NMT_LAUNCHER='lsf': must be local, slurm, trainjob or pytorchjob"):
+        Settings.load({"NMT_LAUNCHER": "lsf"})
+
+
+@pytest.mark.parametrize("value", ["0", "many", "4:2", "0:4", "1:2:3", "1:", "²"])
+def test_a_wrong_number_of_nodes_is_an_error_that_says_so(value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"NMT_NODES='{value}': must be a number of nodes such as 4, or MIN:MAX"):
+        Settings.load({"NMT_LAUNCHER": "slurm", "NMT_NODES": value})
+
+
+def test_several_nodes_need_a_cluster() -> None:
+    with pytest.raises(ConfigError, match=r"NMT_NODES='2': without a cluster there is one node: .*NMT_LAUNCHER"):
+        Settings.load({"NMT_NODES": "2"})

@@ -1,0 +1,185 @@
+"""The few questions that a launcher asks Kubernetes, through its official client, which need not be installed."""
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from flows.launchers.manifests import JobKind, Manifest
+from flows.launchers.reach import NoAnswerError
+from nmt_core.errors import ConfigError
+
+_TIMEOUT = (10, 60)
+"""Seconds to connect, and between two pieces of an answer."""
+_PASSING = {408, 429, 500, 502, 503, 504}
+_NAMESPACE_OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class _ConflictError(Exception):
+    """There is an object of this name already."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod, as far as it matters here."""
+
+    name: str
+    phase: str
+    trouble: str
+    """Why it does not start: no room, no image; empty if nothing is known to be wrong."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in {"Succeeded", "Failed"}
+
+
+class ClusterApi:
+    """Jobs of one kind in one namespace.
+
+    Every method raises NoAnswerError while the API server is away, and ConfigError when it refuses.
+    """
+
+    def __init__(self, kind: JobKind, namespace: str) -> None:
+        """Connect as `kubectl` does; an empty namespace is that of the kubeconfig's context.
+
+        Raises:
+            ConfigError: the client is not installed, or there is no configuration of a cluster.
+        """
+        self._kind = kind
+        kubernetes = _client_library()
+        file = os.environ.get("KUBECONFIG")  # the library looks only once, when it is imported
+        where = {"config_file": file} if file else {}
+        try:
+            kubernetes.config.load_config(**where)
+        except kubernetes.config.ConfigException as error:
+            raise ConfigError(f"NMT_LAUNCHER: no Kubernetes cluster is configured ({error}): set KUBECONFIG") from None
+        self.namespace = namespace or _namespace(kubernetes.config, where)
+        self._error = kubernetes.client.ApiException
+        self._jobs = kubernetes.client.CustomObjectsApi()
+        self._core = kubernetes.client.CoreV1Api()
+        self._place = {"group": kind.group, "version": kind.version, "namespace": self.namespace, "plural": kind.plural}
+
+    def create(self, manifest: Manifest) -> bool:
+        """Submit a job; False if there is one of this name."""
+        try:
+            self._ask(lambda: self._jobs.create_namespaced_custom_object(**self._place, body=manifest, **_waiting()))
+        except _ConflictError:
+            return False
+        return True
+
+    def get(self, name: str) -> Manifest | None:
+        """A job as it is now, if there is one."""
+        found: Manifest | None = self._ask(
+            lambda: self._jobs.get_namespaced_custom_object(**self._place, name=name, **_waiting()), may_be_missing=True
+        )
+        return found
+
+    def delete(self, name: str) -> None:
+        """Delete a job; it is gone when its pods are, which have their grace period."""
+        self._ask(
+            lambda: self._jobs.delete_namespaced_custom_object(
+                **self._place, name=name, propagation_policy="Foreground", **_waiting()
+            ),
+            may_be_missing=True,
+        )
+
+    def pods(self, name: str) -> list[Pod]:
+        """Pods of a job."""
+        selector = self._kind.pods.format(name=name)
+        answer = self._ask(
+            lambda: self._core.list_namespaced_pod(self.namespace, label_selector=selector, **_waiting())
+        )
+        return [Pod(pod.metadata.name, pod.status.phase or "", _trouble(pod.status)) for pod in answer.items]
+
+    def pod(self, name: str) -> Pod | None:
+        """One pod, if it is there."""
+        pod = self._ask(lambda: self._core.read_namespaced_pod(name, self.namespace, **_waiting()), may_be_missing=True)
+        return Pod(name, pod.status.phase or "", "") if pod else None
+
+    def log(self, pod: str, since_seconds: int | None) -> Iterator[bytes]:
+        """Lines of a pod's log as they come, each with its time before it, until the container has ended.
+
+        Args:
+            pod: its name.
+            since_seconds: how far back to begin; None is at the beginning.
+
+        Raises:
+            NoAnswerError: the stream broke, or nothing came for a minute.
+        """
+        options = {} if since_seconds is None else {"since_seconds": since_seconds}
+        stream = self._ask(
+            lambda: self._core.read_namespaced_pod_log(
+                pod,
+                self.namespace,
+                container=self._kind.container,
+                follow=True,
+                timestamps=True,
+                **options,
+                **_waiting(_preload_content=False),
+            ),
+            may_be_missing=True,
+        )
+        if stream is None:
+            return
+        try:
+            yield from stream
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswerError(str(error)) from None
+        finally:
+            stream.close()
+
+    def _ask(self, question: Callable[[], Any], *, may_be_missing: bool = False) -> Any:
+        """The answer; None where there is no such thing, if it may be missing."""
+        try:
+            return question()
+        except urllib3.exceptions.HTTPError as error:
+            raise NoAnswerError(str(error)) from None
+        except self._error as error:
+            # Where the kind itself is unknown, the answer is plain text, and no Status.
+            if error.status == 404 and may_be_missing and "page not found" not in str(error.body):
+                return None
+            if error.status == 409:
+                raise _ConflictError from None
+            message = f"{error.status} {error.reason}: {error.body}"
+            if error.status in _PASSING:
+                raise NoAnswerError(message) from None
+            raise ConfigError(
+                f"NMT_LAUNCHER: Kubernetes refuses {self._kind.plural}.{self._kind.group} in namespace "
+                f"{self.namespace} ({message}): see infra/README.md for what it must have and allow"
+            ) from None
+
+
+def _client_library() -> Any:
+    try:
+        return importlib.import_module("kubernetes")
+    except ImportError as error:
+        raise ConfigError(f"NMT_LAUNCHER: {error}: pip install 'nmt-pipeline[k8s]'") from None
+
+
+def _waiting(**options: Any) -> dict[str, Any]:
+    return {"_request_timeout": _TIMEOUT, **options}
+
+
+def _namespace(config: Any, where: Mapping[str, str]) -> str:
+    """As `kubectl` chooses it."""
+    try:
+        context = config.list_kube_config_contexts(**where)[1]["context"]
+        return str(context.get("namespace") or "default")
+    except config.ConfigException:  # we are in a pod
+        return _NAMESPACE_OF_A_POD.read_text().strip() if _NAMESPACE_OF_A_POD.exists() else "default"
+
+
+def _trouble(status: Any) -> str:
+    """Why a pod does not start."""
+    waiting = [each.state.waiting for each in status.container_statuses or () if each.state and each.state.waiting]
+    reasons = [(each.reason or "", each.message or "") for each in waiting if each.reason != "ContainerCreating"]
+    reasons += [
+        (each.reason or "", each.message or "")
+        for each in status.conditions or ()
+        if each.type == "PodScheduled" and each.status == "False"
+    ]
+    return "; ".join(f"{reason} {message}".strip() for reason, message in reasons)

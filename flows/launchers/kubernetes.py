@@ -1,0 +1,176 @@
+"""Training as a job of Kubernetes: a TrainJob or a PyTorchJob is created, watched, and deleted.
+
+The machine that runs the flow needs a kubeconfig, or is a pod with rights of its own; NMT_HOME must be on a volume that
+it shares with the pods of the job, under the same path. The job is known by its name, which is that of its folder: a
+flow that comes back finds the job that runs already.
+"""
+
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from flows.launchers.cluster_api import ClusterApi
+from flows.launchers.cluster_job import cluster_job, look_anew, template_of
+from flows.launchers.manifests import KINDS, JobKind, Manifest, manifest_of
+from flows.launchers.pod_logs import PodLogs
+from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
+from flows.settings import Settings
+from nmt_core.errors import ConfigError
+from nmt_core.launchers import Launched
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class KubernetesLauncher:
+    """Starts training as a job of the kind that the settings name."""
+
+    settings: Settings
+    recipe: str
+    poll: float = 3.0
+    """Seconds between two questions to the API server while something happens; up to 8 times that otherwise."""
+    grace: float = 120.0
+    """Seconds that we wait for a deleted job to go; how long its pods may take, the template says."""
+    patience: float = 1_800.0
+    """Seconds for which the API server may be away."""
+
+    @contextlib.contextmanager
+    def launch(self, folder: Path) -> Iterator[Launched]:
+        """See `Launcher.launch`.
+
+        Raises:
+            ConfigError: the client is not installed, the template is wrong, or Kubernetes refuses the job.
+            OutOfReachError: the API server has been away for too long.
+        """
+        manifest, kind = self._manifest(folder), KINDS[self.settings.launcher]
+        api = ClusterApi(kind, manifest["metadata"].get("namespace", ""))
+        said: deque[str] = deque()
+        reach = Reach("Kubernetes", self.patience, said.append)
+        launched = _KubernetesJob(
+            kind, manifest["metadata"]["name"], api, reach, said, self.poll, PodLogs(api, self.poll)
+        )
+        try:
+            launched.start(manifest)
+            yield launched
+        except (OutOfReachError, ConfigError):  # nor could it be deleted
+            raise
+        except BaseException:
+            launched.cancel(self.grace)
+            raise
+        finally:
+            launched.logs.stop()
+        look_anew(folder)
+
+    def manifest(self, folder: Path) -> str:
+        """What is submitted for a folder, as YAML."""
+        return yaml.safe_dump(self._manifest(folder), sort_keys=False, width=120)
+
+    def _manifest(self, folder: Path) -> Manifest:
+        job = cluster_job(self.settings, self.recipe, folder)
+        return manifest_of(KINDS[self.settings.launcher], job, template_of(self.settings))
+
+
+@dataclass
+class _KubernetesJob:
+    """See `Launched`."""
+
+    kind: JobKind
+    name: str
+    api: ClusterApi
+    reach: Reach
+    said: deque[str]
+    """What the user should know of Kubernetes, and has not been told yet."""
+    poll: float
+    logs: PodLogs
+    _is_good: bool | None = None
+    """Whether it ended well, once it has ended."""
+    _seen: frozenset[str] = frozenset()
+
+    def start(self, manifest: Manifest) -> None:
+        """Create the job, or find that it runs already; one of the same name that has ended makes room."""
+        while True:
+            found = self.reach.insist(lambda: self.api.get(self.name), self.poll)
+            if found is None:
+                if self.reach.ask(lambda: self.api.create(manifest)):
+                    return
+            elif "deletionTimestamp" not in found["metadata"]:
+                if self._how_it_ended(found) is None:
+                    return
+                self.reach.insist(lambda: self.api.delete(self.name), self.poll)
+            time.sleep(self.poll)  # an attempt that failed for us may have succeeded for Kubernetes: look again
+
+    def lines(self) -> Iterator[str]:
+        """See `Launched.lines`."""
+        pace = Pace(self.poll)
+        while self._is_good is None:
+            if pace.is_due():
+                self.reach.ask(lambda: self._look(pace))
+                yield from self._tell()
+            line = self.logs.next_line(min(self.poll, 1.0))
+            if line is not None:
+                yield line
+        yield from self.logs.rest(timeout=10 * self.poll)
+        yield from self._tell()
+
+    def wait(self) -> int:
+        """See `Launched.wait`."""
+        while self._is_good is None:  # nobody has read the lines to their end
+            for _ in self.lines():
+                pass
+        return 0 if self._is_good else 1
+
+    def cancel(self, grace: float) -> None:
+        """Delete the job, and wait until its pods are gone: SIGTERM has each of them write its checkpoint."""
+        deadline, is_sent = time.monotonic() + grace, False
+        while time.monotonic() < deadline:
+            with contextlib.suppress(NoAnswerError, ConfigError):
+                if self.api.get(self.name) is None:
+                    return
+                if not is_sent:
+                    self.api.delete(self.name)
+                    is_sent = True
+            time.sleep(self.poll)
+        place = f"{self.kind.plural}.{self.kind.group} {self.name} --namespace {self.api.namespace}"
+        _log.warning("%s %s may still run: `kubectl delete %s` ends it", self.kind.kind, self.name, place)
+
+    def _look(self, pace: Pace) -> None:
+        """See how the job and its pods are."""
+        found = self.api.get(self.name)
+        news = frozenset(_conditions(found)) if found else frozenset({"has been deleted, and not by us"})
+        for pod in self.api.pods(self.name):
+            if pod.phase not in {"", "Pending"}:
+                self.logs.follow(pod.name)
+            if pod.trouble:
+                news |= {f"waits for pod {pod.name}: {pod.trouble}"}
+        if news - self._seen:
+            self.said.extend(f"{self.kind.kind} {self.name} {each}" for each in sorted(news - self._seen))
+            self._seen |= news
+            pace.hurry()
+        self._is_good = self._how_it_ended(found) if found else False
+
+    def _how_it_ended(self, found: Manifest) -> bool | None:
+        """Whether the job ended well; None if it has not ended."""
+        for condition in found.get("status", {}).get("conditions", ()):
+            if condition["status"] == "True" and condition["type"] in self.kind.is_good:
+                return self.kind.is_good[condition["type"]]
+        return None
+
+    def _tell(self) -> Iterator[str]:
+        while self.said:
+            yield self.said.popleft()
+
+
+def _conditions(found: Manifest) -> Iterator[str]:
+    """What is true of a job, in words."""
+    if "deletionTimestamp" in found["metadata"]:
+        yield "is being deleted, and not by us"
+    for condition in found.get("status", {}).get("conditions", ()):
+        if condition["status"] == "True":
+            reason = " ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+            yield f"is {condition['type']}" + (f": {reason}" if reason else "")

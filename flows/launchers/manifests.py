@@ -1,0 +1,144 @@
+"""What is submitted to Kubernetes: the user's template, with what only we know filled in.
+
+A kind of job is an operator's custom resource: Kubeflow Trainer's TrainJob, or the older training operator's
+PyTorchJob. Both name the pods after the job, so that the address of the first is known beforehand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flows.launchers.cluster_job import ClusterJob, training_environment
+from nmt_core.errors import ConfigError
+
+Manifest = dict[str, Any]
+
+FOLDER = "nmt-pipeline/folder"
+"""The annotation that says whose job this is."""
+_PORT = 29_500
+_PYTHON = "python"
+"""Of the image; the template's `command` says which, and our arguments follow it."""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A custom resource that trains."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    first_host: str
+    """Name of its first pod in the cluster's DNS, with {name} for the job's."""
+    pods: str
+    """Selector of its pods, with {name} for the job's."""
+    container: str
+    """The container that trains, in each pod."""
+    is_good: Mapping[str, bool]
+    """Conditions that end it, and whether well."""
+    fill: Callable[["Template", ClusterJob, list[str]], None]
+    """Puts nodes and arguments into the template."""
+
+
+class Template:
+    """A manifest that lacks what only we know."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self.manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"template {file}: cannot be read ({' '.join(str(error).split())}): mend it") from None
+
+    def section(self, *path: str) -> Manifest:
+        """A mapping by its path of keys; one more key picks the item of a list by its name.
+
+        Raises:
+            ConfigError: the template has no such place.
+        """
+        place = self.manifest
+        for key in path:
+            if isinstance(place, list):
+                place = next((item for item in place if isinstance(item, dict) and item.get("name") == key), None)
+            else:
+                place = place.get(key) if isinstance(place, dict) else None
+        if not isinstance(place, dict):
+            raise ConfigError(
+                f"template {self._file}: {'.'.join(path) or 'the file'} must be a mapping: start from a fresh copy of "
+                "the one in infra/k8s"
+            )
+        return place
+
+    def set_environment(self, container: Manifest) -> None:
+        """Add what training wants to find; what the template sets goes before."""
+        ours = [{"name": name, "value": value} for name, value in training_environment().items()]
+        theirs = container.get("env") or []
+        named = {entry.get("name") for entry in theirs}
+        container["env"] = [*theirs, *(entry for entry in ours if entry["name"] not in named)]
+
+
+def _fill_train_job(template: Template, job: ClusterJob, arguments: list[str]) -> None:
+    trainer = template.section("spec", "trainer")
+    trainer["numNodes"] = job.most_nodes
+    trainer["args"] = arguments
+    template.set_environment(trainer)
+
+
+def _fill_pytorch_job(template: Template, job: ClusterJob, arguments: list[str]) -> None:
+    workers = template.section("spec", "pytorchReplicaSpecs", "Worker")
+    workers["replicas"] = job.most_nodes
+    template.section("spec", "elasticPolicy").update(minReplicas=job.least_nodes, maxReplicas=job.most_nodes)
+    container = template.section("spec", "pytorchReplicaSpecs", "Worker", "template", "spec", "containers", "pytorch")
+    container["args"] = arguments
+    template.set_environment(container)
+
+
+KINDS = {
+    "trainjob": JobKind(
+        kind="TrainJob",
+        group="trainer.kubeflow.org",
+        version="v1alpha1",
+        plural="trainjobs",
+        first_host="{name}-node-0-0.{name}",
+        pods="jobset.sigs.k8s.io/jobset-name={name}",
+        container="node",
+        is_good={"Complete": True, "Failed": False},
+        fill=_fill_train_job,
+    ),
+    "pytorchjob": JobKind(
+        kind="PyTorchJob",
+        group="kubeflow.org",
+        version="v1",
+        plural="pytorchjobs",
+        first_host="{name}-worker-0",
+        pods="training.kubeflow.org/job-name={name}",
+        container="pytorch",
+        is_good={"Succeeded": True, "Failed": False},
+        fill=_fill_pytorch_job,
+    ),
+}
+"""By the value of `NMT_LAUNCHER`."""
+
+
+def manifest_of(kind: JobKind, job: ClusterJob, file: Path) -> Manifest:
+    """The whole manifest of a job, from a template file.
+
+    Raises:
+        ConfigError: the file is not a template for this kind.
+    """
+    template = Template(file)
+    whole = template.section()
+    for key, value in (("apiVersion", f"{kind.group}/{kind.version}"), ("kind", kind.kind)):
+        if whole.get(key) != value:
+            raise ConfigError(
+                f"template {file}: {key} is {whole.get(key)!r}, and must be {value} for this NMT_LAUNCHER"
+            )
+    metadata = template.section("metadata")
+    metadata["name"] = job.name
+    metadata["annotations"] = (metadata.get("annotations") or {}) | {FOLDER: str(job.folder)}
+    endpoint = f"{kind.first_host.format(name=job.name)}:{_PORT}"
+    kind.fill(template, job, job.command(endpoint, _PYTHON)[1:])
+    return whole

@@ -1,0 +1,266 @@
+"""Training as a batch job of Slurm: `sbatch` starts it, `squeue` tells how it is, `scancel` ends it.
+
+The machine that runs the flow needs these commands, and NMT_HOME on a file system that it shares with the nodes. The
+job is known by its name, which is that of its folder: a flow that comes back finds the job that runs already.
+"""
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.launchers.cluster_job import ClusterJob, cluster_job, look_anew, template_of, training_environment
+from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
+from flows.settings import Settings
+from nmt_core.errors import ConfigError
+from nmt_core.launchers import Launched
+
+_log = logging.getLogger(__name__)
+
+_RENDEZVOUS = "RENDEZVOUS"
+"""Where the nodes meet; the script puts in the address, which is not known before the job has its nodes."""
+_PASSING = re.compile(r"unable to contact|timed out|connection refused|zero bytes|try again|temporarily|standby", re.I)
+"""What commands of Slurm say when the controller is away, and not when something is wrong with the job."""
+_SECONDS_FOR_A_COMMAND = 120
+_SECONDS_BETWEEN_LOOKS = 1.0
+"""At the log, which is a file and costs little."""
+
+
+@dataclass(frozen=True)
+class SlurmLauncher:
+    """Starts training as a Slurm job."""
+
+    settings: Settings
+    recipe: str
+    poll: float = 3.0
+    """Seconds between two questions to the controller while something happens; up to 8 times that otherwise."""
+    grace: float = 120.0
+    """Seconds for a checkpoint after a job has been asked to end."""
+    patience: float = 1_800.0
+    """Seconds for which the controller may be away."""
+
+    @contextlib.contextmanager
+    def launch(self, folder: Path) -> Iterator[Launched]:
+        """See `Launcher.launch`.
+
+        Raises:
+            ConfigError: Slurm is not installed here, or refuses the job.
+            OutOfReachError: the controller has been away for too long.
+        """
+        job = cluster_job(self.settings, self.recipe, folder)
+        said: deque[str] = deque()
+        launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, said.append), said, self.poll)
+        try:
+            launched.start(self._submission(job))
+            yield launched
+        except (OutOfReachError, ConfigError):  # nor could it be cancelled
+            raise
+        except BaseException:
+            launched.cancel(self.grace)
+            raise
+        look_anew(job.folder)
+
+    def manifest(self, folder: Path) -> str:
+        """The command that submits the job of a folder, and the script that it submits."""
+        command = self._submission(cluster_job(self.settings, self.recipe, folder))
+        return f"# {shlex.join(command)}\n{template_of(self.settings).read_text(encoding='utf-8')}"
+
+    def _submission(self, job: ClusterJob) -> list[str]:
+        folder_in_a_pattern = str(job.folder).replace("%", "%%")
+        settings = [f"{name}={value}" for name, value in training_environment().items()]
+        return [
+            *("sbatch", "--parsable", f"--job-name={job.name}", f"--nodes={job.least_nodes}-{job.most_nodes}"),
+            *(f"--chdir={job.folder}", f"--output={folder_in_a_pattern}/slurm-%j.log", str(template_of(self.settings))),
+            *("env", *settings, *job.command(_RENDEZVOUS, sys.executable)),
+        ]
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A job that has not ended."""
+
+    slurm_id: str
+    state: str
+    reason: str
+
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason not in {"", "None"} else ""
+        return f"Slurm job {self.slurm_id} is {self.state}{reason}"
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a job ended."""
+
+    state: str
+    code: int
+
+
+@dataclass
+class _SlurmJob:
+    """See `Launched`."""
+
+    job: ClusterJob
+    reach: Reach
+    said: deque[str]
+    """What the user should know of Slurm, and has not been told yet."""
+    poll: float
+    slurm_id: str = ""
+    """The number that Slurm has given it."""
+    _seen: str = ""
+    _end: _End | None = None
+
+    def start(self, command: Sequence[str]) -> None:
+        """Submit the job, or find that it is in the queue already."""
+        self.slurm_id = self.reach.insist(lambda: _find_or_submit(self.job, command), self.poll)
+
+    def lines(self) -> Iterator[str]:
+        """See `Launched.lines`."""
+        log = _Log(self.job.folder / f"slurm-{self.slurm_id}.log")
+        pace = Pace(self.poll)
+        is_over = False
+        while not is_over:
+            is_over = pace.is_due() and self.reach.ask(lambda: self._is_over(pace)) is True
+            yield from self._tell()
+            yield from log.lines(is_over)
+            if not is_over:
+                time.sleep(min(self.poll, _SECONDS_BETWEEN_LOOKS))
+        self._end = self.reach.insist(lambda: _end_of(self.slurm_id), self.poll)
+        self.said.append(f"Slurm job {self.slurm_id} ended: {self._end.state}, exit code {self._end.code}")
+        yield from self._tell()
+
+    def wait(self) -> int:
+        """See `Launched.wait`."""
+        while self._end is None:  # nobody has read the lines to their end
+            for _ in self.lines():
+                pass
+        return self._end.code
+
+    def cancel(self, grace: float) -> None:
+        """Ask for a checkpoint, wait for it, and end the job whatever came of that."""
+        if not (self._is_ended_by(("--batch", "--signal=TERM"), grace) or self._is_ended_by((), grace)):
+            _log.warning("Slurm job %s may still run: `scancel --name=%s` ends it", self.slurm_id, self.job.name)
+
+    def _is_ended_by(self, options: tuple[str, ...], grace: float) -> bool:
+        """Call `scancel`, as soon as the controller is there, and wait for the end."""
+        deadline, is_sent = time.monotonic() + grace, False
+        while time.monotonic() < deadline:
+            with contextlib.suppress(NoAnswerError, _RefusedError):
+                queued = _queued(self.job.name)
+                if queued is None:
+                    return True
+                if not is_sent:  # signals are for jobs that run: one that waits just goes
+                    _run("scancel", *(options if queued.state == "RUNNING" else ()), queued.slurm_id)
+                    is_sent = True
+            time.sleep(self.poll)
+        return False
+
+    def _is_over(self, pace: Pace) -> bool:
+        queued = _queued(self.job.name)
+        if queued and str(queued) != self._seen:
+            self._seen = str(queued)
+            self.said.append(self._seen)
+            pace.hurry()
+        return queued is None
+
+    def _tell(self) -> Iterator[str]:
+        while self.said:
+            yield self.said.popleft()
+
+
+@dataclass
+class _Log:
+    """A file that grows, on another machine."""
+
+    file: Path
+    _position: int = 0
+
+    def lines(self, is_complete: bool) -> Iterator[str]:
+        """Whole lines that are new; what remains too, if nothing more will come."""
+        try:
+            with self.file.open("rb") as stream:  # anew each time, which is when NFS looks for news
+                stream.seek(self._position)
+                new = stream.read()
+        except FileNotFoundError:
+            return
+        whole = new if is_complete else new[: new.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for line in whole.splitlines():
+            yield line.decode("utf-8", "replace").rstrip()
+
+
+class _RefusedError(Exception):
+    """Slurm has understood, and will not."""
+
+
+def _find_or_submit(job: ClusterJob, command: Sequence[str]) -> str:
+    """Number of the job. Looks before it submits: an attempt that failed for us may have succeeded for Slurm."""
+    if found := _queued(job.name):
+        return found.slurm_id
+    try:
+        answer = _run(*command)
+    except _RefusedError as error:
+        raise ConfigError(
+            f"NMT_LAUNCHER=slurm: Slurm refuses the job: {error}: copy infra/slurm/train.sbatch, set there what your "
+            "cluster asks for, and name the copy in NMT_LAUNCH_TEMPLATE"
+        ) from None
+    return answer.split(";")[0]  # on a federation the name of the cluster follows
+
+
+def _queued(name: str) -> _Queued | None:
+    """The job of this name that has not ended, if there is one."""
+    try:
+        answer = _run("squeue", "--noheader", f"--user={os.getuid()}", f"--name={name}", "--format=%i|%T|%r")
+    except _RefusedError as error:  # it has nothing to refuse: something is wrong for now
+        raise NoAnswerError(f"{error}") from None
+    return _Queued(*answer.splitlines()[0].split("|", 2)) if answer else None
+
+
+def _end_of(slurm_id: str) -> _End:
+    """How a job ended. The controller forgets after some minutes, the accounting, where there is one, does not."""
+    for command, pattern in (
+        (
+            ("scontrol", "show", "job", slurm_id),
+            r"JobState=(?P<state>\w+)[\s\S]*?ExitCode=(?P<code>\d+):(?P<signal>\d+)",
+        ),
+        (
+            ("sacct", "--noheader", "--allocations", "--parsable2", f"--jobs={slurm_id}", "--format=State,ExitCode"),
+            r"(?P<state>\w+)[^|]*\|(?P<code>\d+):(?P<signal>\d+)",
+        ),
+    ):
+        with contextlib.suppress(_RefusedError, ConfigError):
+            if found := re.search(pattern, _run(*command)):
+                signal, code = int(found["signal"]), int(found["code"])
+                failed = code or (128 + signal if signal else 1)
+                return _End(found["state"], 0 if found["state"] == "COMPLETED" else failed)
+    return _End("nobody knows how", 1)
+
+
+def _run(*command: str) -> str:
+    """What a command of Slurm prints.
+
+    Raises:
+        NoAnswerError: the controller is away.
+        _RefusedError: it answers that it will not.
+        ConfigError: there is no such command.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_FOR_A_COMMAND, check=False)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"NMT_LAUNCHER=slurm: there is no command {command[0]} here: run `nmt` on a machine that submits to Slurm"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise NoAnswerError(f"{command[0]} took more than {_SECONDS_FOR_A_COMMAND} s") from None
+    if done.returncode:
+        message = " ".join(done.stderr.split()) or f"{command[0]} failed with exit code {done.returncode}"
+        raise NoAnswerError(message) if _PASSING.search(message) else _RefusedError(message)
+    return done.stdout.strip()

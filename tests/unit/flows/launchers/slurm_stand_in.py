@@ -1,0 +1,132 @@
+"""A stand-in for Slurm: one file under the names of its commands. It is no Slurm, and shows nothing about a real one.
+
+It knows the options that the launcher uses, starts the batch script as a process of this machine at once, and keeps one
+file per job in SLURM_STAND_IN. A file `away` there makes every command fail as if the controller were down; a file
+`busy` keeps new jobs waiting, and `forgetful` has it know nothing of those that have ended. Jobs are numbered from
+SLURM_STAND_IN_FIRST.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HOME = Path(os.environ["SLURM_STAND_IN"])
+Job = dict[str, Any]
+
+
+def read(number: str) -> Job:
+    job: Job = json.loads((HOME / f"{number}.json").read_text())
+    return job
+
+
+def write(job: Job) -> None:
+    draft = HOME / f"{job['number']}.{os.getpid()}.draft"
+    draft.write_text(json.dumps(job))
+    draft.replace(HOME / f"{job['number']}.json")
+
+
+def jobs() -> list[Job]:
+    return [read(file.stem) for file in sorted(HOME.glob("*.json"))]
+
+
+def options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Options before the first word that is none, and what comes from there on."""
+    known: dict[str, str] = {}
+    while arguments and arguments[0].startswith("--"):
+        name, _, value = arguments.pop(0)[2:].partition("=")
+        known[name] = value
+    return known, arguments
+
+
+def sbatch(arguments: list[str]) -> None:
+    known, (script, *rest) = options(arguments)
+    if "REFUSED" in Path(script).read_text():
+        sys.exit("sbatch: error: invalid partition specified: REFUSED")
+    number = str(int(os.environ.get("SLURM_STAND_IN_FIRST", "1")) + len(jobs()))
+    write({"number": number, "name": known["job-name"], "state": "PENDING", "code": "0:0", "submission": sys.argv})
+    log = Path(known["output"].replace("%j", number).replace("%%", "%"))
+    node = [sys.executable, "-S", __file__, "node", number, known["chdir"], str(log), script, *rest]
+    nothing = subprocess.DEVNULL  # else whoever reads what sbatch prints would wait for the job
+    subprocess.Popen(node, start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing)
+    print(number)
+
+
+def node(arguments: list[str]) -> None:
+    """What a node does: run the script, again if it is requeued, and note how it ended."""
+    number, folder, log, *script = arguments
+    while True:
+        while (HOME / "busy").exists() and read(number)["state"] == "PENDING":
+            time.sleep(0.02)
+        if read(number)["state"] != "PENDING":
+            return
+        environment = os.environ | {"SLURM_JOB_ID": number}
+        with Path(log).open("ab") as output:
+            batch = subprocess.Popen(
+                ["bash", *script], cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+            write(read(number) | {"state": "RUNNING", "pid": batch.pid})
+            code = batch.wait()
+        state = read(number)["state"]
+        if state != "PENDING":  # else it has been requeued
+            end = state if state == "CANCELLED" else "FAILED" if code else "COMPLETED"
+            write(read(number) | {"state": end, "code": f"{max(code, 0)}:{max(-code, 0)}"})
+            return
+
+
+def squeue(arguments: list[str]) -> None:
+    known, _ = options(arguments)
+    for job in jobs():
+        if job["name"] == known["name"] and job["state"] in {"PENDING", "RUNNING"}:
+            print(f"{job['number']}|{job['state']}|{'Resources' if job['state'] == 'PENDING' else 'None'}")
+
+
+def scancel(arguments: list[str]) -> None:
+    known, (number,) = options(arguments)
+    job = read(number)
+    if "signal" in known:
+        os.kill(job["pid"], signal.Signals[f"SIG{known['signal']}"])
+        return
+    write(job | {"state": "CANCELLED"})
+    if "pid" in job:
+        os.killpg(job["pid"], signal.SIGKILL)
+
+
+def srun(arguments: list[str]) -> None:
+    """This machine is the one node of every allocation."""
+    _, command = options(arguments)
+    os.execvp(command[0], command)
+
+
+def scontrol(arguments: list[str]) -> None:
+    match arguments:
+        case ["show", "job", number]:
+            if (HOME / "forgetful").exists():
+                sys.exit("slurm_load_jobs error: Invalid job id specified")
+            job = read(number)
+            print(f"JobId={number} JobName={job['name']}\n   JobState={job['state']} Reason=None\n   Requeue=1")
+            print(f"   ExitCode={job['code']} DerivedExitCode=0:0")
+        case ["requeue", number]:
+            write(read(number) | {"state": "PENDING"})
+
+
+def sacct(arguments: list[str]) -> None:
+    known, _ = options(arguments)
+    job = read(known["jobs"])
+    print(f"{job['state']} by 1000|{job['code']}" if job["state"] == "CANCELLED" else f"{job['state']}|{job['code']}")
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    each.__name__: each for each in (sbatch, squeue, scancel, srun, scontrol, sacct, node)
+}
+
+if __name__ == "__main__":
+    name, *rest = sys.argv[1:]
+    if (HOME / "away").exists() and name not in {"srun", "node"}:
+        sys.exit(f"{name}: error: Unable to contact slurm controller (connect failure)")
+    COMMANDS[name](rest)

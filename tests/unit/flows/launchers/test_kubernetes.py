@@ -1,0 +1,225 @@
+"""Training through an API server of Kubernetes, which is a stand-in (see `kubernetes_stand_in.py`)."""
+
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows.launchers import launcher_for
+from flows.launchers.kubernetes import KubernetesLauncher
+from flows.launchers.reach import OutOfReachError
+from flows.settings import Settings
+from nmt_core.errors import ConfigError
+
+KINDS = ("trainjob", "pytorchjob")
+Make = Callable[..., KubernetesLauncher]
+
+
+class InterruptionError(Exception):
+    """What a test throws into a running job, as Ctrl-C or a cancelled flow would."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of a job."""
+    folder = tmp_path / "home" / "train" / "0123456789abcdef.partial"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def launcher_of(tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Makes a launcher whose pods run a script of bash in the folder of the job, and do not train."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(script: str, kind: str = "trainjob", **options: float) -> KubernetesLauncher:
+        template = yaml.safe_load((Path(__file__).parents[4] / "infra/k8s" / f"{kind}.yaml").read_text())
+        if kind == "trainjob":
+            container = template["spec"]["trainer"]
+        else:
+            container = template["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+        container["command"] = ["bash", "-c", script, "--"]
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(template))
+        settings = Settings.load({"NMT_LAUNCHER": kind, "NMT_LAUNCH_TEMPLATE": str(tmp_path / "mine.yaml")})
+        return KubernetesLauncher(settings, "toy", **({"poll": 0.05, "grace": 10.0} | options))
+
+    return make
+
+
+def printed(lines: list[str]) -> list[str]:
+    """What the pods have printed, of all lines."""
+    return [line for line in lines if not re.match(r"(TrainJob|PyTorchJob|Kubernetes) ", line)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_come_as_they_are_printed_and_then_the_end(
+    launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any, kind: str
+) -> None:
+    seen = []
+    script = "echo first; while [ ! -e go ]; do sleep 0.02; done; echo second; printf 'no end of line'"
+    with launcher_of(script, kind).launch(folder) as job:
+        for line in job.lines():
+            seen.append(line)
+            if line == "first":
+                (tmp_path / "go").touch()
+        assert job.wait() == 0
+    assert printed(seen) == ["first", "second", "no end of line"]
+    (name,) = cluster.jobs
+    assert re.fullmatch(r"nmt-toy-01234567-[0-9a-f]{6}", name)
+    end = "TrainJob {} is Complete: CompleteByStandIn" if kind == "trainjob" else "PyTorchJob {} is Succeeded: S"
+    assert any(line.startswith(end.format(name)) for line in seen)
+    assert all("/namespaces/teamspace/" in request for request in cluster.requests)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failing_job_tells_why(launcher_of: Make, folder: Path, cluster: Any, kind: str) -> None:
+    with launcher_of("echo no space left >&2; exit 3", kind).launch(folder) as job:
+        lines = list(job.lines())
+        assert job.wait() == 1
+    assert printed(lines) == ["no space left"]
+    assert re.search(r"is Failed: FailedByStandIn exit code 3", "\n".join(lines))
+
+
+def test_streams_that_break_lose_no_line_and_repeat_none(launcher_of: Make, folder: Path, cluster: Any) -> None:
+    cluster.lines_of_a_stream = 7
+    script = "for i in $(seq 30); do echo line $i; echo the same; [ $((i % 5)) = 0 ] && sleep 0.05; done; true"
+    with launcher_of(script).launch(folder) as job:
+        lines = printed(list(job.lines()))
+        assert job.wait() == 0
+    assert lines == [text for i in range(1, 31) for text in (f"line {i}", "the same")]
+    assert len([request for request in cluster.requests if "sinceSeconds" in request]) > 3
+
+
+def test_lines_written_at_the_same_moment_are_told_apart(launcher_of: Make, folder: Path, cluster: Any) -> None:
+    """The time before a line need not be its own: a log that was written at once has one for all."""
+    cluster.lines_of_a_stream = 2
+    with launcher_of("sleep 0.3").launch(folder) as job:
+        (running,) = cluster.jobs.values()
+        moment = "2040-01-01T00:00:00.000000000Z"
+        running.lines += [(moment, "a"), (moment, "a"), (moment, "b"), (moment, "a"), (moment, "c")]
+        assert printed(list(job.lines())) == ["a", "a", "b", "a", "c"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaving_early_asks_for_a_checkpoint_and_deletes_the_job(
+    launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any, kind: str
+) -> None:
+    script = "trap 'touch checkpoint; exit 75' TERM; echo up; while :; do sleep 0.02; done"
+    with pytest.raises(InterruptionError), launcher_of(script, kind).launch(folder) as job:
+        for line in job.lines():
+            if line == "up":
+                raise InterruptionError
+    assert (tmp_path / "checkpoint").exists()
+    assert not cluster.jobs
+    (deletion,) = [request for request in cluster.requests if request.startswith("DELETE")]
+    assert "propagationPolicy=Foreground" in deletion
+
+
+def test_a_job_that_cannot_be_deleted_is_named(
+    launcher_of: Make, folder: Path, cluster: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InterruptionError), launcher_of("echo up; sleep 60", grace=0.2).launch(folder) as job:
+        for line in job.lines():
+            if line == "up":
+                cluster.away = True
+                raise InterruptionError
+    message = r"may still run: `kubectl delete trainjobs\.trainer\.kubeflow\.org nmt-toy-\S+ --namespace teamspace`"
+    assert re.search(message, caplog.text)
+
+
+def test_the_api_server_may_be_away(launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any) -> None:
+    def come_back() -> None:
+        cluster.away = False
+
+    cluster.away = True
+    threading.Timer(0.3, come_back).start()
+    seen = []
+    script = "echo up; while [ ! -e go ]; do sleep 0.02; done; echo down"
+    with launcher_of(script).launch(folder) as job:
+        for line in job.lines():
+            seen.append(line)
+            if line == "up":
+                cluster.away = True
+                threading.Timer(0.5, come_back).start()
+            if line == "Kubernetes answers again" and "up" in seen:
+                (tmp_path / "go").touch()
+        assert job.wait() == 0
+    assert printed(seen) == ["up", "down"]
+    told = [line for line in seen if line.startswith("Kubernetes ")]
+    assert len(told) == 4 and re.match(r"Kubernetes does not answer \(503", told[0])
+    assert len([request for request in cluster.requests if request.startswith("POST")]) == 1
+
+
+def test_a_server_that_stays_away_ends_the_watch_and_not_the_job(
+    launcher_of: Make, folder: Path, tmp_path: Path, cluster: Any
+) -> None:
+    launcher = launcher_of("echo up; while [ ! -e go ]; do sleep 0.02; done; echo down", patience=0.3)
+    with pytest.raises(OutOfReachError, match="finds it again"), launcher.launch(folder) as job:
+        for line in job.lines():
+            if line == "up":
+                cluster.away = True
+    cluster.away = False
+    with launcher.launch(folder) as job:
+        (tmp_path / "go").touch()
+        assert printed(list(job.lines())) == ["up", "down"], "all of the log, since this run has seen none of it"
+    assert len([request for request in cluster.requests if request.startswith("POST")]) == 1
+
+
+def test_a_job_of_the_same_name_that_has_ended_makes_room(launcher_of: Make, folder: Path, cluster: Any) -> None:
+    for script, code in (("exit 1", 1), ("true", 0)):
+        with launcher_of(script).launch(folder) as job:
+            assert job.wait() == code
+    assert [request.split()[0] for request in cluster.requests if not request.startswith("GET")] == [
+        "POST",
+        "DELETE",
+        "POST",
+    ]
+
+
+def test_a_job_that_somebody_deletes_has_failed(launcher_of: Make, folder: Path, cluster: Any) -> None:
+    with launcher_of("echo up; sleep 60").launch(folder) as job:
+        lines = []
+        for line in job.lines():
+            lines.append(line)
+            if line == "up":
+                cluster.delete_job(next(iter(cluster.jobs)))
+        assert job.wait() == 1
+    assert re.search(r"TrainJob \S+ (is being|has been) deleted, and not by us", "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (403, "trainjobs is forbidden", r"403 Forbidden: .*trainjobs is forbidden"),
+        (404, "namespaces not found", r"404 Not Found: .*namespaces not found"),
+        (422, "spec.trainer: wrong", r"422 .*spec\.trainer: wrong"),
+    ],
+)
+def test_a_refusal_is_an_error_that_says_why(
+    launcher_of: Make, folder: Path, cluster: Any, status: int, body: str, message: str
+) -> None:
+    cluster.refusal = (status, body)
+    expected = rf"Kubernetes refuses trainjobs\.trainer\.kubeflow\.org in namespace teamspace \({message}"
+    with pytest.raises(ConfigError, match=expected), launcher_of("true").launch(folder):
+        pass
+
+
+def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    launcher = launcher_for(Settings.load({"NMT_LAUNCHER": "trainjob"}), "toy")
+    with pytest.raises(ConfigError, match=r"pip install 'nmt-pipeline\[k8s\]'"), launcher.launch(folder):
+        pass
+
+
+def test_a_machine_without_a_kubeconfig_is_an_error(
+    folder: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    launcher = launcher_for(Settings.load({"NMT_LAUNCHER": "pytorchjob"}), "toy")
+    with pytest.raises(ConfigError, match=r"no Kubernetes cluster is configured .*: set KUBECONFIG"):
+        launcher.launch(folder).__enter__()

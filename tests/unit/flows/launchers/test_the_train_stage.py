@@ -1,0 +1,118 @@
+"""The real `train` stage and launchers, with the templates of the package, on stand-ins for clusters."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.launchers import launcher_for
+from flows.launchers.kubernetes import KubernetesLauncher
+from flows.launchers.slurm import SlurmLauncher
+from flows.settings import Settings
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.errors import PreemptedError, StageError
+from nmt_core.launchers import Launcher, LocalTorchrun
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+
+UPDATES = 600
+
+
+class InterruptionError(Exception):
+    """What a test throws into a running stage, as Ctrl-C or a cancelled flow would."""
+
+
+@dataclass
+class Acting(SilentReporter):
+    """Does something, once, when training has come to an update."""
+
+    update: int
+    act: Callable[[], None]
+    done: bool = False
+
+    def metrics(self, step: int, values: Any) -> None:
+        if step >= self.update and not self.done:
+            self.done = True
+            self.act()
+
+
+class Training:
+    """One training, by any launcher, as often as it takes."""
+
+    def __init__(self, config: Any, encode: Artifact, store: Store) -> None:
+        self._config, self._encode, self._store = config, encode, store
+
+    def by(self, launcher: Launcher, reporter: SilentReporter | None = None) -> Artifact:
+        job = Job(reporter or SilentReporter(), Resources(), launcher=launcher)
+        return run_stage(STAGES["train"], self._config, self._store, {"encode": self._encode}, job).artifact
+
+    @property
+    def newest_update(self) -> int:
+        """Of the newest whole checkpoint."""
+        return max(int(file.parent.name) for file in self._store.root.glob("train/*.partial/checkpoints/*/.metadata"))
+
+
+@pytest.fixture
+def training(make_config: Any, tiny: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    config = make_config(train={"max_updates": UPDATES, "checkpoint_every": 500, "validate_every": 200})
+    return Training(config, tiny["encode"], Store(tmp_path / "store"))
+
+
+def interrupt() -> None:
+    raise InterruptionError
+
+
+def settings_for(launcher: str) -> Settings:
+    return Settings.load({"NMT_LAUNCHER": launcher, "NMT_PROCESSES": "1"})
+
+
+@pytest.fixture(autouse=True)
+def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script makes a port of the job's number, and other tests on this machine make jobs too."""
+    monkeypatch.setenv("SLURM_STAND_IN_FIRST", str(10 * os.getpid()))
+
+
+def test_on_slurm_it_is_cancelled_then_preempted_then_goes_on_to_the_end(training: Training, slurm: Any) -> None:
+    launcher = SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2)
+    with pytest.raises(InterruptionError):
+        training.by(launcher, Acting(25, interrupt))
+    first = training.newest_update
+    assert 25 <= first < 500, "SIGTERM saves where it stands, and not only where it would have been saved anyway"
+    with pytest.raises(PreemptedError):
+        training.by(launcher, Acting(first + 25, lambda: slurm.send("SIGTERM")))
+    assert first < training.newest_update < 500
+    assert [job["code"] for job in slurm.jobs()] == ["75:0", "75:0"]
+    assert training.by(launcher).report()["updates"] == UPDATES
+    assert slurm.states() == ["FAILED", "FAILED", "COMPLETED"]
+
+
+def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
+    def evict() -> None:
+        (running,) = cluster.jobs.values()
+        running.process.terminate()
+
+    launcher = KubernetesLauncher(settings_for("trainjob"), "tiny", poll=0.2)
+    with pytest.raises(PreemptedError):
+        training.by(launcher, Acting(25, evict))
+    assert 25 <= training.newest_update < 500
+    assert training.by(launcher).report()["updates"] == UPDATES
+
+
+def test_a_failing_training_tells_its_reason(
+    make_config: Any, tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact], tmp_path: Path, slurm: Any
+) -> None:
+    encode = copy_of(tiny["encode"])
+    for shard in encode.path.glob("train-*.parquet"):
+        shard.write_bytes(shard.read_bytes()[:1_000])
+    training = Training(make_config(), encode, Store(tmp_path / "store"))
+    with pytest.raises(StageError, match="damaged token shard"):
+        training.by(SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2))
+    assert len(slurm.jobs()) == 1
+
+
+def test_the_launcher_of_one_machine_is_the_default() -> None:
+    assert launcher_for(Settings.load({"NMT_PROCESSES": "2", "NMT_THREADS": "3"})) == LocalTorchrun(2, 3)
