@@ -3,6 +3,7 @@
 The version is `challenger`; it becomes `champion` if there is none, or if it scores higher on the same test set.
 """
 
+import hashlib
 import importlib.metadata
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ import nmt_core
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
+from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _EXPORT_TAG = "nmt.export"
 _EVALUATE_TAG = "nmt.evaluate"
 _SCORE_TAG = "nmt.score"
 _SCORED_ON_TAG = "nmt.scored_on"
+_CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
 _LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
 _MORE = "- and more: see `corpora.json` of the download"
@@ -40,6 +42,7 @@ _PACKED_MODULES = (
     "__init__.py",
     "config.py",
     "errors.py",
+    "codes.py",
     "spelling.py",
     "translator.py",
     "tokenizer/__init__.py",
@@ -63,7 +66,7 @@ class Candidate:
 
     @property
     def fingerprint(self) -> str:
-        """Names the pair."""
+        """Names the pair, which is one version; the card can change, and then the version keeps its number."""
         return fingerprint_of({"export": self.export.fingerprint, "evaluate": self.evaluate.fingerprint})
 
     @property
@@ -90,6 +93,8 @@ def register_model(
 ) -> RegisteredModel:
     """Register a bundle, once: the same export with the same evaluation is one version, however often it is asked for.
 
+    Its description follows the recipe: a licence that is corrected there is corrected here, and nothing else is done.
+
     Raises:
         ModelError: MLflow does not answer, or refuses.
     """
@@ -104,13 +109,16 @@ def register_model(
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
+        about = describe(config, candidate.download)
+        card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
                 model_id = _log_model(candidate.export, config.search)
-            about = describe(config, candidate.download)
-            version = _create_version(client, config.model_name, about, model_id, run_id, candidate.tags | dict(tags))
+            version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
+        elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
+            _renew_card(client, version, about, card)
         client.set_registered_model_alias(name, CHALLENGER, version.version)
         verdict = _promote(client, name, version)
         aliases = list(client.get_model_version(name, version.version).aliases)
@@ -172,13 +180,16 @@ def _requirements() -> list[str]:
 
 
 def describe(config: PipelineConfig, download: Artifact | None) -> str:
-    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from."""
+    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
+
+    Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
+    """
     text = f"{config.description}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
     if not download:
         return text
     index = CorpusIndex.of(download)
-    trained_on = [corpus for corpus in index.corpora if corpus.role == "train"]
-    lines = [f"- {', '.join(filter(None, (_licence_of(corpus), corpus.url)))}" for corpus in trained_on]
+    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train")]
+    lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
     lines += [f"- {name}: left out, for it could not be fetched" for name in index.skipped]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
@@ -188,8 +199,11 @@ def describe(config: PipelineConfig, download: Artifact | None) -> str:
     return "\n".join(parts)
 
 
-def _licence_of(corpus: StoredCorpus) -> str:
-    return f"{corpus.name}: {corpus.licence or 'licence not stated'}"
+def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
+    if corpus.licence:
+        return f"{corpus.name}: {corpus.licence}"
+    inside = ", ".join(licence_files(download, corpus))
+    return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
 
 
 def _create_version(
@@ -200,6 +214,16 @@ def _create_version(
     return client.create_model_version(
         name, source=f"models:/{model_id}", run_id=run_id, tags=dict(tags), model_id=model_id, description=about
     )
+
+
+def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, card: Mapping[str, str]) -> None:
+    """Give a version the description that the recipe gives now; the model too, if it has that of this version."""
+    model = client.get_registered_model(version.name)
+    if model.description == version.description:
+        client.update_registered_model(version.name, about)
+    client.update_model_version(version.name, version.version, about)
+    for tag, value in card.items():
+        client.set_model_version_tag(version.name, version.version, tag, value)
 
 
 def _promote(client: "MlflowClient", name: str, version: "ModelVersion") -> str:

@@ -6,9 +6,12 @@ configuration. This module imports neither torch nor anything else that is slow.
 """
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
+
+from nmt_core.codes import canonical
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -21,6 +24,17 @@ def _is_one_line(text: str) -> str:
 
 
 Sentence = Annotated[str, AfterValidator(_is_one_line)]
+
+
+def _is_shortest_code(codes: str) -> str:
+    """Tables of languages go by the shortest code: under another one, filters would find nothing to check."""
+    for code in filter(None, codes.split("-")):
+        if canonical(code) != code:
+            raise ValueError(f"{code!r} is not the shortest ISO 639 code of this language: write {canonical(code)!r}")
+    return codes
+
+
+Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(_is_shortest_code)]
 
 
 def _keep_order_in_forms(schema: dict[str, Any]) -> None:
@@ -44,10 +58,10 @@ class Section(BaseModel):
 class LanguagesConfig(Section):
     """What is translated into what."""
 
-    source: str = Field("en", pattern="^[a-z]{2,3}$")
-    """Language of the source text, ISO 639 code."""
-    target: str = Field("ko", pattern="^[a-z]{2,3}$")
-    """Language of the target text, ISO 639 code."""
+    source: Language = "en"
+    """Language of the source text, by its shortest ISO 639 code: en, and not eng."""
+    target: Language = "ko"
+    """Language of the target text, by its shortest ISO 639 code: ko, and not kor."""
 
 
 class ToyCorpusConfig(Section):
@@ -76,8 +90,8 @@ class ParallelCorpus(Section):
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
     """Short name of the corpus, used in reports, in `mix` and in the score's name."""
     address: str = ""
-    """Where both sides are: opus:NAME/VERSION, mtdata:ID, sacrebleu:SET/PAIR, hf:ORG/NAME@REVISION, an https:, s3:, gs:
-    or file: address, a path, a folder, or a pattern with * in it."""
+    """Where both sides are: opus:NAME/VERSION (or opus:NAME/VERSION/en-pt_BR), mtdata:ID, sacrebleu:SET/PAIR,
+    hf:ORG/NAME@REVISION, an https:, s3:, gs: or file: address, a path, a folder, or a pattern with * in it."""
     source: str = ""
     """Address of the source side, where it is a file of its own."""
     target: str = ""
@@ -88,14 +102,19 @@ class ParallelCorpus(Section):
     """Expected sha256 of the source file as downloaded; empty: not checked."""
     target_sha256: Sha256 = ""
     """Expected sha256 of the target file as downloaded; empty: not checked."""
+    member: str = ""
+    """Pattern of the members to read, such as *.tsv or de-en/*, where an address is that of a zip or tar archive;
+    empty: the one that holds the text, or the one for each language."""
     source_column: str = ""
     """Name, or number from 1, of a table's source column (TSV, CSV, JSONL, Parquet); empty: the language's, else 1."""
     target_column: str = ""
     """Name, or number from 1, of a table's target column; empty: the language's, else 2."""
     licence: str = ""
-    """Licence of the text; empty: what is known of the address, else `corpus.licence`."""
+    """Licence of the text; empty: what is known of the address, else `corpus.licence`. It decides no text, so that a
+    correction retrains nothing: the model card says what the recipe says now, while `corpora.json` and the column
+    `licence` of the shards say what it said when they were made."""
     citation: str = ""
-    """Publication to cite; empty: what is known of the address."""
+    """Publication to cite; empty: what is known of the address. As of `licence`, the card shows what it says now."""
 
     @model_validator(mode="before")
     @classmethod
@@ -138,7 +157,7 @@ class CorpusConfig(Section):
     """File that records the sha256 of what is fetched for the first time, and that later fetches must agree with;
     empty: beside the recipe's file, and none for a recipe that comes with the package."""
     licence: str = ""
-    """Licence of the text, for the model card, of the corpora that name none."""
+    """Licence of the text, for the model card, of the corpora that name none and of whose address none is known."""
 
     @model_validator(mode="after")
     def _has_text(self) -> "CorpusConfig":
@@ -212,7 +231,7 @@ class _OverrideScope(Section):
     The narrower scope wins: the defaults, the pair, the corpus, the corpus in the pair.
     """
 
-    pair: str = Field("", pattern="^([a-z]{2,3}-[a-z]{2,3})?$")
+    pair: Annotated[str, AfterValidator(_is_shortest_code)] = Field("", pattern="^([a-z]{2,3}-[a-z]{2,3})?$")
     """Languages, as in en-ko; empty: all."""
     corpus: str = ""
     """Name of the corpus; empty: all."""
@@ -245,11 +264,22 @@ else:  # every threshold with its own bounds and meaning, but no default: writte
     )
 
 
+def _is_command(text: str) -> str:
+    if text and not shlex.split(text):
+        raise ValueError("names no program: write the command, or leave it empty")
+    return text
+
+
 class ScoreRule(Section):
     """A score of each pair that a program of somebody else computes, and the scores that a pair is kept with."""
 
     scorer: str = Field(min_length=1)
-    """Entry point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each."""
+    """Entry point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each.
+    With `command`, any name for the score."""
+    command: Annotated[str, AfterValidator(_is_command)] = ""
+    """Program that reads lines of source, tab, target and writes one number for each, such as
+    `bicleaner-ai-classify --score_only --scol 1 --tcol 2 -q - - MODEL`; no shell reads it. Empty: `scorer` is a
+    function."""
     min_score: float | None = None
     """Least score to keep; empty: any."""
     max_score: float | None = None
@@ -270,7 +300,8 @@ class CleanConfig(FilterConfig):
     target_word_list: str = ""
     """The same for the target side."""
     scores: tuple[ScoreRule, ...] = ()
-    """Scores from outside, such as bicleaner-ai, embedding similarity, or a cross-entropy difference."""
+    """Scores from outside, such as bicleaner-ai, embedding similarity, or a cross-entropy difference: functions, or
+    programs that are started."""
     filters: tuple[str, ...] = ()
     """Further filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"
@@ -309,9 +340,9 @@ class SplitConfig(Section):
     """Dev and test text taken out of the training text, where the recipe names none."""
 
     dev_pairs: int = Field(1_000, ge=1)
-    """Pairs to hold out for validation, if `corpus.dev` is empty."""
+    """Pairs to hold out for validation, if `corpus.dev` is empty; from corpora that `mix` does not tag or leave out."""
     test_pairs: int = Field(1_000, ge=1)
-    """Pairs to hold out for scoring, if `corpus.test` is empty."""
+    """Pairs to hold out for scoring, if `corpus.test` is empty; from the same corpora."""
     seed: int = Field(1, ge=0)
     """Seed of the draw."""
 
@@ -333,7 +364,8 @@ class MixConfig(Section):
     """Sampling of the training corpora."""
 
     temperature: float = Field(1.0, ge=1)
-    """Corpora are trained on in proportion to pairs^(1 / temperature): 1 as they are, more evens out their sizes."""
+    """Corpora are trained on in proportion to pairs^(1 / temperature): 1 as they are; more evens out their sizes, large
+    ones sampled down and small ones repeated, so that there are as many pairs as without."""
     corpora: tuple[MixRule, ...] = ()
     """Corpora that are weighted, capped or tagged; the others count as they are."""
     seed: int = Field(1, ge=0)
@@ -408,14 +440,22 @@ class TrainConfig(Section):
     """Seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
     """Updates of the weights in all."""
+    batching: Literal["padded", "packed"] = "padded"
+    """Pairs of like length padded to one length (for CPUs), or of any length packed into streams (for GPUs)."""
     max_tokens: int = Field(25_000, ge=64)
     """Tokens per update over all processes: no more than this many on either side, padding included."""
+    slice_tokens: int = Field(2_048, ge=64)
+    """Tokens of a slice on either side, padding included; an update has as many slices as fit. Processes share them."""
     max_tokens_per_pass: int = Field(25_000, ge=64)
-    """Tokens per forward pass of one process; a larger batch is cut and its gradients are accumulated."""
+    """Packed slices of a process are joined up to this many tokens, computed together; more take more memory."""
     warmup_updates: int = Field(4_000, ge=1)
     """Updates over which the learning rate rises (section 5.3)."""
     learning_rate_scale: float = Field(1.0, gt=0)
     """Factor on d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5) (section 5.3)."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    """Adam as published, or with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Share of each weight that adamw takes off per update, times the learning rate."""
     adam_beta1: float = Field(0.9, ge=0, lt=1)
     """Decay of Adam's first moment."""
     adam_beta2: float = Field(0.98, ge=0, lt=1)
@@ -428,6 +468,14 @@ class TrainConfig(Section):
     """Clip the gradient to this norm; 0: never."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Arithmetic of the matrix products (the rest is fp32); auto: bf16 where the hardware has it, else fp32."""
+    parallel: Literal["ddp", "fsdp", "hsdp"] = "ddp"
+    """Every process has all weights, a shard of them, or a shard in its group of `shard_size` processes."""
+    shard_size: int = Field(0, ge=0)
+    """Processes of a group that shares one copy of the weights, for hsdp; 0: those of a node."""
+    activation_checkpointing: bool = False
+    """Compute each layer's activations twice in place of keeping them: a third more time, far less memory."""
+    compile_layers: bool = True
+    """Compile each layer with torch.compile, on GPUs."""
     validate_every: int = Field(1_000, ge=1)
     """Updates between two validations on the dev set."""
     checkpoint_every: int = Field(1_000, ge=1)
@@ -436,6 +484,18 @@ class TrainConfig(Section):
     """Last checkpoints whose weights are kept."""
     patience: int = Field(0, ge=0)
     """Validations without a lower dev loss after which training stops; 0: never."""
+
+    @model_validator(mode="after")
+    def _slices_fit(self) -> "TrainConfig":
+        for knob in ("max_tokens", "max_tokens_per_pass"):
+            if self.slice_tokens > getattr(self, knob):
+                raise ValueError(
+                    f"slice_tokens={self.slice_tokens} is more than {knob}={getattr(self, knob)}: lower the one or "
+                    "raise the other"
+                )
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ValueError(f"weight_decay={self.weight_decay} is for adamw: set optimizer to adamw, or leave it 0")
+        return self
 
 
 class AverageConfig(Section):
@@ -516,13 +576,13 @@ class PipelineConfig(Section):
                 f"average.checkpoints={self.average.checkpoints} is more than train.keep_checkpoints="
                 f"{self.train.keep_checkpoints}: keep as many as are averaged"
             )
-        for knob in ("max_tokens", "max_tokens_per_pass"):
-            tokens = getattr(self.train, knob)
-            if self.encode.max_length > tokens:
-                raise ValueError(
-                    f"encode.max_length={self.encode.max_length} is more than train.{knob}={tokens}: the longest pair "
-                    "would not fit; lower the one or raise the other"
-                )
+        longest = self.train.slice_tokens // (2 if self.train.batching == "packed" else 1)
+        if self.encode.max_length > longest:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than {longest}, which is what fits into "
+                f"train.slice_tokens={self.train.slice_tokens} with train.batching={self.train.batching}: lower the "
+                "one or raise the other"
+            )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two-way"

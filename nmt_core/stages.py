@@ -27,9 +27,16 @@ STAGES: dict[str, Stage] = {
             "nmt_core.corpus.clean:run",
             identity="nmt_core.corpus.clean:identity",
         ),
-        Stage("split", 2, ("split", "mix", "languages"), ("download", "clean"), "nmt_core.corpus.split:run"),
+        Stage(
+            "split",
+            3,
+            ("split", "mix", "languages", "clean"),
+            ("download", "clean"),
+            "nmt_core.corpus.split:run",
+            identity="nmt_core.corpus.split:identity",
+        ),
         Stage("tokenizer", 2, ("tokenizer", "mix"), ("split",), "nmt_core.tokenizer.learn:run"),
-        Stage("encode", 2, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage("train", 1, ("train", "model"), ("encode",), "nmt_core.train.launch:run", resumable=True),
         Stage("average", 1, ("average", "model"), ("train",), "nmt_core.train.average:run"),
         Stage(

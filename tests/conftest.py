@@ -33,7 +33,7 @@ _TINY: dict[str, Any] = {
     "train": {
         "max_updates": 200,
         "max_tokens": 512,
-        "max_tokens_per_pass": 512,
+        "slice_tokens": 256,
         "warmup_updates": 50,
         "precision": "fp32",  # where results are compared to the last bit
         "validate_every": 50,

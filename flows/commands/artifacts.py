@@ -12,6 +12,7 @@ from flows import reports
 from flows.settings import Settings
 from flows.summary import last_runs
 from nmt_core.artifacts import Artifact, Store
+from nmt_core.corpus import storage
 from nmt_core.stages import STAGES
 
 
@@ -82,6 +83,8 @@ def collect_garbage(keep_runs: int, *, delete: bool) -> None:
         console.print(f"{reports.size(size):>10}  {name}", highlight=False, markup=False)
         if delete:
             shutil.rmtree(folder)
+            if settings.scratch:  # what a stage that was killed has left there
+                storage.remove_folder(settings.resources.scratch_for(folder))
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     console.print(f"{reports.size(freed)} in {len(rubbish)} folders {done}", highlight=False)
 

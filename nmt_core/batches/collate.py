@@ -1,52 +1,123 @@
-"""Rows of token shards to padded tensors.
+"""Pairs of token ids to the tensors of a forward pass, padded or packed.
 
-Letters in names of arrays: B sentences, S source positions, T target positions, L either.
+Letters in names of arrays: B sentences, L positions, N tokens of a stream; what stands before none of them may be
+either [B, L] or [N].
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nmt_core.batches.layout import Layout, Packed, Padded
+from nmt_core.batches.plan import Capacity
 from nmt_core.batches.shards import Side, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
+
+_LONGEST_PADDING = 256
+"""Padding at the end of a stream is cut into sentences of at most so many tokens."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """One forward pass."""
 
-    source_BS: Tensor
-    """Source ids, each row ending in </s>, padded behind."""
-    decoder_input_BT: Tensor
+    source: Tensor
+    """Source ids, each sentence ending in </s>."""
+    decoder_input: Tensor
     """Target ids shifted right: <s> first, the last id missing."""
-    target_BT: Tensor
-    """Target ids to predict, each row ending in </s>, padded behind."""
+    target: Tensor
+    """Target ids to predict, each sentence ending in </s>."""
+    source_layout: Layout
+    target_layout: Layout
+
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens of both sides, padding included."""
+        return self.source.numel() + self.target.numel()
 
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
-        tensors = (self.source_BS, self.decoder_input_BT, self.target_BT)
-        return Batch(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+        source, decoder_input, target = (
+            ids.to(device, non_blocking=True) for ids in (self.source, self.decoder_input, self.target)
+        )
+        return Batch(source, decoder_input, target, self.source_layout.to(device), self.target_layout.to(device))
 
 
-def collate(pairs: TokenPairs, rows: np.ndarray) -> Batch:
-    """Padded tensors of these rows."""
-    target_BT = _pad(pairs.target, rows)
-    decoder_input_BT = np.full_like(target_BT, PAD_ID)
-    decoder_input_BT[:, 0] = BOS_ID
-    decoder_input_BT[:, 1:] = np.where(target_BT[:, 1:] == PAD_ID, PAD_ID, target_BT[:, :-1])
+def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
+    """These pairs, each side padded to its longest sentence."""
+    source_BL, target_BL = (_padded(side, rows) for side in (pairs.source, pairs.target))
+    decoder_input_BL = np.full_like(target_BL, PAD_ID)
+    decoder_input_BL[:, 0] = BOS_ID
+    decoder_input_BL[:, 1:] = np.where(target_BL[:, 1:] == PAD_ID, PAD_ID, target_BL[:, :-1])
+    source = torch.from_numpy(source_BL)
     return Batch(
-        torch.from_numpy(_pad(pairs.source, rows)), torch.from_numpy(decoder_input_BT), torch.from_numpy(target_BT)
+        source, torch.from_numpy(decoder_input_BL), torch.from_numpy(target_BL), Padded(source != PAD_ID), Padded()
     )
 
 
-def _pad(side: Side, rows: np.ndarray) -> np.ndarray:
+def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> Batch:
+    """Pairs of several lanes, each side end to end in one stream that is filled up with padding.
+
+    Args:
+        parts: pairs, and which of them.
+        capacity: lengths of the streams. Sentences that do not fit are an error of the caller.
+    """
+    source_N, source_layout = _stream([(pairs.source, rows) for pairs, rows in parts], capacity.source)
+    target_N, target_layout = _stream([(pairs.target, rows) for pairs, rows in parts], capacity.target)
+    first_N = target_layout.position_N.numpy() == 0
+    decoder_input_N = np.where(first_N, BOS_ID, np.roll(target_N, 1))
+    # The decoder looks at the sentence of the same number, so both sides must have as many, those of padding included.
+    missing = len(target_layout.starts) - len(source_layout.starts)
+    return Batch(
+        torch.from_numpy(source_N),
+        torch.from_numpy(decoder_input_N),
+        torch.from_numpy(target_N),
+        _with_empty(source_layout, missing),
+        _with_empty(target_layout, -missing),
+    )
+
+
+def _padded(side: Side, rows: np.ndarray) -> np.ndarray:
     """[B, L] int64."""
-    lengths = side.lengths[rows]
-    inside_BL = np.arange(lengths.max(initial=0)) < lengths[:, None]
-    first_of_row = np.cumsum(lengths) - lengths
-    place = np.repeat(side.starts[rows] - first_of_row, lengths) + np.arange(lengths.sum())
+    lengths_B = side.lengths[rows]
+    inside_BL = np.arange(lengths_B.max(initial=0)) < lengths_B[:, None]
     padded_BL = np.full(inside_BL.shape, PAD_ID, dtype=np.int64)
-    padded_BL[inside_BL] = side.ids[place]
+    padded_BL[inside_BL] = _ids(side, rows)
     return padded_BL
+
+
+def _ids(side: Side, rows: np.ndarray) -> np.ndarray:
+    """The ids of some sentences, end to end."""
+    lengths_B = side.lengths[rows]
+    first_of_row = np.cumsum(lengths_B) - lengths_B
+    place_N = np.repeat(side.starts[rows] - first_of_row, lengths_B) + np.arange(lengths_B.sum())
+    ids_N: np.ndarray = side.ids[place_N]
+    return ids_N
+
+
+def _stream(parts: Sequence[tuple[Side, np.ndarray]], capacity: int) -> tuple[np.ndarray, Packed]:
+    """Ids int64 [capacity], and where the sentences lie; padding is cut into sentences of its own."""
+    lengths = [side.lengths[rows] for side, rows in parts]
+    padding = capacity - sum(int(each.sum()) for each in lengths)
+    ids_N = np.concatenate([*(_ids(side, rows) for side, rows in parts), np.full(padding, PAD_ID)]).astype(np.int64)
+    tail = [min(_LONGEST_PADDING, padding - start) for start in range(0, padding, _LONGEST_PADDING)]
+    lengths_B = np.concatenate([*lengths, np.array(tail, np.int64)])
+    starts = np.concatenate([[0], np.cumsum(lengths_B)])
+    sentence_N = np.repeat(np.arange(len(lengths_B)), lengths_B)
+    layout = Packed(
+        torch.from_numpy(starts.astype(np.int32)),
+        torch.from_numpy(sentence_N),
+        torch.from_numpy(np.arange(capacity) - starts[sentence_N]),
+        int(lengths_B.max()),
+    )
+    return ids_N, layout
+
+
+def _with_empty(layout: Packed, sentences: int) -> Packed:
+    """With so many more sentences of no tokens at the end."""
+    if sentences <= 0:
+        return layout
+    return replace(layout, starts=torch.cat([layout.starts, layout.starts[-1:].expand(sentences)]))

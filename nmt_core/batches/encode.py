@@ -1,8 +1,7 @@
-"""The `encode` stage: text to token ids, once, in Parquet shards of `list<uint16>` or `list<uint32>`.
+"""The `encode` stage: text to token ids, once, in the shards that training reads (`shards.py`).
 
-Both sides end in </s>. A shard holds the pairs of `encode.shard_pairs` rows of text, wherever the text's own shards
-begin and end; any worker encodes it. Pairs that are too long go to `dropped-NNNNN.parquet`, each with its line and
-length.
+A shard holds the pairs of `encode.shard_pairs` rows of text, wherever the text's own shards begin and end; any worker
+encodes it. Pairs that are too long go to `dropped-NNNNN.parquet`, each with its line and length.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from nmt_core.batches.lengths import LengthBin, PairCounts, count_sizes, histogram, useful_token_share
-from nmt_core.batches.shards import DEV_FILE
+from nmt_core.batches.shards import DEV_FILE, ShardWriter
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import storage
 from nmt_core.corpus.shard import DROPPED_COLUMNS
@@ -24,11 +22,10 @@ from nmt_core.errors import StageError
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.bulk import BulkEncoder
 from nmt_core.tokenizer.sample import SIDES, count_pairs, text_shards
-from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizers
+from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizers, tokenizer_files
 
-TOO_LONG = "too many tokens"
+TOO_LONG = "too_many_tokens"
 
-_ROW_GROUP_PAIRS = 50_000
 _CHUNK_PAIRS = 250_000  # the more, the fewer words are encoded twice, and the more memory it takes: about 300 MB
 
 
@@ -48,7 +45,7 @@ class EncodeReport(StageReport):
     longest: int
     """Most tokens on one side of a kept pair."""
     useful_token_share: dict[str, float]
-    """Share of tokens that are no padding when training, by `train.max_tokens`."""
+    """Share of tokens that are no padding when training, by `train.batching` and `train.slice_tokens`."""
     lengths: list[LengthBin]
     """Sentences by length in tokens, end marks included."""
 
@@ -90,11 +87,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         )
         for number, (text, first, rows) in enumerate(cut(text_shards(split), config.encode.shard_pairs))
     ]
-    total, done, kept = sum(task.rows for task in tasks), 0, PairCounts()
-    for task, counts in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
+    total, done, too_long, kept = sum(task.rows for task in tasks), 0, 0, PairCounts()
+    for task, (counts, dropped) in zip(tasks, job.workers.map(encode_shard, tasks), strict=True):
         kept.update(counts)
+        too_long += dropped
         done += task.rows
         job.reporter.progress(done, total, "pairs")
+    if kept.total() + too_long != total:
+        raise StageError(f"encode: of {total:,} pairs {kept.total():,} are kept and {too_long:,} dropped: report this")
     storage.sweep(str(out))
     if not kept:
         raise StageError(f"encode.max_length={max_length}: all {total:,} pairs are longer: set it higher")
@@ -104,7 +104,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         items_in=total,
         items_out=kept.total(),
         unit="pairs",
-        dropped={TOO_LONG: total - kept.total()},
+        dropped={TOO_LONG: too_long},
         shards=len(tasks),
         source_tokens=sum(source * count for (source, _), count in kept.items()),
         target_tokens=sum(target * count for (_, target), count in kept.items()),
@@ -127,77 +127,81 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
         yield shards[first : last + 1], begin - int(ends[first - 1] if first else 0), end - begin
 
 
-def encode_shard(task: ShardTask) -> PairCounts:
-    """Encode the rows of a task and write both files; how many pairs of each size are kept."""
+def encode_shard(task: ShardTask) -> tuple[PairCounts, int]:
+    """Encode the rows of a task and write both files; how many pairs of each size are kept, and how many are not."""
     encoder = _encoder(task.tokenizers)
-    text = pl.scan_parquet(list(task.text)).select(*SIDES, "corpus", "line")
+    text = pl.scan_parquet(list(task.text), glob=False).select(*SIDES, "corpus", "line")
     kept, dropped, buffer = PairCounts(), [], pa.BufferOutputStream()
     with encoder.writer(buffer) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):
             chunk = text.slice(task.first + start, min(_CHUNK_PAIRS, task.rows - start)).collect()
-            table, lengths_N2 = encoder.encode(chunk)
-            is_short = lengths_N2.max(axis=1) <= task.max_length
-            writer.write_table(table.filter(pa.array(is_short)), row_group_size=_ROW_GROUP_PAIRS)
+            lengths_N2, is_short = encoder.write(chunk, task.max_length, writer)
             kept.update(count_sizes(lengths_N2[is_short]))
             longest = pl.Series("value", lengths_N2.max(axis=1).astype(str))
             too_long = chunk.with_columns(longest, reason=pl.lit(TOO_LONG)).filter(~is_short)
             dropped.append(too_long.select(DROPPED_COLUMNS))
     storage.write_bytes([memoryview(buffer.getvalue())], task.encoded)
     storage.write(pl.concat(dropped), task.dropped)
-    return kept
+    return kept, sum(map(len, dropped))
 
 
 def _encode_dev(text: Path, encoder: "PairEncoder", max_length: int, out: Path) -> tuple[int, int]:
     """Encode the dev set; pairs that are kept, and pairs that are too long."""
-    table, lengths_N2 = encoder.encode(pl.read_parquet(text))
-    is_short = lengths_N2.max(axis=1) <= max_length
+    with encoder.writer(out) as writer:
+        pairs = storage.read(str(text)).with_columns(corpus=pl.lit("dev"), line=pl.int_range(1, pl.len() + 1))
+        _, is_short = encoder.write(pairs, max_length, writer)
     if not is_short.any():
         raise StageError(
             f"encode.max_length={max_length}: all {len(is_short):,} pairs of dev are longer: set it higher"
         )
-    with encoder.writer(out) as writer:
-        writer.write_table(table.filter(pa.array(is_short)))
     return int(is_short.sum()), int((~is_short).sum())
 
 
 class PairEncoder:
-    """Turns text into tables of ids."""
+    """Turns text into shards of ids."""
 
     def __init__(self, tokenizers: Tokenizers) -> None:
         self.tokenizers = tokenizers
         self._encoders = (BulkEncoder(tokenizers.source), BulkEncoder(tokenizers.target))
-        metadata = {"vocab_size": str(tokenizers.target.vocab_size)}
+        self._metadata = {"vocab_size": str(tokenizers.target.vocab_size)}
         if tokenizers.source_vocab_size:
-            metadata["source_vocab_size"] = str(tokenizers.source_vocab_size)
-        sides = zip(SIDES, self._encoders, strict=True)
-        self._schema = pa.schema([(side, pa.list_(encoder.id_type)) for side, encoder in sides], metadata)
+            self._metadata["source_vocab_size"] = str(tokenizers.source_vocab_size)
 
-    def encode(self, text: pl.DataFrame) -> tuple[pa.Table, np.ndarray]:
-        """Ids of source and target, each ending in </s>, and their lengths [pairs, 2]."""
-        columns = []
-        for side, encoder in zip(SIDES, self._encoders, strict=True):
-            rows = encoder.encode(text[side].to_arrow())
-            offsets = rows.offsets.to_numpy()
-            ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
-            offsets = offsets + np.arange(len(offsets), dtype=np.int32)
-            columns.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids)))
-        lengths = [column.value_lengths().to_numpy() for column in columns]
-        return pa.Table.from_arrays(columns, schema=self._schema), np.stack(lengths, axis=1)
+    def writer(self, where: Path | pa.BufferOutputStream) -> ShardWriter:
+        """A shard to write to."""
+        return ShardWriter(where, [encoder.id_type for encoder in self._encoders], self._metadata)
 
-    def writer(self, where: Path | pa.BufferOutputStream) -> pq.ParquetWriter:
-        """A Parquet file or buffer to write such tables to."""
-        # High bytes apart from low ones: a sixth smaller than plain ids, and quicker to write and to read.
-        return pq.ParquetWriter(
-            where,
-            self._schema,
-            compression="zstd",
-            use_dictionary=False,
-            use_byte_stream_split=True,
-            write_statistics=False,
-        )
+    def write(self, text: pl.DataFrame, max_length: int, writer: ShardWriter) -> tuple[np.ndarray, np.ndarray]:
+        """Encode pairs, and write those that have at most `max_length` tokens on both sides.
+
+        Returns:
+            Tokens of each pair, [N, 2], and whether it was written, [N].
+        """
+        sides = [self._encode(text[side], encoder) for side, encoder in zip(SIDES, self._encoders, strict=True)]
+        lengths_N2 = np.stack([side.value_lengths().to_numpy() for side in sides], axis=1)
+        is_short = lengths_N2.max(axis=1) <= max_length
+        kept = pa.array(is_short)
+        origin = (text["corpus"].to_arrow(), text["line"].to_arrow())
+        writer.write([side.filter(kept) for side in sides], *(column.filter(kept) for column in origin))
+        return lengths_N2, is_short
+
+    def _encode(self, text: pl.Series, encoder: BulkEncoder) -> pa.ListArray:
+        """Ids of each sentence, ending in </s>."""
+        rows = encoder.encode(text.to_arrow())
+        offsets = rows.offsets.to_numpy()
+        ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
+        offsets = offsets + np.arange(len(offsets), dtype=np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
+
+
+def _encoder(tokenizers: str) -> PairEncoder:
+    """Of the tokenizers as they are now: a worker that lives on must not take old ones for those made anew."""
+    folder = Path(tokenizers)
+    found = [(folder / name).stat() for name in tokenizer_files(folder)]
+    return _encoder_of(folder, tuple((file.st_mtime_ns, file.st_size) for file in found))
 
 
 @lru_cache(maxsize=1)
-def _encoder(tokenizers: str) -> PairEncoder:
+def _encoder_of(folder: Path, stamps: tuple[tuple[int, int], ...]) -> PairEncoder:
     """A worker does many shards with the same tokenizers."""
-    return PairEncoder(Tokenizers.load(Path(tokenizers)))
+    return PairEncoder(Tokenizers.load(folder))

@@ -7,14 +7,14 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.batches.plan import plan_epoch
+from nmt_core.batches.plan import Capacity, pack_slices, packed_capacity, pad_slices
 
 PairCounts = Counter[tuple[int, int]]
 """How many pairs have so many source and so many target tokens, end marks included."""
 
 _EDGES = (0, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024)
-_BUDGETS = (2_000, 8_000, 25_000, 100_000)
-_FORECAST_PAIRS = 1_000_000
+_SLICES = (1_024, 2_048, 4_096, 8_192, 16_384)
+_FORECAST_PAIRS = 80_000  # as many as a plan cuts into slices at a time
 
 
 class LengthBin(BaseModel):
@@ -47,21 +47,27 @@ def histogram(pairs: Mapping[tuple[int, int], int]) -> list[LengthBin]:
 
 
 def useful_token_share(pairs: Mapping[tuple[int, int], int]) -> dict[str, float]:
-    """Share of the tokens in a batch that are no padding, by `train.max_tokens`, from the plan of one epoch.
+    """Share of the tokens in a slice that are no padding, by `train.batching` and `train.slice_tokens`.
 
-    Above a million pairs it is planned with a million that are like them; the real share is a little higher.
+    Of many pairs, a plan is made with some that are like them.
     """
     sizes_N2, counts_N = _arrays(pairs)
     total = int(counts_N.sum())
     planned = min(total, _FORECAST_PAIRS)
     places = np.arange(planned) * total // planned
     lengths_N2 = sizes_N2[np.searchsorted(np.cumsum(counts_N), places, side="right")]
+    useful, draw = int(lengths_N2.sum()), np.random.default_rng(0)
     shares = {}
-    for budget in _BUDGETS:
-        if budget >= lengths_N2.max():
-            batches = plan_epoch(lengths_N2, budget, seed=0, epoch=0)
-            padded = sum(len(batch) * int(lengths_N2[batch].max(axis=0).sum()) for batch in batches)
-            shares[f"{budget}"] = round(int(lengths_N2.sum()) / padded, 4)
+    for tokens in _SLICES:
+        if tokens >= lengths_N2.max():
+            slices = pad_slices(lengths_N2, Capacity(tokens, tokens), draw)
+            padded = sum(len(rows) * int(lengths_N2[rows].max(axis=0).sum()) for rows in slices)
+            shares[f"padded {tokens}"] = round(useful / padded, 4)
+    for tokens in _SLICES:
+        if tokens >= lengths_N2.max():
+            capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
+            streams = len(pack_slices(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
+            shares[f"packed {tokens}"] = round(useful / streams, 4)
     return shares
 
 

@@ -4,7 +4,7 @@ The draw is by a hash of seed and text, not by place. Only the shards' lowest ha
 does not grow with the text; who is drawn is the same as if all of them met.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -48,9 +48,12 @@ class _Draw:
     number: int
     seed: int
     pairs: int
+    corpora: tuple[str, ...]
 
 
-def carve(shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers) -> HeldOutPairs:
+def carve(
+    shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers, corpora: Collection[str] = ()
+) -> HeldOutPairs:
     """Draw the pairs of the test set and then those of the dev set; no two of them share a side.
 
     Args:
@@ -58,14 +61,14 @@ def carve(shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Wor
         sizes: pairs of the test set and of the dev set.
         seed: seed of the draw.
         workers: who reads the shards.
+        corpora: whose pairs may be drawn; empty: anybody's.
 
     Raises:
         StageError: there are too few pairs that share no side.
     """
     pool_pairs = _POOL_FACTOR * sum(sizes) + _POOL_PAIRS
     while True:
-        draws = [_Draw(shard, number, seed, pool_pairs) for number, shard in enumerate(shards)]
-        drawn = pl.concat(workers.map(_lowest, draws)).sort("draw", "shard", "row")
+        drawn = _drawn(shards, seed, pool_pairs + 1, workers, corpora)  # one more: is that all?
         pool = drawn.head(pool_pairs)
         test, rest = _take(pool, sizes[0])
         dev, _ = _take(rest, sizes[1])
@@ -77,18 +80,28 @@ def carve(shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Wor
         pool_pairs *= _POOL_FACTOR
 
 
+def _drawn(shards: Sequence[str], seed: int, pairs: int, workers: Workers, corpora: Collection[str]) -> pl.DataFrame:
+    """The pairs of all shards that are drawn first; never more than twice as many are held at a time."""
+    drawn = pl.DataFrame()
+    for found in workers.map(_lowest, [_Draw(shard, n, seed, pairs, tuple(corpora)) for n, shard in enumerate(shards)]):
+        drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(pairs)
+    return drawn
+
+
 def too_little(pairs: int, sizes: tuple[int, int], left: int) -> StageError:
     """What to tell the user of a text that is too small to take dev and test text out of it."""
     return StageError(
         f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation "
         f"and to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or "
-        "name files in corpus.dev and corpus.test"
+        "name files in corpus.dev and corpus.test (nothing is taken out of corpora that `mix` tags or weights by 0)"
     )
 
 
 def _lowest(draw: _Draw) -> pl.DataFrame:
     """The pairs of a shard that are drawn first."""
     text = storage.read(draw.shard, ["source", "target", "corpus", "line"]).with_row_index("row")
+    if draw.corpora:
+        text = text.filter(pl.col("corpus").is_in(draw.corpora))
     drawn = text.with_columns(
         shard=pl.lit(draw.number),
         draw=normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(draw.seed), "source", "target")),

@@ -4,6 +4,7 @@ The text is cut into shards as it is read, so that memory does not grow with it,
 ones are read. The order of the pairs, and every byte of the result, is the same whoever works.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 
 from nmt_core.artifacts import Identity, sha256_of_file
 from nmt_core.config import PipelineConfig
-from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, storage
+from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, storage, unchecked
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.profiles import rules_for
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
@@ -50,6 +51,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
         DataError: a corpus cannot be read, and `corpus.on_bad_corpus` says to stop.
         StageError: nothing is left.
     """
+    for note in unchecked.notes(config.clean, config.languages):
+        job.reporter.log(note)
     cleaning = _Cleaning(config, inputs, out, job)
     try:
         cleaning.judge()
@@ -92,8 +95,11 @@ class _Cleaning:
 
     def judge(self) -> None:
         """Read and judge everything; leave out the corpora that turn out to be bad."""
-        storage.write(self._held_out(), self._place("held-out"))
-        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards()):
+        held_out = self._held_out()
+        # By its content: a worker that lives on prepares it once, and must not take other text for it.
+        url = self._place(f"held-out-{hashlib.sha256(held_out.write_json().encode()).hexdigest()[:32]}")
+        storage.write(held_out, url)
+        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(url)):
             storage.remove([shard.raw])
             found = self._judged[shard.corpus]
             found.shards.append(shard)
@@ -131,7 +137,7 @@ class _Cleaning:
         """The judged shards of all corpora that count, in the order of the recipe and of their lines."""
         return [shard for name in self._names if name not in self._skipped for shard in self._judged[name].shards]
 
-    def _raw_shards(self) -> Iterator[RawShard]:
+    def _raw_shards(self, held_out: str) -> Iterator[RawShard]:
         """Read the corpora, one shard at a time, and write each down for a worker."""
         number, pairs_read = 0, 0
         for position, name in enumerate(self._names):
@@ -146,7 +152,7 @@ class _Cleaning:
                         dropped=self._place(f"dropped-{number:05d}"),
                         corpus=name,
                         position=position,
-                        held_out=self._place("held-out"),
+                        held_out=held_out,
                         rules=rules,
                     )
                     number += 1
@@ -213,14 +219,20 @@ def _swapped(judged: _Judged) -> str:
 
 def _order(config: PipelineConfig) -> list[str]:
     """The reasons in the order in which they are asked."""
-    rules = rules_for(config.clean, config.languages, "")
-    return [*filters.knobs(rules), decontaminate.REASON, *dedup.KNOBS]
+    return [*_filter_knobs(config), decontaminate.REASON, *dedup.KNOBS]
+
+
+def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
+    """The knob behind each filter's reason, of those too that are on for one corpus alone."""
+    corpora = ["", *(rule.corpus for rule in config.clean.overrides if rule.corpus)]
+    found = [filters.knobs(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
+    order = filters.knobs(rules_for(config.clean, config.languages, ""))
+    return order | {reason: knob for knobs in found for reason, knob in knobs.items()}
 
 
 def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     reason, count = next(iter(report.dropped.items()))
-    knobs = filters.knobs(rules_for(config.clean, config.languages, ""))
-    knobs |= dedup.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    knobs = _filter_knobs(config) | dedup.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
     sample = next(sample for sample in report.samples if sample.reason == reason)
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), as in corpus "

@@ -3,6 +3,9 @@
 A training pair is a leak if one of its sides equals a held-out sentence of that side (but for case, punctuation and
 spaces), or shares a run of `ngram_words` words with one (`short_ngram_words` with a shorter one). Still shorter
 sentences count only as a whole: their runs of words are everybody's.
+
+A pair that shares text with several sets is counted once, for the first of them, so that the counts of the sets add up
+to the pairs that were dropped.
 """
 
 from collections.abc import Mapping

@@ -44,6 +44,11 @@ class Copies:
         """See `Round`: key, place, and the score if it decides."""
         return 3 if self.by_score else 2
 
+    @property
+    def settles_shards(self) -> bool:
+        """See `Round`. Where several rows of a key stay, a shard does not know the first of them."""
+        return self.most == 1
+
     def records(self, shard: str, dropped: Words) -> Words:
         """See `Round`."""
         columns = [self.column, "place", "score"][: self.width]

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -58,7 +59,7 @@ class CorpusRecord(BaseModel):
             corpus=corpus.name,
             role=corpus.role,
             licence=corpus.licence,
-            url=corpus.url,
+            url=corpus.page,
             files=len(sizes),
             bytes=sum(sizes.values()),
             citation=corpus.citation,
@@ -207,7 +208,8 @@ class _Download:
         try:
             found, short = self._resolve(corpus)
             for wanted, to in _places(found.files, folder / corpus.name):
-                placed.append(self._bring(corpus, wanted, to, placed, short=bool(short)))
+                asked = replace(wanted, member=corpus.member or wanted.member)
+                placed.append(self._bring(corpus, asked, to, placed, short=bool(short)))
             if short:
                 self.supply.lock.record_files(short, list(dict.fromkeys(file.address for file in placed)))
         except BaseException:
@@ -219,6 +221,8 @@ class _Download:
             name=corpus.name,
             licence=corpus.licence or found.licence or self.config.corpus.licence,
             citation=corpus.citation or found.citation,
+            known_licence=found.licence,
+            known_citation=found.citation,
             url=found.url,
             files=tuple(placed),
             source_column=corpus.source_column or found.source_column,
@@ -288,4 +292,13 @@ def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path
         sha256, name = sha256_of_file(path), str(path.relative_to(out))
         size = path.stat().st_size
         files.append(StoredFile(file=name, sha256=sha256, bytes=size, address="nmt_core.corpus.toy", side=side))
-    return StoredCorpus(role=role, name="toy", licence=licence, citation="", url="", files=tuple(files))
+    return StoredCorpus(
+        role=role,
+        name="toy",
+        licence=licence,
+        citation="",
+        known_licence="",
+        known_citation="",
+        url="",
+        files=tuple(files),
+    )

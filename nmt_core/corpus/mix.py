@@ -1,9 +1,10 @@
 """How often each pair is trained on: caps, sizes evened out by temperature, weights, and marks on the source side.
 
-A corpus of n pairs (after its cap) gets a share in proportion to n^(1 / temperature) (Devlin et al. 2019, "Multilingual
-BERT"; Arivazhagan et al. 2019, section 4), scaled so that the corpus that gains least stands as it is, and then
-multiplied by its weight. A rate of 2.3 means that each pair stands there twice, and three of ten a third time. Who is
-drawn is decided by a hash of seed, corpus and line, so that it does not depend on shards or workers.
+A corpus of n pairs (after its cap) gets a share in proportion to weight * n^(1 / temperature) (Devlin et al. 2019,
+"Multilingual BERT"; Arivazhagan et al. 2019, section 4) of as many pairs as there would be without a temperature: large
+corpora are sampled down, small ones up. A rate of 2.3 means that each pair stands there twice, and three of ten a third
+time; one of 0.4, that six of ten are left out, and listed. Who is drawn is decided by a hash of seed, corpus and line,
+so that it does not depend on shards or workers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,16 +41,24 @@ class Rate:
 def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[str, Rate]:
     """The rate of each corpus that the shards (columns corpus, line) hold."""
     counts: dict[str, np.ndarray] = {}
-    for found in workers.map(_count, [(shard, config.seed) for shard in shards]):
+    capped = frozenset(rule.corpus for rule in config.corpora if rule.max_pairs)
+    for found in workers.map(_count, [(shard, config.seed, capped) for shard in shards]):
         for corpus, bins in found.items():
             counts[corpus] = counts.get(corpus, 0) + bins
+    return rates_of(counts, config)
+
+
+def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, Rate]:
+    """The rate of each corpus, from its pairs: of one with a cap by the high bits of their draw, else in one number."""
     rules = {corpus: MixRule(corpus=corpus) for corpus in counts} | {rule.corpus: rule for rule in config.corpora}
     under = {corpus: _under_cap(bins, rules[corpus].max_pairs) for corpus, bins in counts.items()}
     pairs = {corpus: int(bins[: under[corpus]].sum()) for corpus, bins in counts.items()}
     gains = {corpus: count ** (1 / config.temperature - 1) for corpus, count in pairs.items() if count}
-    least = min(gains.values(), default=1.0)
+    weighted = {corpus: pairs[corpus] * rules[corpus].weight for corpus in gains}
+    evened_out = sum(weighted[corpus] * gain for corpus, gain in gains.items())
+    scale = sum(weighted.values()) / evened_out if evened_out else 1.0  # exactly 1.0 where the temperature is
     return {
-        corpus: Rate(rules[corpus].weight * gains.get(corpus, least) / least, under[corpus], rules[corpus].tag)
+        corpus: Rate(rules[corpus].weight * gains.get(corpus, 1.0) * scale, under[corpus], rules[corpus].tag)
         for corpus in counts
     }
 
@@ -83,12 +92,14 @@ def _draw(seed: int) -> pl.Expr:
     return normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(seed), "corpus", "line"))
 
 
-def _count(task: tuple[str, int]) -> dict[str, np.ndarray]:
-    """Pairs of each corpus in a shard, by the high bits of their draw."""
-    shard, seed = task
+def _count(task: tuple[str, int, frozenset[str]]) -> dict[str, np.ndarray]:
+    """Pairs of each corpus in a shard; for those with a cap, by the high bits of their draw."""
+    shard, seed, capped = task
     table = storage.read(shard, ["corpus", "line"]).select("corpus", bin=_draw(seed) // (1 << (64 - _CAP_BITS)))
     return {
         str(corpus): np.bincount(rows["bin"].to_numpy(), minlength=_NO_CAP)
+        if corpus in capped
+        else np.array([rows.height])
         for (corpus,), rows in table.group_by("corpus", maintain_order=True)
     }
 

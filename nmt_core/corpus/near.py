@@ -6,7 +6,10 @@ hash function is the same for two pairs with just that probability; of 128 such 
 (b-bit minwise hashing, Li and König 2010), which tell the likeness to about 0.04.
 
 Pairs are compared if they agree in one of 16 bands, each of a few of the functions: one round of the shuffle for each
-band. So few bytes are under way at a time, and what an earlier band drops takes no part in a later one.
+band. So few bytes are under way at a time, and what an earlier band drops takes no part in a later one. In a band each
+pair is compared with every earlier one that stays. So none that is left would drop another, and a second pass drops
+nothing; and the lower the threshold, the more unlike pairs share a band and are compared: below 0.5 or so the time
+grows with the square of the text.
 """
 
 import random
@@ -28,14 +31,15 @@ _FUNCTIONS = 128
 _BITS = 4
 _SIGNATURE_WORDS = _FUNCTIONS * _BITS // 64
 _RECALL_AT_THRESHOLD = 0.98
-_MOST_COMPARISONS = 100
+_SMALL_GROUP = 200  # pairs
 _PAIRS_AT_A_TIME = 2_000  # whose words fit in the processor's cache
 
 # Not from numpy's generator, whose numbers may be others in another version.
 _RANDOM = random.Random(1)
 _MULTIPLIERS = np.array([_RANDOM.getrandbits(64) | 1 for _ in range(_FUNCTIONS)], np.uint64)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_LOWEST_BITS = np.uint64(0x1111111111111111)
+# By the number of functions whose bits differ; of those that differ themselves, a sixteenth has equal bits by chance.
+_LIKENESS = 1 - np.arange(_FUNCTIONS + 1) / (_FUNCTIONS * (1 - 0.5**_BITS))
 # In a signature file: places, scores (none unless they decide), the key of each band, the bits.
 _PLACES, _SCORES, _FIRST_BAND, _SIGNATURES = 0, 1, 2, 2 + BANDS
 
@@ -48,6 +52,7 @@ class Band:
     threshold: float
     by_score: bool
     reason: str = REASON
+    settles_shards: bool = False  # what is like an earlier pair may have taken others with it, which now stay
 
     @property
     def width(self) -> int:
@@ -69,20 +74,48 @@ class Band:
     def losers(self, records: Words) -> tuple[Indices, Indices]:
         """See `Round`. The first of a group takes what is like it; the first of the rest does so again, and so on."""
         rows, starts = shuffle.groups(records, self.by_score)
-        group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-        lost, keepers = [rows[:0]], [rows[:0]]
-        for _ in range(_MOST_COMPARISONS):  # a bound to the work on many pairs that share a band by chance
-            if not len(rows):
-                break
+        sizes = np.diff(starts, append=len(rows))
+        is_small = np.repeat(sizes <= _SMALL_GROUP, sizes)
+        group = np.repeat(np.arange(len(starts)), sizes)
+        found = [self._alike_in_groups(records, rows[is_small], group[is_small])]
+        for number in np.flatnonzero(sizes > _SMALL_GROUP):
+            large = slice(starts[number], starts[number] + sizes[number])
+            found.append(self._alike_in_one_group(records, rows[large]))
+        lost, keepers = zip(*found, strict=True)
+        return np.concatenate(lost), np.concatenate(keepers)
+
+    @property
+    def _most_unequal(self) -> np.uint8:
+        """Functions in which two pairs may differ that are alike."""
+        return np.uint8(np.count_nonzero(self.threshold <= _LIKENESS) - 1)
+
+    def _alike_in_groups(self, records: Words, rows: Indices, group: Indices) -> tuple[Indices, Indices]:
+        """Many groups at the same time, a leader of each after the other."""
+        lost, keepers, most = [rows[:0]], [rows[:0]], self._most_unequal
+        while len(rows):
             first = np.ones(len(rows), np.bool_)
             first[1:] = group[1:] != group[:-1]
             leaders = rows[first][np.cumsum(first) - 1]
             signatures, others = records[rows, -_SIGNATURE_WORDS:], records[leaders, -_SIGNATURE_WORDS:]
-            alike = ~first & (likeness(signatures, others) >= self.threshold)
+            alike = ~first & (_unequal(signatures.T, others.T) <= most)
             lost.append(rows[alike])
             keepers.append(leaders[alike])
             rest = ~first & ~alike
             rows, group = rows[rest], group[rest]
+        return np.concatenate(lost), np.concatenate(keepers)
+
+    def _alike_in_one_group(self, records: Words, rows: Indices) -> tuple[Indices, Indices]:
+        """The same for one group: several times as fast if it is large, and slower if it is small."""
+        lost, keepers, most = [rows[:0]], [rows[:0]], self._most_unequal
+        signatures = np.ascontiguousarray(records[rows, -_SIGNATURE_WORDS:].T)
+        while len(rows):
+            leader, rows = rows[0], rows[1:]
+            alike = _unequal(signatures[:, 1:], signatures[:, :1]) <= most
+            signatures = signatures[:, 1:]
+            if alike.any():
+                lost.append(rows[alike])
+                keepers.append(np.full(len(lost[-1]), leader))
+                rows, signatures = rows[~alike], signatures[:, ~alike]
         return np.concatenate(lost), np.concatenate(keepers)
 
 
@@ -118,14 +151,18 @@ def rows_per_band(threshold: float) -> int:
 
 
 def likeness(signatures: Words, others: Words) -> NDArray[np.float64]:
-    """Estimated Jaccard likeness of the pairs with these signatures, row by row; (rows, words) each."""
+    """Estimated Jaccard likeness of the pairs with these signatures, column by column; (words, pairs) each."""
+    return _LIKENESS[_unequal(signatures, others)]
+
+
+def _unequal(signatures: Words, others: Words) -> NDArray[np.uint8]:
+    """In how many functions the pairs differ."""
     differing = signatures ^ others
-    differing |= differing >> np.uint64(2)
-    differing |= differing >> np.uint64(1)
-    unequal: NDArray[np.int64] = np.bitwise_count(differing & _LOWEST_BITS).sum(axis=1, dtype=np.int64)
-    by_chance = 0.5**_BITS
-    likely: NDArray[np.float64] = 1 - unequal / (_FUNCTIONS * (1 - by_chance))
-    return likely
+    differing[:4] |= differing[4:]  # a function differs if any of its four bits does
+    differing[:2] |= differing[2:4]
+    counts: NDArray[np.uint8] = np.bitwise_count(differing[:2])
+    together: NDArray[np.uint8] = counts[0] + counts[1]
+    return together
 
 
 def least_hashes(hashes: Words, starts: Indices) -> Words:
@@ -142,11 +179,13 @@ def least_hashes(hashes: Words, starts: Indices) -> Words:
 
 
 def signatures_of(least: Words) -> Words:
-    """Four bits of each least hash, side by side: (pairs, words)."""
-    bits = (least * _MIX) >> np.uint64(64 - _BITS)
-    shifts = np.arange(0, 64, _BITS, dtype=np.uint64)[:, None]
-    words = (bits.reshape(_SIGNATURE_WORDS, len(shifts), -1) << shifts).sum(axis=1, dtype=np.uint64)
-    return np.ascontiguousarray(words.T)
+    """Four bits of each least hash: (pairs, words). The first bits of all functions come first, then the second ones.
+
+    So one word tells of 64 functions at once how two pairs differ.
+    """
+    bits = ((least * _MIX) >> np.uint64(64 - _BITS)).astype(np.uint8)
+    planes = [np.packbits(bits >> number & 1, axis=0) for number in range(_BITS)]
+    return np.ascontiguousarray(np.concatenate(planes).T).view(np.uint64)
 
 
 def band_keys(least: Words, rows: int) -> Words:

@@ -1,24 +1,48 @@
-"""What somebody else wrote: scorers of pairs and further filters, found by name.
+"""What somebody else wrote: scorers of pairs and further filters, found by name, and programs that score.
 
 A name is an entry point of an installed package - group `nmt_pipeline.scorers` or `nmt_pipeline.filters` - or a
 function as module:function. It is called with a polars table of normalised pairs, columns source and target, and
 returns a polars Series, one value for each pair in their order: a number from a scorer; from a filter true for a pair
 to drop. It may be called in any process and any number of times, for any number of pairs, so what it says of a pair
 must hang on nothing but that pair.
+
+A program is started for each shard. It reads lines of source, tab, target from its standard input until that ends, and
+writes one number a line to its standard output: the mode `--score_only ... - -` of bicleaner-ai-classify, which is
+what this is made for; but neither it nor its models were at hand, so it was tried with other programs only.
 """
 
 import functools
 import importlib
+import importlib.util
+import shlex
+import subprocess
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
+from nmt_core.artifacts import sha256_of_file
+from nmt_core.config import ScoreRule
 from nmt_core.errors import ConfigError
 
 Kind = Literal["scorers", "filters"]
 External = Callable[[pl.DataFrame], pl.Series]
+
+_SHOWN = 300  # characters of what a program said last
+
+
+def scorer_of(rule: ScoreRule) -> External:
+    """The function, or the program, that gives each pair a number.
+
+    Raises:
+        ConfigError: there is no such function; later, when it is called: the program cannot be started, fails, or does
+            not write one number for each pair.
+    """
+    if rule.command:
+        return functools.partial(_scores_by_program, rule)
+    return find("scorers", rule.scorer)
 
 
 @functools.lru_cache(maxsize=64)
@@ -40,9 +64,25 @@ def find(kind: Kind, name: str) -> External:
 
 
 def version(kind: Kind, name: str) -> str:
-    """Version of the package that has the entry point of this name; empty for module:function, and for unknown ones."""
+    """What changes when the function of this name does: the version of the package that has the entry point, or the
+    sha256 of the file of module:function; empty for unknown ones.
+
+    What the function imports from other files, and the program behind a command, is not seen.
+    """
+    module, colon, _ = name.partition(":")
+    if colon:
+        return _sha256_of_module(module)
     found = metadata.entry_points(group=f"nmt_pipeline.{kind}", name=name)
     return next((point.dist.version for point in found if point.dist), "")
+
+
+def _sha256_of_module(name: str) -> str:
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, AttributeError, ValueError):  # whoever loads it says so
+        return ""
+    file = Path(found.origin) if found and found.origin else None
+    return sha256_of_file(file) if file and file.is_file() else ""
 
 
 def _load(kind: Kind, name: str) -> object:
@@ -76,6 +116,44 @@ def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
     else:
         found = f"values of type {result.dtype}"
     raise ConfigError(f"{_place(kind, name)}: returned {found}: it must return {wanted}")
+
+
+def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
+    if pairs.is_empty():
+        return pl.Series(dtype=pl.Float64)
+    place = f"{_place('scorers', rule.scorer)}: `{rule.command}`"
+    # Normalised text holds no tab and no end of a line.
+    lines = pairs.select(pl.format("{}\t{}\n", "source", "target").str.join("")).item()
+    try:
+        done = subprocess.run(shlex.split(rule.command), input=lines.encode(), capture_output=True, check=False)
+    except OSError as error:
+        raise ConfigError(
+            f"{place}: cannot be started ({error.strerror or error}): install it where the workers run, or correct "
+            "the command"
+        ) from None
+    if done.returncode:
+        raise ConfigError(f"{place}: ended with exit code {done.returncode}{_last_words(done.stderr)}: run it by hand")
+    written = done.stdout.decode("utf-8", "replace").splitlines()
+    texts = pl.Series(written, dtype=pl.String).str.strip_chars()
+    scores = texts.cast(pl.Float64, strict=False)
+    if len(scores) != pairs.height:
+        raise ConfigError(
+            f"{place}: wrote {len(scores):,} lines for {pairs.height:,} pairs{_last_words(done.stderr)}: it must write "
+            "one number for each line that it reads"
+        )
+    if scores.has_nulls():
+        line = int(scores.is_null().arg_true()[0])
+        raise ConfigError(
+            f"{place}: wrote {texts[line][:_SHOWN]!r} as line {line + 1:,}: it must write one number for each line "
+            "that it reads, and nothing else"
+        )
+    return scores
+
+
+def _last_words(stderr: bytes) -> str:
+    """The last line that a program wrote to its standard error, for a message."""
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return f" ({lines[-1].strip()[:_SHOWN]})" if lines else ""
 
 
 def _place(kind: Kind, name: str) -> str:

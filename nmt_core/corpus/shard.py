@@ -43,7 +43,7 @@ class RawShard:
     position: int
     """Number of the corpus in the recipe, from 0."""
     held_out: str
-    """Pairs of all dev and test sets: columns name, source, target."""
+    """Pairs of all dev and test sets: columns name, source, target. Other pairs have another address."""
     rules: CleanRules
 
 

@@ -5,8 +5,10 @@ the top bits of the key. *Reduce*: a bucket, which is the same group of every sh
 losers among them go into one file, grouped by shard. *Gather*: a shard's losers from all buckets join its drops.
 
 Both kinds of files are the same: rows of 64-bit words in sections, of which a task reads its own and no other. A task
-holds a shard or a bucket, and a bucket is about as large as two shards however large the corpus is. The result depends
-on neither the number of buckets nor of workers.
+holds a shard or a bucket, and a bucket is about as large as two shards however large the corpus is. There are two
+bounds to that: 1,024 buckets, and a key that is far more frequent than others, for all its records lie in one bucket. A
+round with `settles_shards` sends on one of them from each shard; in another round, a million records of one key take
+about 70 MB where a record has two words. The result depends on neither the number of buckets nor of workers.
 """
 
 from collections import deque
@@ -44,6 +46,14 @@ class Round(Protocol):
     def width(self) -> int:
         """64-bit words in a record; the first is its key, a hash of which any bit is as good, the second its place."""
 
+    @property
+    def settles_shards(self) -> bool:
+        """Whether `losers` may be asked of a shard alone, before it is asked of the buckets.
+
+        It may if a key keeps one row, which is the same whether it is sought among all rows or among those that stay
+        in their shards.
+        """
+
     def records(self, shard: str, dropped: Words) -> Words:
         """Records of a shard's rows, (rows, width), by place, without those at the `dropped` places (ascending)."""
 
@@ -64,7 +74,7 @@ class _Files:
     buckets: int
 
     def mapped(self) -> list[str]:
-        """By shard, in sections by bucket: the records."""
+        """By shard, in sections by bucket: the records; in a last one, places of the shard's own losers and keepers."""
         return [f"{self.scratch}/{self.name}-map-{shard:05d}.bin" for shard in range(self.shards)]
 
     def reduced(self) -> list[str]:
@@ -120,10 +130,9 @@ def run(
     tasks = zip(shards, drops, mapped, strict=True)
     do(workers.map(_map, (_Map(round_, shard, old, files.buckets, out) for shard, old, out in tasks)))
     do(workers.map(_reduce, (_Reduce(round_, files, bucket, out) for bucket, out in enumerate(reduced))))
-    storage.remove(mapped)
     joined = enumerate(zip(drops, gathered, strict=True))
     do(workers.map(_gather, (_Gather(round_.reason, files, shard, old, out) for shard, (old, out) in joined)))
-    storage.remove([*reduced, *drops])
+    storage.remove([*mapped, *reduced, *drops])
     return gathered
 
 
@@ -164,12 +173,18 @@ def groups(records: Words, by_score: bool) -> tuple[Indices, Indices]:
 def _map(task: _Map) -> None:
     dropped = storage.read(task.drops, ["place"])["place"].to_numpy()
     records = task.round.records(task.shard, dropped)
+    settled = np.empty((0, 2), np.uint64)
+    if task.round.settles_shards:
+        losers, keepers = task.round.losers(records)
+        settled = np.stack([records[losers, _PLACE], records[keepers, _PLACE]], axis=1)
+        records = np.delete(records, losers, axis=0)
     # In two steps: a shift by all 64 bits, which a single bucket needs, is undefined.
     bits = np.uint64(task.buckets.bit_length() - 1)
     buckets = (records[:, _KEY] >> np.uint64(1) >> (np.uint64(63) - bits)).astype(np.uint16)
     order = np.argsort(buckets, kind="stable")  # of 16 bits: a radix sort
-    sizes = np.bincount(buckets, minlength=task.buckets)
-    write_sections(records[order], sizes, task.out)
+    words = np.bincount(buckets, minlength=task.buckets) * task.round.width
+    content = np.concatenate([records[order].ravel(), settled.ravel()])
+    write_sections(content[:, None], np.append(words, settled.size), task.out)
 
 
 def _reduce(task: _Reduce) -> None:
@@ -185,10 +200,20 @@ def _reduce(task: _Reduce) -> None:
 
 
 def _gather(task: _Gather) -> None:
-    rows = np.concatenate([read_section(file, task.shard).reshape(-1, 2) for file in task.files.reduced()])
-    new = pl.DataFrame({"place": rows[:, 0], "keeper": rows[:, 1]}).with_columns(reason=pl.lit(task.reason))
+    files = task.files
+    lost = _pairs(np.concatenate([read_section(file, task.shard) for file in files.reduced()]))
+    settled = _pairs(read_section(files.mapped()[task.shard], files.buckets))
+    # What stayed in the shard may have lost to a row of another one.
+    further = settled.join(lost.select(keeper="place", final="keeper"), on="keeper", how="left")
+    settled = further.select("place", keeper=pl.coalesce("final", "keeper"))
+    new = pl.concat([lost, settled]).with_columns(reason=pl.lit(task.reason))
     old = storage.read(task.drops)
     storage.write(pl.concat([old, new.select(*DROPS)]).sort("place"), task.out)
+
+
+def _pairs(words: Words) -> pl.DataFrame:
+    """Places of losers and keepers, one after the other."""
+    return pl.DataFrame({"place": words[::2], "keeper": words[1::2]})
 
 
 def write_sections(rows: Words, sizes: Indices, url: str) -> None:

@@ -5,6 +5,9 @@ lock file remembers it or the file lies on this machine, so that the same text f
 same artifact. Nothing here asks the network: `nmt plan` needs it as well.
 """
 
+import re
+import zipfile
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,6 +32,7 @@ __all__ = [
     "corpora_of",
     "identity",
     "label_of",
+    "licence_files",
     "short_key",
 ]
 
@@ -36,6 +40,9 @@ Role = Literal["train", "dev", "test"]
 ROLES: tuple[Role, ...] = ("train", "dev", "test")
 
 INDEX = "corpora.json"
+_LICENCE_FILE = re.compile(r"(?:.*/)?(?:LICEN[CS]E|COPYING)(?:\.(?:txt|md))?", re.IGNORECASE)
+_MADE_HERE = "nmt_core.corpus.toy"  # stands in place of an address
+_SHOWN = 3  # addresses of a corpus that has many files
 
 
 class StoredFile(BaseModel):
@@ -64,6 +71,9 @@ class StoredCorpus(BaseModel):
     citation: str
     url: str
     """Page about the corpus; empty: none is known."""
+    known_licence: str | None = None
+    """What is known of the address, whatever the recipe said; None: an earlier version of this package stored it."""
+    known_citation: str | None = None
     files: tuple[StoredFile, ...]
     """Where a side is a file of its own, the first source file belongs to the first target file, and so on."""
     source_column: str = ""
@@ -72,7 +82,33 @@ class StoredCorpus(BaseModel):
     @property
     def label(self) -> str:
         """Name and addresses, for messages: the user knows the corpus by them, not by our copies."""
-        return f"corpus {self.name} ({', '.join(dict.fromkeys(file.address for file in self.files))})"
+        return f"corpus {self.name} ({', '.join(self._addresses)})"
+
+    @property
+    def page(self) -> str:
+        """Page about the corpus, or else where its files come from; empty for what this package makes itself."""
+        found = [address for address in self._addresses if address != _MADE_HERE]
+        more = len(found) - _SHOWN
+        return self.url or ", ".join(found[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+    @property
+    def _addresses(self) -> list[str]:
+        return list(dict.fromkeys(file.address for file in self.files))
+
+    def as_of(self, config: CorpusConfig) -> "StoredCorpus":
+        """With licence and citation as the recipe says now, and else as its owners did when it was fetched.
+
+        They do not decide the text, so that the stored ones may be those of a recipe that has been corrected since.
+        """
+        now = next((corpus for corpus in config.train if corpus.name == self.name), None)
+        licence = self.licence if self.known_licence is None else self.known_licence
+        citation = self.citation if self.known_citation is None else self.known_citation
+        return self.model_copy(
+            update={
+                "licence": (now.licence if now else "") or licence or config.licence,
+                "citation": (now.citation if now else "") or citation,
+            }
+        )
 
 
 class CorpusIndex(BaseModel):
@@ -103,6 +139,16 @@ class CorpusIndex(BaseModel):
         return [corpus for corpus in self.corpora if corpus.role == role]
 
 
+def licence_files(download: Artifact, corpus: StoredCorpus) -> list[str]:
+    """Names of the members of a corpus' zip archives that hold its licence, such as the LICENSE of OPUS."""
+    found: dict[str, None] = {}
+    for path in dict.fromkeys(download.path / file.file for file in corpus.files):
+        if path.suffix == ".zip" and path.is_file():
+            with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+                found |= dict.fromkeys(filter(_LICENCE_FILE.fullmatch, archive.namelist()))
+    return list(found)
+
+
 def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelCorpus, ...]:
     """The corpora that the recipe names for a role, in its order."""
     return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
@@ -121,7 +167,8 @@ def short_key(address: str, languages: LanguagesConfig) -> str:
 def identity(config: PipelineConfig) -> Identity:
     """What decides the text: the toy's parameters, and each file's sha256 or, where that is not known yet, its address.
 
-    The mirror, the lock file's path, licences, and the paths of files are not part of it.
+    The mirror, the lock file's path, and the paths of files are not part of it. Nor are licences and citations: a
+    corrected one would train a model anew. `StoredCorpus.as_of` gives them as the recipe is now.
 
     Raises:
         DataError: a file on this machine does not exist, or an address is wrong.
@@ -145,8 +192,8 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def _identity_of(files: ParallelCorpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
-    columns = {name: getattr(files, name) for name in ("source_column", "target_column")}
-    values: dict[str, Any] = {"name": files.name} | {name: column for name, column in columns.items() if column}
+    parts = {name: getattr(files, name) for name in ("source_column", "target_column", "member")}
+    values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
     try:
         found = resolve_here(files, config.languages)
     except DataError as error:

@@ -19,9 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt_core.batches.layout import Padded
 from nmt_core.models.attention import attend_reference
 from nmt_core.models.layers import DecoderLayer, join_heads, split_heads
-from nmt_core.models.transformer import Transformer, padding_mask
+from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 
@@ -38,11 +39,11 @@ class EncoderGraph(nn.Module):
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
         """Source ids, end marks included and padded, to [key, value] of layer 0, of layer 1...; each [B, H, S, D]."""
-        memory_BSM = self.model.encode(source_BS, padding_mask(source_BS))
+        memory_BSM = self.model.encode(source_BS, Padded(source_BS != PAD_ID))
         # One matrix product for all layers: on a CPU a single wide one is faster than many narrow ones.
         weight = torch.cat([layer.cross_attention.key_value.weight for layer in _decoder_layers(self.model)])
         projected = F.linear(memory_BSM, weight).chunk(2 * len(self.model.decoder), dim=-1)
-        return [split_heads(x_BSM, self.model.config.num_heads) for x_BSM in projected]
+        return [split_heads(x_BSM, self.model.config.num_heads).transpose(1, 2) for x_BSM in projected]
 
 
 class StepGraph(nn.Module):
@@ -90,18 +91,18 @@ class StepGraph(nn.Module):
         x_R1M = x_R1M + F.embedding(_position(past[0]), model.positions_LM)
         for number, layer in enumerate(_decoder_layers(model)):
             frame = layer.self_attention_frame
-            q_RH1D, k_RH1D, v_RH1D = layer.self_attention.project(frame.enter(x_R1M))
+            q_RH1D, k_RH1D, v_RH1D = (x.transpose(1, 2) for x in layer.self_attention.project(frame.enter(x_R1M)))
             k_RHTD = torch.cat([past[2 * number].index_select(0, parents_R), k_RH1D], dim=2)
             v_RHTD = torch.cat([past[2 * number + 1].index_select(0, parents_R), v_RH1D], dim=2)
             present += [k_RHTD, v_RHTD]
             attended_RH1D = attend_reference(q_RH1D, k_RHTD, v_RHTD)
-            x_R1M = frame.leave(x_R1M, layer.self_attention.output(join_heads(attended_RH1D)))
+            x_R1M = frame.leave(x_R1M, layer.self_attention.output(join_heads(attended_RH1D.transpose(1, 2))))
             # The beams of a sentence look at one and the same source: they are queries side by side, not copies.
             frame = layer.cross_attention_frame
             x_BKM = frame.enter(x_R1M).view(source_mask_BS.shape[0], -1, model.config.d_model)
-            q_BHKD = split_heads(layer.cross_attention.query(x_BKM), model.config.num_heads)
+            q_BHKD = split_heads(layer.cross_attention.query(x_BKM), model.config.num_heads).transpose(1, 2)
             attended_BHKD = attend_reference(q_BHKD, cross[2 * number], cross[2 * number + 1], mask_B1S)
-            attended_R1M = join_heads(attended_BHKD).view(-1, 1, model.config.d_model)
+            attended_R1M = join_heads(attended_BHKD.transpose(1, 2)).view(-1, 1, model.config.d_model)
             x_R1M = frame.leave(x_R1M, layer.cross_attention.output(attended_R1M))
             frame = layer.feed_forward_frame
             x_R1M = frame.leave(x_R1M, layer.feed_forward(frame.enter(x_R1M)))

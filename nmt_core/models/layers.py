@@ -1,7 +1,7 @@
 """Layers of the Transformer (Vaswani et al. 2017, section 3).
 
-Letters in names of tensors: B sentences, T target positions, S source positions, L either, H heads, D width of a head,
-M `d_model`.
+Letters in names of tensors: M `d_model`, H heads, D width of a head. What lies before the last letters is [B, L] where
+sentences are padded and [N] where they are packed (`attention.py`): a layer need not know.
 """
 
 import math
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
 
@@ -24,14 +25,14 @@ def sinusoidal_positions(length: int, d_model: int) -> Tensor:
     return encoding.float()
 
 
-def split_heads(x_BLM: Tensor, num_heads: int) -> Tensor:
-    """[B, L, M] to [B, H, L, D]."""
-    return x_BLM.view(*x_BLM.shape[:2], num_heads, -1).transpose(1, 2)
+def split_heads(x_M: Tensor, num_heads: int) -> Tensor:
+    """[..., M] to [..., H, D]."""
+    return x_M.view(*x_M.shape[:-1], num_heads, -1)
 
 
-def join_heads(x_BHLD: Tensor) -> Tensor:
-    """[B, H, L, D] to [B, L, M]."""
-    return x_BHLD.transpose(1, 2).flatten(2)
+def join_heads(x_HD: Tensor) -> Tensor:
+    """[..., H, D] to [..., M]."""
+    return x_HD.flatten(-2)
 
 
 class SelfAttention(nn.Module):
@@ -43,19 +44,14 @@ class SelfAttention(nn.Module):
         self.query_key_value = nn.Linear(config.d_model, 3 * config.d_model, bias=False)
         self.output = nn.Linear(config.d_model, config.d_model, bias=False)
 
-    def project(self, x_BLM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each [B, H, L, D]."""
-        q_BLM, k_BLM, v_BLM = self.query_key_value(x_BLM).chunk(3, dim=-1)
-        return (
-            split_heads(q_BLM, self.num_heads),
-            split_heads(k_BLM, self.num_heads),
-            split_heads(v_BLM, self.num_heads),
-        )
+    def project(self, x_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each [..., H, D]."""
+        q_M, k_M, v_M = self.query_key_value(x_M).chunk(3, dim=-1)
+        return split_heads(q_M, self.num_heads), split_heads(k_M, self.num_heads), split_heads(v_M, self.num_heads)
 
-    def forward(self, x_BLM: Tensor, mask_BLL: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """[B, L, M] to [B, L, M]; the mask is True where a position may be looked at."""
-        attended_BHLD = attend(*self.project(x_BLM), mask_BLL, causal=causal)
-        output: Tensor = self.output(join_heads(attended_BHLD))
+    def forward(self, x_M: Tensor, layout: Layout, *, causal: bool = False) -> Tensor:
+        """[..., M] to [..., M]."""
+        output: Tensor = self.output(join_heads(attend(*self.project(x_M), layout, causal=causal)))
         return output
 
 
@@ -69,15 +65,12 @@ class CrossAttention(nn.Module):
         self.key_value = nn.Linear(config.d_model, 2 * config.d_model, bias=False)
         self.output = nn.Linear(config.d_model, config.d_model, bias=False)
 
-    def project_memory(self, memory_BSM: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the source, each [B, H, S, D]; the same at every step of decoding."""
-        k_BSM, v_BSM = self.key_value(memory_BSM).chunk(2, dim=-1)
-        return split_heads(k_BSM, self.num_heads), split_heads(v_BSM, self.num_heads)
-
-    def forward(self, x_BTM: Tensor, k_BHSD: Tensor, v_BHSD: Tensor, mask_BTS: Tensor | None) -> Tensor:
-        """[B, T, M] to [B, T, M]; the mask is True where a source position may be looked at."""
-        q_BHTD = split_heads(self.query(x_BTM), self.num_heads)
-        output: Tensor = self.output(join_heads(attend(q_BHTD, k_BHSD, v_BHSD, mask_BTS)))
+    def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
+        """Target [..., M] and the encoder's output [..., M] to [..., M], as the target."""
+        q_HD = split_heads(self.query(x_M), self.num_heads)
+        k_M, v_M = self.key_value(memory_M).chunk(2, dim=-1)
+        k_HD, v_HD = split_heads(k_M, self.num_heads), split_heads(v_M, self.num_heads)
+        output: Tensor = self.output(join_heads(attend(q_HD, k_HD, v_HD, source, target)))
         return output
 
 
@@ -141,12 +134,12 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Residual(config)
 
-    def forward(self, x_BSM: Tensor, mask_BSS: Tensor | None) -> Tensor:
-        """[B, S, M] to [B, S, M]."""
+    def forward(self, x_M: Tensor, layout: Layout) -> Tensor:
+        """[..., M] to [..., M]."""
         frame = self.self_attention_frame
-        x_BSM = frame.leave(x_BSM, self.self_attention(frame.enter(x_BSM), mask_BSS))
+        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), layout))
         frame = self.feed_forward_frame
-        return frame.leave(x_BSM, self.feed_forward(frame.enter(x_BSM)))
+        return frame.leave(x_M, self.feed_forward(frame.enter(x_M)))
 
 
 class DecoderLayer(nn.Module):
@@ -161,12 +154,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Residual(config)
 
-    def forward(self, x_BTM: Tensor, memory_BSM: Tensor, mask_BTS: Tensor | None) -> Tensor:
-        """[B, T, M] to [B, T, M]; position t sees positions 0..t of the target."""
+    def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
+        """Target [..., M] and memory [..., M] to [..., M]; position t sees positions 0..t of the target."""
         frame = self.self_attention_frame
-        x_BTM = frame.leave(x_BTM, self.self_attention(frame.enter(x_BTM), causal=True))
+        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), target, causal=True))
         frame = self.cross_attention_frame
-        k_BHSD, v_BHSD = self.cross_attention.project_memory(memory_BSM)
-        x_BTM = frame.leave(x_BTM, self.cross_attention(frame.enter(x_BTM), k_BHSD, v_BHSD, mask_BTS))
+        x_M = frame.leave(x_M, self.cross_attention(frame.enter(x_M), memory_M, source, target))
         frame = self.feed_forward_frame
-        return frame.leave(x_BTM, self.feed_forward(frame.enter(x_BTM)))
+        return frame.leave(x_M, self.feed_forward(frame.enter(x_M)))

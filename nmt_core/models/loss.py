@@ -43,7 +43,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         weight_VM = output_VM.to(states_NM.dtype)
         state_gradient_NM = torch.empty_like(states_NM)
-        weight_gradient_VM = torch.zeros_like(output_VM)
+        weight_gradient_VM = torch.zeros_like(output_VM, dtype=torch.float32)
         smoothed, plain = states_NM.new_zeros(2, dtype=torch.float32).unbind()
         for start in range(0, len(target_N), _CHUNK_TOKENS):
             chunk = slice(start, start + _CHUNK_TOKENS)
@@ -60,7 +60,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 torch.mm(gradient_CV, weight_VM, out=state_gradient_NM[chunk])
                 weight_gradient_VM += torch.mm(gradient_CV.t(), state_CM)
         if with_gradient:
-            ctx.save_for_backward(state_gradient_NM, weight_gradient_VM)
+            ctx.save_for_backward(state_gradient_NM, weight_gradient_VM.to(output_VM.dtype))
         ctx.mark_non_differentiable(plain)
         return smoothed, plain
 

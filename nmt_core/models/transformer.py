@@ -1,6 +1,7 @@
 """The Transformer (Vaswani et al. 2017).
 
-Letters in names of tensors: B sentences, T target positions, S source positions, M `d_model`, V vocabulary.
+Letters in names of tensors: M `d_model`, V vocabulary. What lies before them is [B, L] where sentences are padded, B
+sentences of L positions each, and [N] where N tokens are packed into one stream (`attention.py`).
 """
 
 import math
@@ -8,6 +9,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt_core.batches.layout import Layout, Packed, Padded
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
@@ -69,42 +71,46 @@ class Transformer(nn.Module):
         for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):
             nn.init.normal_(embedding.weight, std=self.config.d_model**-0.5)
 
-    def embed(self, ids_BL: Tensor, embedding: nn.Embedding, first_position: int = 0) -> Tensor:
-        """Embeddings times sqrt(d_model), plus positions, with dropout (sections 3.4, 3.5 and 5.4): [B, L, M]."""
-        x_BLM = F.embedding(ids_BL, embedding.weight) * math.sqrt(self.config.d_model)
-        positions_LM = self.positions_LM[first_position : first_position + ids_BL.shape[1]]
-        dropped: Tensor = self.dropout(x_BLM + positions_LM)
+    def embed(self, ids: Tensor, embedding: nn.Embedding, layout: Layout) -> Tensor:
+        """Embeddings times sqrt(d_model), plus positions, with dropout (sections 3.4, 3.5 and 5.4): [..., M]."""
+        x_M = F.embedding(ids, embedding.weight) * math.sqrt(self.config.d_model)
+        place = layout.position_N if isinstance(layout, Packed) else slice(ids.shape[1])
+        positions_M = self.positions_LM[place]
+        dropped: Tensor = self.dropout(x_M + positions_M)
         return dropped
 
-    def encode(self, source_BS: Tensor, mask_B1S: Tensor | None) -> Tensor:
-        """Source ids [B, S] to memory [B, S, M]; the mask is True at tokens and False at padding."""
-        x_BSM = self.embed(source_BS, self.source_embedding)
+    def encode(self, source: Tensor, layout: Layout) -> Tensor:
+        """Source ids to memory [..., M]."""
+        x_M = self.embed(source, self.source_embedding, layout)
         for layer in self.encoder:
-            x_BSM = layer(x_BSM, mask_B1S)
-        memory: Tensor = self.encoder_norm(x_BSM)
-        return memory
+            x_M = layer(x_M, layout)
+        memory_M: Tensor = self.encoder_norm(x_M)
+        return memory_M
 
-    def decode(self, target_BT: Tensor, memory_BSM: Tensor, mask_B1S: Tensor | None) -> Tensor:
-        """Target ids so far [B, T] and memory to the decoder's states [B, T, M]."""
-        x_BTM = self.embed(target_BT, self.target_embedding)
+    def decode(self, target: Tensor, memory_M: Tensor, source_layout: Layout, target_layout: Layout) -> Tensor:
+        """Target ids so far and memory to the decoder's states [..., M]."""
+        x_M = self.embed(target, self.target_embedding, target_layout)
         for layer in self.decoder:
-            x_BTM = layer(x_BTM, memory_BSM, mask_B1S)
-        states: Tensor = self.decoder_norm(x_BTM)
-        return states
+            x_M = layer(x_M, memory_M, source_layout, target_layout)
+        states_M: Tensor = self.decoder_norm(x_M)
+        return states_M
 
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Source ids and target ids (shifted right: <s> first), both padded, to states [B, T, M].
+    def forward(
+        self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
+    ) -> Tensor:
+        """Source ids and target ids (shifted right: <s> first) to states [..., M].
 
         `output` turns states into logits; it is left to the caller, who may need few positions only.
-        Padding of the target stands at the end, so the causal mask alone keeps it out of sight of real tokens.
+
+        Args:
+            source: ids, each sentence ending in </s>.
+            target: ids, as many sentences.
+            source_layout: how the source lies; None: padded with `PAD_ID`.
+            target_layout: how the target lies; None: padded. Padding stands at its end, so the causal mask alone keeps
+                it out of sight of real tokens.
         """
-        mask_B1S = padding_mask(source_BS)
-        return self.decode(target_BT, self.encode(source_BS, mask_B1S), mask_B1S)
-
-
-def padding_mask(source_BS: Tensor) -> Tensor:
-    """[B, 1, S], True at tokens and False at padding."""
-    return (source_BS != PAD_ID)[:, None]
+        source_layout = source_layout or Padded(source != PAD_ID)
+        return self.decode(target, self.encode(source, source_layout), source_layout, target_layout or Padded())
 
 
 def count_parameters(model: nn.Module) -> int:

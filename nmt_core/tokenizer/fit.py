@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from nmt_core.corpus import normalize
 from nmt_core.tokenizer.bulk import BulkEncoder
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 
@@ -23,6 +25,7 @@ class Fit(BaseModel):
     byte_tokens: float
     """Share of the tokens that spell one byte of a character without a piece."""
     tokens_per_word: float
+    """A character of a script without spaces, such as Han, Kana or Thai, counts as a word, as it does in `clean`."""
     characters_per_token: float
 
 
@@ -50,7 +53,7 @@ def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
         known_characters=_share(known, characters.total()),
         known_tokens=_share(len(ids) - int(used_V[UNK_ID]), len(ids)),
         byte_tokens=_share(int(used_V[spelt_V].sum()), len(ids)),
-        tokens_per_word=round(len(ids) / max(1, sum(len(line.split()) for line in lines)), 3),
+        tokens_per_word=round(len(ids) / max(1, _words(lines)), 3),
         characters_per_token=round(sum(map(len, lines)) / max(1, len(ids)), 3),
     )
     return Measured(fit, used_V)
@@ -62,6 +65,12 @@ def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
     unused_V[[PAD_ID, UNK_ID, BOS_ID, EOS_ID]] = False
     pieces = (tokenizer.piece(index) for index in np.flatnonzero(unused_V).tolist())
     return sorted(pieces, key=lambda piece: (len(piece), piece))
+
+
+def _words(lines: Sequence[str]) -> int:
+    """By script, since the stage does not know the language: the rule of Chinese leaves words between spaces whole."""
+    text = pl.Series("text", lines, dtype=pl.String).to_frame()
+    return int(text.select(normalize.word_count(pl.col("text"), "zh").sum()).item())
 
 
 def _byte_pieces(tokenizer: Tokenizer) -> np.ndarray:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, read_shards
+from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError
 from nmt_core.launchers import CONFIG
@@ -49,16 +49,16 @@ def train(folder: Path, world: World) -> Status:
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
-    pairs, dev = read_shards(sorted(data.glob(TRAIN_FILES))), read_shards([data / DEV_FILE])
+    shards, dev = TokenShards(sorted(data.glob(TRAIN_FILES))), read_pairs([data / DEV_FILE])
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
-    model = Transformer(architecture, pairs.vocab_size, source_vocab_size=pairs.source_vocab_size)
+    model = Transformer(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
     trainer = Trainer(model, config, world, folder)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     curves = Curves(folder / METRICS, trainer.progress.update) if world.is_first else None
-    is_finished = trainer.fit(pairs, dev, curves.emit if curves else lambda point: None, stop.is_set)
+    is_finished = trainer.fit(shards, dev, curves.emit if curves else lambda point: None, stop.is_set)
     return Status("finished" if is_finished else "stopped", trainer.progress.update)
 
 

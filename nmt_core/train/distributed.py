@@ -16,6 +16,8 @@ class World:
     rank: int
     size: int
     device: torch.device
+    local_size: int = 1
+    """Processes on this node."""
 
     @property
     def is_first(self) -> bool:
@@ -39,17 +41,19 @@ class World:
 def join_world() -> Iterator[World]:
     """Join the process group that `torchrun` describes in the environment, and leave it at the end.
 
-    NCCL is used where CUDA is, gloo elsewhere. CUDA has not been run in this project's own tests.
+    NCCL is used where CUDA is, gloo elsewhere and for what is on the CPU. CUDA has not been run in this project's own
+    tests.
     """
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-        dist.init_process_group("nccl", device_id=device)
+        # Checkpoints travel through the memory of the CPU, by gloo.
+        dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
     else:
         device = torch.device("cpu")
         dist.init_process_group("gloo")
     try:
-        yield World(dist.get_rank(), dist.get_world_size(), device)
+        yield World(dist.get_rank(), dist.get_world_size(), device, int(os.environ["LOCAL_WORLD_SIZE"]))
     finally:
         dist.destroy_process_group()

@@ -12,12 +12,14 @@ def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
     return float(config.learning_rate_scale * d_model**-0.5 * rate)
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Adam:
-    """Fused Adam with the betas and epsilon of the configuration; the trainer sets the learning rate."""
-    return torch.optim.Adam(
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Fused Adam or AdamW with the betas and epsilon of the configuration; the trainer sets the learning rate."""
+    kind, decay = (torch.optim.AdamW, config.weight_decay) if config.optimizer == "adamw" else (torch.optim.Adam, 0.0)
+    return kind(
         model.parameters(),
         lr=torch.finfo(torch.float32).tiny,
         betas=(config.adam_beta1, config.adam_beta2),
         eps=config.adam_epsilon,
+        weight_decay=decay,
         fused=True,
     )

@@ -90,7 +90,6 @@ def _recipe(kind: str, clean: dict[str, Any], folder: Path, languages: str, upda
         "train": {
             "max_updates": updates,
             "max_tokens": 4_096,
-            "max_tokens_per_pass": 4_096,
             "warmup_updates": max(1, updates // 4),
             "learning_rate_scale": 2.0,
             "validate_every": max(1, updates // 10),

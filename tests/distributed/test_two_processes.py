@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from nmt_core.artifacts import Artifact, Store
-from nmt_core.batches.plan import plan_epoch
-from nmt_core.batches.shards import read_shards
+from nmt_core.batches.plan import Plan
+from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import SilentReporter
@@ -47,30 +46,30 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
 
     def train(config: PipelineConfig) -> Losses:
         folder = tiny["encode"].path
-        train_pairs, dev_pairs = read_shards([folder / "train-00000.parquet"]), read_shards([folder / "dev.parquet"])
+        shards, dev = TokenShards([folder / "train-00000.parquet"]), read_pairs([folder / "dev.parquet"])
         torch.manual_seed(config.train.seed)
-        model = Transformer(config.model, train_pairs.vocab_size)
+        model = Transformer(config.model, shards.vocab_size)
         (tmp_path / "one").mkdir()
         points: list[dict[str, float]] = []
         Trainer(model, config.train, world, tmp_path / "one").fit(
-            train_pairs, dev_pairs, lambda point: points.append(dict(point)), lambda: False
+            shards, dev, lambda point: points.append(dict(point)), lambda: False
         )
         return losses(points)
 
     return train
 
 
-def test_a_batch_of_one_pair_is_shared_by_two_processes(
+def test_an_update_of_one_slice_is_shared_by_two_processes(
     start_training: Any, one_process: Any, make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
 ) -> None:
     """One of them has nothing to do then, and must still take part in the update."""
     config = make_config(
-        train={"max_updates": 50, "validate_every": 25, "max_tokens": 64, "max_tokens_per_pass": 64},
+        train={"max_updates": 50, "validate_every": 25, "max_tokens": 64, "slice_tokens": 64},
         model={"dropout": 0.0},
     )
-    pairs = read_shards([tiny["encode"].path / "train-00000.parquet"])
-    lengths_N2 = np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
-    assert 1 in [len(rows) for rows in plan_epoch(lengths_N2, 64, config.train.seed, 0)[:50]]
+    shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
+    plan = Plan(shards, "padded", slice_tokens=64, max_tokens=64, seed=config.train.seed)
+    assert {len(update) for update in plan.updates(0)} == {1}
     artifact = start_training(config, Store(tmp_path), SilentReporter(), processes=2)
     assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)
 
@@ -78,12 +77,12 @@ def test_a_batch_of_one_pair_is_shared_by_two_processes(
 def test_two_processes_stop_and_one_goes_on(
     start_training: Any, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """With several passes an update, of which one process may have more than the other."""
+    """With several passes an update."""
     config = make_config(
         train={
             "max_updates": 150,
             "checkpoint_every": 150,
-            "max_tokens_per_pass": 64,
+            "slice_tokens": 64,
             "max_gradient_norm": 0.5,
             "learning_rate_scale": 0.2,  # keeps differences of rounding from growing over that many updates
         },

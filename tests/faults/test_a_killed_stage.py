@@ -14,7 +14,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
-SECONDS = 60
+SECONDS = 120
 STAGE_IN_A_PROCESS = """
 import sys
 from pathlib import Path
@@ -25,10 +25,11 @@ from nmt_core.stages import STAGES
 from nmt_core.workers import LocalWorkers
 
 config, store = PipelineConfig.model_validate_json(sys.argv[1]), Store(Path(sys.argv[2]))
-job = Job(SilentReporter(), Resources())
+resources = Resources(scratch=sys.argv[3])
+job = Job(SilentReporter(), resources)
 download = run_stage(STAGES["download"], config, store, {}, job).artifact
 with LocalWorkers(2) as workers:
-    run_stage(STAGES["clean"], config, store, {"download": download}, Job(SilentReporter(), Resources(), workers))
+    run_stage(STAGES["clean"], config, store, {"download": download}, Job(SilentReporter(), resources, workers))
 """
 
 
@@ -46,14 +47,17 @@ def config(tmp_path: Path) -> PipelineConfig:
     )
 
 
-def started(config: PipelineConfig, store: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", STAGE_IN_A_PROCESS, config.model_dump_json(), str(store)])
+def started(config: PipelineConfig, store: Path, scratch: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", STAGE_IN_A_PROCESS, config.model_dump_json(), str(store), scratch]
+    return subprocess.Popen(command)
 
 
-def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig, tmp_path: Path) -> None:
-    process = started(config, tmp_path / "killed")
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the result", "elsewhere"])
+def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig, tmp_path: Path, beside: bool) -> None:
+    scratch, files = ("", "killed/clean/*.partial/.scratch") if beside else (f"file://{tmp_path}/files", "files/*")
+    process = started(config, tmp_path / "killed", scratch)
     deadline = time.monotonic() + SECONDS
-    while not list((tmp_path / "killed" / "clean").glob("*.partial/.scratch/passed-00005.parquet")):
+    while not list(tmp_path.glob(f"{files}/passed-00005.parquet")):
         assert process.poll() is None, "the stage ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -64,13 +68,16 @@ def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig
     assert not psutil.wait_procs(children, timeout=SECONDS)[1], "workers live on"
     assert not Store(tmp_path / "killed").all("clean")
 
-    assert started(config, tmp_path / "killed").wait(SECONDS) == 0
+    assert list(tmp_path.glob(f"{files}/passed-*"))
+
+    assert started(config, tmp_path / "killed", scratch).wait(SECONDS) == 0
 
     again = Store(tmp_path / "killed").all("clean")
     undisturbed = _made(config, tmp_path / "undisturbed")
     assert len(again) == 1
     assert describe_outputs(again[0].path) == describe_outputs(undisturbed)
     assert not list((tmp_path / "killed" / "clean").glob("*.partial"))
+    assert not list(tmp_path.glob(files))
 
 
 def _made(config: PipelineConfig, store: Path) -> Path:

@@ -27,7 +27,7 @@ from nmt_core.config import (
 )
 from nmt_core.corpus import toy
 
-FREE_TEXT = {"description", "licence", "citation", "source_column", "target_column", "corpus"}
+FREE_TEXT = {"description", "licence", "citation", "source_column", "target_column", "corpus", "member"}
 PLACES = {"address", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 
@@ -126,9 +126,17 @@ def test_nothing_slow_is_imported() -> None:
         ),
         (CorpusConfig, {"train": [{"name": "a", "source": "s", "target": "t"}] * 2}, "the name 'a' twice"),
         (PipelineConfig, TOY | {"average": {"checkpoints": 9}}, "average.checkpoints=9 is more than train.keep_check"),
-        (PipelineConfig, TOY | {"train": {"max_tokens_per_pass": 128}}, "encode.max_length=256 is more than"),
+        (PipelineConfig, TOY | {"train": {"slice_tokens": 128}}, "encode.max_length=256 is more than 128"),
+        (
+            PipelineConfig,
+            TOY | {"train": {"slice_tokens": 500, "batching": "packed"}},
+            "encode.max_length=256 is more than 250",
+        ),
+        (TrainConfig, {"max_tokens_per_pass": 1_000}, "slice_tokens=2048 is more than max_tokens_per_pass=1000"),
+        (TrainConfig, {"weight_decay": 0.1}, "weight_decay=0.1 is for adamw"),
         (EvaluateConfig, {"sentences": ["two\nlines"]}, "one line of text"),
         (EvaluateConfig, {"sentences": [" "]}, "one line of text"),
+        (CleanConfig, {"scores": [{"scorer": "x", "command": " "}]}, "names no program"),
         (ParallelCorpus, {"name": "a b", "source": "s", "target": "t"}, "match pattern"),
         (ParallelCorpus, {"name": "a", "source": "s", "target": "t", "source_sha256": "abc"}, "match pattern"),
     ],
@@ -152,14 +160,20 @@ def test_a_toy_corpus_that_cannot_be_made_is_refused(pairs: int, held_out: int) 
 def test_a_pair_cannot_be_longer_than_the_model_has_positions(max_length: int) -> None:
     with pytest.raises(ValidationError, match="max_length"):
         PipelineConfig.model_validate(
-            TOY | {"encode": {"max_length": max_length}, "train": {"max_tokens_per_pass": 200_000}}
+            TOY
+            | {
+                "encode": {"max_length": max_length},
+                "train": {"slice_tokens": 200_000, "max_tokens": 200_000, "max_tokens_per_pass": 200_000},
+            }
         )
 
 
 def test_an_update_cannot_be_smaller_than_the_longest_pair() -> None:
     """`train.max_tokens` promises that no batch is larger; a single long pair would be."""
     with pytest.raises(ValidationError, match="max_tokens"):
-        PipelineConfig.model_validate(TOY | {"encode": {"max_length": 256}, "train": {"max_tokens": 128}})
+        PipelineConfig.model_validate(
+            TOY | {"encode": {"max_length": 128}, "train": {"slice_tokens": 256, "max_tokens": 200}}
+        )
 
 
 def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
@@ -192,7 +206,8 @@ def section_values(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
 @given(train=section_values(TrainConfig), clean=section_values(CleanConfig), search=section_values(SearchConfig))
 def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, Any], search: dict[str, Any]) -> None:
     # Bounds that hold between knobs have tests of their own.
-    fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "keep_checkpoints": 5}
+    fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "slice_tokens": 1_024}
+    fitting |= {"keep_checkpoints": 5, "optimizer": "adamw"}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
@@ -261,3 +276,23 @@ def test_what_cannot_be_is_refused_before_anything_runs() -> None:
     PipelineConfig.model_validate(TOY | separate | {"model": {"tied_embeddings": "two-way"}})
     with pytest.raises(ValidationError, match="prefer=best needs a score"):
         PipelineConfig.model_validate(TOY | {"clean": {"prefer": "best"}})
+
+
+@pytest.mark.parametrize(
+    ("code", "shortest"), [("eng", "en"), ("kor", "ko"), ("zho", "zh"), ("cmn", "zh"), ("iw", "he")]
+)
+def test_a_language_is_named_by_its_shortest_code(code: str, shortest: str) -> None:
+    """Under another one, language and script would not be checked, nor words be counted, without a word."""
+    for section in (
+        {"languages": {"source": code, "target": "fr"}},
+        {"languages": {"source": "fr", "target": code}},
+        {"clean": {"overrides": [{"pair": f"fr-{code}", "max_words": 9}]}},
+    ):
+        with pytest.raises(ValidationError, match=rf"'{code}' is not the shortest .*: write '{shortest}'"):
+            PipelineConfig.model_validate(TOY | section)
+
+
+@pytest.mark.parametrize("code", ["en", "yue", "fil", "ceb", "nds"])
+def test_a_language_without_a_shorter_code_keeps_its_own(code: str) -> None:
+    section = {"languages": {"source": "fr", "target": code}, "clean": {"overrides": [{"pair": f"fr-{code}"}]}}
+    assert PipelineConfig.model_validate(TOY | section).languages.target == code

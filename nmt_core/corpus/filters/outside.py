@@ -30,7 +30,7 @@ def _further(name: str) -> Filter:
 def _score(number: int, rule: ScoreRule) -> Step:
     column = f"score_{number}"
     score = pl.col(column)
-    scored = _asked(scorers.find("scorers", rule.scorer), pl.Float64).alias(column)
+    scored = _asked(scorers.scorer_of(rule), pl.Float64).alias(column)
     is_wrong = [score.is_null() | score.is_nan()]  # nothing is known of such a pair
     if rule.min_score is not None:
         is_wrong.append(score < rule.min_score)

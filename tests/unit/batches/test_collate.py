@@ -1,24 +1,19 @@
-"""Token shards in memory, and padded tensors of some of their rows."""
-
-from collections.abc import Callable
-from pathlib import Path
+"""Pairs of token ids as tensors: padded, and packed."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_core.artifacts import Artifact
-from nmt_core.batches.collate import collate
-from nmt_core.batches.shards import Side, TokenPairs, read_shards
-from nmt_core.errors import DataError
+from nmt_core.batches.collate import pack, pad
+from nmt_core.batches.layout import Packed, Padded
+from nmt_core.batches.plan import Capacity
+from nmt_core.batches.shards import Side, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
 sentences = st.lists(st.integers(4, 99), max_size=6).map(lambda ids: [*ids, EOS_ID])
-pairs_of_sentences = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=8)
+Rows = list[tuple[list[int], list[int]]]
+some_pairs: st.SearchStrategy[Rows] = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=8)
 
 
 def side(rows: list[list[int]]) -> Side:
@@ -26,47 +21,52 @@ def side(rows: list[list[int]]) -> Side:
     return Side(np.array([i for row in rows for i in row], dtype=np.uint16), np.cumsum(lengths) - lengths, lengths)
 
 
-@given(pairs_of_sentences, st.data())
-def test_rows_are_padded_behind_and_the_decoder_reads_the_target_shifted(
-    rows: list[tuple[list[int], list[int]]], data: st.DataObject
-) -> None:
-    pairs = TokenPairs(side([source for source, _ in rows]), side([target for _, target in rows]), 100)
+def pairs_of(rows: Rows) -> TokenPairs:
+    return TokenPairs(side([source for source, _ in rows]), side([target for _, target in rows]))
+
+
+@settings(deadline=None)
+@given(some_pairs, st.data())
+def test_rows_are_padded_behind_and_the_decoder_reads_the_target_shifted(rows: Rows, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=8))
-    batch = collate(pairs, np.array(chosen))
+    batch = pad(pairs_of(rows), np.array(chosen))
     width = max(len(rows[row][0]) for row in chosen)
     height = max(len(rows[row][1]) for row in chosen)
     for place, row in enumerate(chosen):
         source, target = rows[row]
-        assert batch.source_BS[place].tolist() == source + [PAD_ID] * (width - len(source))
-        assert batch.target_BT[place].tolist() == target + [PAD_ID] * (height - len(target))
+        assert batch.source[place].tolist() == source + [PAD_ID] * (width - len(source))
+        assert batch.target[place].tolist() == target + [PAD_ID] * (height - len(target))
         shifted = [BOS_ID, *target[:-1]]
-        assert batch.decoder_input_BT[place].tolist() == shifted + [PAD_ID] * (height - len(target))
-    assert batch.source_BS.dtype == batch.decoder_input_BT.dtype == batch.target_BT.dtype == torch.int64
+        assert batch.decoder_input[place].tolist() == shifted + [PAD_ID] * (height - len(target))
+    assert batch.source.dtype == batch.decoder_input.dtype == batch.target.dtype == torch.int64
+    assert batch.computed_tokens == len(chosen) * (width + height)
+    assert isinstance(batch.source_layout, Padded)
+    assert torch.equal(batch.source_layout.is_token_BL, batch.source != PAD_ID)
 
 
-def test_shards_are_read_in_the_order_given(tmp_path: Path) -> None:
-    schema = pa.schema([("source", pa.list_(pa.uint16())), ("target", pa.list_(pa.uint16()))], {"vocab_size": "9"})
-    parts = [[[4, 3], [5, 3]], [], [[6, 7, 3]]]
-    files = [tmp_path / f"{number}.parquet" for number in range(len(parts))]
-    for file, rows in zip(files, parts, strict=True):
-        pq.write_table(pa.table({"source": rows, "target": rows}, schema=schema), file)
-    pairs = read_shards(files)
-    assert len(pairs) == 3
-    assert pairs.vocab_size == 9
-    assert collate(pairs, np.array([2, 0])).source_BS.tolist() == [[6, 7, 3], [4, 3, 0]]
-    assert len(read_shards(files[1:2])) == 0
-
-
-def test_a_damaged_shard_is_named_with_the_remedy(
-    tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact]
-) -> None:
-    shard = copy_of(tiny["encode"]).path / "train-00000.parquet"
-    shard.write_bytes(shard.read_bytes()[:1_000])
-    with pytest.raises(DataError, match=r"damaged token shard .* run with `--force encode`") as caught:
-        read_shards([shard])
-    assert str(shard.parent) in str(caught.value)
-
-
-def test_without_shards_there_is_a_remedy() -> None:
-    with pytest.raises(DataError, match="run the stage `encode` again"):
-        read_shards([])
+@settings(deadline=None)
+@given(some_pairs, some_pairs, st.integers(0, 600), st.integers(0, 600))
+def test_streams_hold_the_sentences_end_to_end(one: Rows, other: Rows, room_before: int, room_behind: int) -> None:
+    rows = one + other
+    needed = [sum(len(pair[number]) for pair in rows) for number in (0, 1)]
+    capacity = Capacity(needed[0] + room_before, needed[1] + room_behind)
+    batch = pack([(pairs_of(part), np.arange(len(part))) for part in (one, other)], capacity)
+    assert batch.source.shape == (capacity.source,)
+    assert batch.target.shape == batch.decoder_input.shape == (capacity.target,)
+    layouts = (batch.source_layout, batch.target_layout)
+    assert isinstance(layouts[0], Packed)
+    assert isinstance(layouts[1], Packed)
+    assert len(layouts[0].starts) == len(layouts[1].starts)
+    for ids, layout, number in ((batch.source, layouts[0], 0), (batch.target, layouts[1], 1)):
+        found = [ids[start:end].tolist() for start, end in zip(layout.starts, layout.starts[1:], strict=False)]
+        assert found[: len(rows)] == [pair[number] for pair in rows]
+        assert all(set(padding) <= {PAD_ID} and len(padding) <= 256 for padding in found[len(rows) :])
+        assert layout.starts[-1] == len(ids)
+        assert layout.starts.dtype == torch.int32
+        assert layout.longest == max(map(len, found))
+        for sentence, ids_of_one in enumerate(found):
+            places = torch.nonzero(layout.sentence_N == sentence).flatten()
+            assert layout.position_N[places].tolist() == list(range(len(ids_of_one)))
+    starts = layouts[1].starts
+    for number, (_, target) in enumerate(rows):
+        assert batch.decoder_input[starts[number] : starts[number + 1]].tolist() == [BOS_ID, *target[:-1]]

@@ -11,7 +11,7 @@ import pytest
 
 from nmt_core.artifacts import Artifact
 from nmt_core.batches.encode import TOO_LONG, EncodeReport, cut, run
-from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, read_shards
+from nmt_core.batches.shards import DEV_FILE, ROW_GROUP_PAIRS, TRAIN_FILES, TokenShards
 from nmt_core.errors import StageError
 from nmt_core.stage import Job, Resources
 from nmt_core.tokenizer.sample import text_shards
@@ -45,7 +45,17 @@ def test_shards_hold_the_text(tiny: dict[str, Artifact]) -> None:
 def test_ids_take_two_bytes(tiny: dict[str, Artifact]) -> None:
     schema = pq.read_schema(tiny["encode"].path / "train-00000.parquet")
     assert schema.field("source").type == schema.field("target").type == pa.list_(pa.uint16())
-    assert schema.metadata == {b"vocab_size": b"600"}
+    assert schema.metadata[b"vocab_size"] == b"600"
+
+
+def test_each_pair_knows_where_it_came_from(tiny: dict[str, Artifact]) -> None:
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
+    encoded = pl.read_parquet(tiny["encode"].path / "train-*.parquet")
+    assert encoded["corpus"].cast(pl.String).to_list() == text["corpus"].to_list()
+    assert encoded["line"].to_list() == text["line"].to_list()
+    shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
+    assert shards.origin(0, 17) == f"{text['corpus'][17]}:{text['line'][17]}"
+    assert len(shards.groups) == -(-len(text) // ROW_GROUP_PAIRS)
 
 
 def test_the_report_counts_what_is_there(tiny: dict[str, Artifact]) -> None:
@@ -144,6 +154,6 @@ def test_each_side_has_its_own_vocabulary_if_they_are_separate(
     inputs = {"split": tiny["split"], "tokenizer": Artifact("tokenizer", "0" * 32, tmp_path)}
     report = run(make_config(), inputs, tmp_path, job)
     assert (report.source_vocab_size, report.vocab_size) == (600, 600)
-    pairs = read_shards([tmp_path / "train-00000.parquet"])
-    assert (pairs.source_vocab_size, pairs.vocab_size) == (600, 600)
-    assert read_shards([tiny["encode"].path / "train-00000.parquet"]).source_vocab_size is None
+    shards = TokenShards([tmp_path / "train-00000.parquet"])
+    assert (shards.source_vocab_size, shards.vocab_size) == (600, 600)
+    assert TokenShards([tiny["encode"].path / "train-00000.parquet"]).source_vocab_size is None

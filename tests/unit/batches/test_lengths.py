@@ -1,7 +1,5 @@
 """Lengths of pairs are counted without keeping them, and padding is foretold as the plan of batches makes it."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 
 from nmt_core.batches import lengths
 from nmt_core.batches.lengths import PairCounts, count_sizes, histogram, useful_token_share
-from nmt_core.batches.plan import plan_epoch
+from nmt_core.batches.plan import Capacity, pack_slices, packed_capacity, pad_slices
 
 SIZES = arrays.arrays(np.int64, st.tuples(st.integers(1, 50), st.just(2)), elements=st.integers(1, 1_024))
 
@@ -34,31 +32,28 @@ def test_nothing_is_counted_as_nothing() -> None:
     assert count_sizes(np.empty((0, 2), np.int64)) == PairCounts()
 
 
-def test_the_share_is_that_of_the_plan() -> None:
+def test_the_share_is_that_of_the_slices() -> None:
     draw = np.random.default_rng(1)
     lengths_N2 = draw.integers(1, 100, (3_000, 2))
-    batches = plan_epoch(lengths_N2, 2_000, seed=0, epoch=0)
-    padded = sum(lengths_N2[batch].max(axis=0).sum() * len(batch) for batch in batches)
-    shares = useful_token_share(count_sizes(lengths_N2))
-    assert shares["2000"] == pytest.approx(lengths_N2.sum() / padded, abs=0.01)  # the plan's draw differs
-    assert 0 < shares["2000"] < 1
+    shares, capacity = useful_token_share(count_sizes(lengths_N2)), Capacity(2_048, 2_048)
+    padded = sum(lengths_N2[rows].max(axis=0).sum() * len(rows) for rows in pad_slices(lengths_N2, capacity, draw))
+    assert shares["padded 2048"] == pytest.approx(lengths_N2.sum() / padded, abs=0.01)  # another draw
+    capacity = packed_capacity(2_048, lengths_N2.sum(axis=0))
+    streams = len(pack_slices(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
+    assert shares["packed 2048"] == pytest.approx(lengths_N2.sum() / streams, abs=0.01)
+    assert 0 < shares["padded 2048"] < shares["packed 2048"] < 1
 
 
-def test_equal_lengths_need_no_padding_and_short_budgets_are_left_out() -> None:
-    assert useful_token_share(PairCounts({(2_001, 2_001): 50})) == {"8000": 1.0, "25000": 1.0, "100000": 1.0}
+def test_equal_lengths_need_no_padding_and_small_slices_are_left_out() -> None:
+    shares = useful_token_share(PairCounts({(4_096, 4_096): 48}))
+    assert shares == {f"{kind} {size}": 1.0 for kind in ("padded", "packed") for size in (4_096, 8_192, 16_384)}
 
 
 def test_many_pairs_are_planned_by_a_few_like_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths_N2 = np.random.default_rng(1).integers(1, 60, (40_000, 2))
+    lengths_N2 = np.random.default_rng(1).integers(1, 60, (160_000, 2))
     whole = useful_token_share(count_sizes(lengths_N2))
-    planned: list[int] = []
-
-    def counting(lengths_N2: np.ndarray, *arguments: Any, **more: Any) -> list[np.ndarray]:
-        planned.append(len(lengths_N2))
-        return plan_epoch(lengths_N2, *arguments, **more)
-
-    monkeypatch.setattr(lengths, "_FORECAST_PAIRS", 20_000)
-    monkeypatch.setattr(lengths, "plan_epoch", counting)
+    monkeypatch.setattr(lengths, "_FORECAST_PAIRS", 50_000)
     fewer = useful_token_share(count_sizes(lengths_N2))
-    assert set(planned) == {20_000}
-    assert fewer["2000"] == pytest.approx(whole["2000"], abs=0.02)
+    assert fewer.keys() == whole.keys()
+    assert fewer != whole
+    assert fewer == pytest.approx(whole, abs=0.02)

@@ -1,84 +1,151 @@
 """The plan of batches: complete, bounded, reproducible, and the same however many processes share it."""
 
+from collections.abc import Sequence
+from itertools import islice
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_core.artifacts import Artifact
-from nmt_core.batches.plan import cut_to_passes, plan_epoch, share_of_rank
-from nmt_core.batches.shards import read_shards
+from nmt_core.batches.plan import Batching, Capacity, Plan, Slice, pack_slices, packed_capacity, pad_slices
 
-MAX_TOKENS = 64
-lengths = st.lists(st.tuples(st.integers(1, MAX_TOKENS), st.integers(1, MAX_TOKENS)), min_size=1, max_size=80).map(
-    np.array
-)
+LONGEST = 64
+lengths = st.lists(st.tuples(st.integers(1, LONGEST), st.integers(1, LONGEST)), min_size=1, max_size=80).map(np.array)
 seeds = st.integers(0, 2**31)
+batchings = st.sampled_from(["padded", "packed"])
 
 
-@given(lengths, seeds, st.integers(0, 5), st.integers(MAX_TOKENS, 500))
-def test_every_pair_is_in_one_batch_and_no_batch_is_too_large(
-    lengths_N2: np.ndarray, seed: int, epoch: int, max_tokens: int
+class Corpus:
+    """Lengths of a corpus that is nowhere, and which row groups were asked for."""
+
+    def __init__(self, pairs: int, row_group_pairs: int, seed: int = 1) -> None:
+        lengths_N2 = np.random.default_rng(seed).integers(1, LONGEST, (pairs, 2))
+        self.parts = np.split(lengths_N2, range(row_group_pairs, pairs, row_group_pairs))
+
+    @property
+    def tokens_of_groups(self) -> np.ndarray:
+        return np.array([part.sum(axis=0) for part in self.parts])
+
+    def lengths(self, groups: Sequence[int]) -> np.ndarray:
+        return np.concatenate([self.parts[group] for group in groups])
+
+
+def plan(corpus: Corpus, batching: Batching = "padded", slice_tokens: int = 256, seed: int = 1) -> Plan:
+    return Plan(corpus, batching, slice_tokens=slice_tokens, max_tokens=4 * slice_tokens + 1, seed=seed)
+
+
+def pairs_of(corpus: Corpus, slices: Sequence[Slice]) -> list[tuple[int, int]]:
+    """Row group and row of each pair."""
+    found = []
+    for each in slices:
+        place = [(group, row) for group in each.lane.groups for row in range(len(corpus.parts[group]))]
+        found += [place[row] for row in each.rows]
+    return found
+
+
+def names(updates: Sequence[Sequence[Slice]]) -> list[list[tuple[tuple[int, ...], list[int]]]]:
+    return [[(each.lane.groups, each.rows.tolist()) for each in update] for update in updates]
+
+
+@settings(deadline=None)
+@given(lengths, seeds, st.integers(LONGEST, 500))
+def test_every_pair_is_in_one_padded_slice_and_none_is_too_large(
+    lengths_N2: np.ndarray, seed: int, tokens: int
 ) -> None:
-    plan = plan_epoch(lengths_N2, max_tokens, seed, epoch)
-    assert sorted(np.concatenate(plan)) == list(range(len(lengths_N2)))
-    for rows in plan:
+    slices = pad_slices(lengths_N2, Capacity(tokens, tokens), np.random.default_rng(seed))
+    assert sorted(np.concatenate(slices)) == list(range(len(lengths_N2)))
+    for rows in slices:
         assert len(rows) > 0
-        assert len(rows) * lengths_N2[rows].max() <= max_tokens  # either side, padding included
+        assert len(rows) * lengths_N2[rows].max() <= tokens  # either side, padding included
 
 
-@given(lengths, seeds, st.integers(0, 5))
-def test_the_plan_is_a_function_of_seed_and_epoch(lengths_N2: np.ndarray, seed: int, epoch: int) -> None:
-    one, other = (plan_epoch(lengths_N2, 200, seed, epoch) for _ in range(2))
-    assert [rows.tolist() for rows in one] == [rows.tolist() for rows in other]
+@settings(deadline=None)
+@given(lengths, seeds, st.integers(2 * LONGEST, 500))
+def test_every_pair_is_in_one_packed_slice_and_none_overflows(lengths_N2: np.ndarray, seed: int, tokens: int) -> None:
+    capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
+    slices = pack_slices(lengths_N2, capacity, np.random.default_rng(seed))
+    assert sorted(np.concatenate(slices)) == list(range(len(lengths_N2)))
+    for rows in slices:
+        source, target = lengths_N2[rows].sum(axis=0)
+        assert 0 < source <= capacity.source <= tokens
+        assert 0 < target <= capacity.target <= tokens
+
+
+def test_nothing_is_cut_into_nothing() -> None:
+    nothing, draw = np.empty((0, 2), np.int64), np.random.default_rng(1)
+    assert pad_slices(nothing, Capacity(64, 64), draw) == pack_slices(nothing, Capacity(64, 64), draw) == []
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 900), st.integers(5, 60), batchings, seeds)
+def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batching: Batching, seed: int) -> None:
+    corpus = Corpus(pairs, row_group_pairs)
+    updates = list(plan(corpus, batching, seed=seed).updates(0))
+    found = pairs_of(corpus, [each for update in updates for each in update])
+    assert sorted(found) == [(group, row) for group, part in enumerate(corpus.parts) for row in range(len(part))]
+    assert [len(update) for update in updates[:-1]] == [4] * (len(updates) - 1)
+    assert 1 <= len(updates[-1]) <= 4
+    for each in (each for update in updates for each in update):
+        assert np.array_equal(each.lengths_B2, corpus.lengths(each.lane.groups)[each.rows])
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 40), batchings, seeds, st.integers(0, 3))
+def test_it_goes_on_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
+    """The state of the data is the epoch and the number of the update."""
+    corpus = Corpus(3_000, 20)
+    whole = list(plan(corpus, batching, seed=seed).updates(epoch))
+    rest = list(plan(corpus, batching, seed=seed).updates(epoch, first))
+    assert names(rest) == names(whole[first:])
 
 
 @given(seeds)
+@settings(deadline=None, max_examples=10)
 def test_epochs_and_seeds_differ(seed: int) -> None:
-    lengths_N2 = np.random.default_rng(1).integers(1, 8, (200, 2))
-    plans = [
-        [rows.tolist() for rows in plan_epoch(lengths_N2, 64, *key)] for key in ((seed, 0), (seed, 1), (seed + 1, 0))
-    ]
-    assert plans[0] != plans[1] != plans[2] != plans[0]
-    together = [{tuple(sorted(rows)) for rows in plan} for plan in plans]
+    corpus = Corpus(500, 20)
+    one, next_epoch, other_seed = (
+        names(list(plan(corpus, seed=each).updates(epoch))) for each, epoch in ((seed, 0), (seed, 1), (seed + 1, 0))
+    )
+    assert one != next_epoch != other_seed != one
+    together = [{tuple(sorted(rows)) for update in updates for _, rows in update} for updates in (one, next_epoch)]
     assert together[0] != together[1], "of equally long pairs others must meet"
 
 
-def test_batches_come_in_no_order_of_length() -> None:
-    lengths_N2 = np.random.default_rng(1).integers(1, MAX_TOKENS, (2_000, 2))
-    longest = [lengths_N2[rows].max() for rows in plan_epoch(lengths_N2, 200, 1, 0)]
-    assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.2
+@pytest.mark.parametrize("batching", ["padded", "packed"])
+def test_slices_come_in_no_order_of_length(batching: Batching) -> None:
+    slices = [each for update in plan(Corpus(20_000, 1_000), batching).updates(0) for each in update]
+    mean = [each.lengths_B2.mean() for each in slices]
+    assert abs(np.corrcoef(mean, range(len(mean)))[0, 1]) < 0.1
 
 
-def test_little_is_lost_to_padding(tiny: dict[str, Artifact]) -> None:
-    pairs = read_shards([tiny["encode"].path / "train-00000.parquet"])
-    lengths_N2 = np.stack([pairs.source.lengths, pairs.target.lengths], axis=1)
-    padded = sum(len(rows) * lengths_N2[rows].max(axis=0).sum() for rows in plan_epoch(lengths_N2, 512, 1, 0))
-    at_random = sum(
-        len(rows) * lengths_N2[rows].max(axis=0).sum() for rows in np.array_split(np.arange(len(pairs)), 60)
-    )
-    share = lengths_N2.sum() / padded
-    assert 0.85 < share < 1
-    assert share > 1.3 * lengths_N2.sum() / at_random
+def alike(pairs: int) -> np.ndarray:
+    """Lengths as text has them: both sides of a pair about as long."""
+    draw = np.random.default_rng(1)
+    source = 1 + draw.gamma(2.5, 6, pairs)
+    return np.clip(np.stack([source, source * draw.normal(1.1, 0.2, pairs)], axis=1), 1, 128).astype(np.int64)
 
 
-@given(st.integers(1, 50), st.integers(1, 8))
-def test_the_shares_of_the_processes_make_the_batch(rows: int, processes: int) -> None:
-    batch = np.random.default_rng(rows).permutation(rows)
-    shares = [share_of_rank(batch, rank, processes) for rank in range(processes)]
-    assert sorted(np.concatenate(shares)) == list(range(rows))
-    sizes = [len(share) for share in shares]
-    assert max(sizes) - min(sizes) <= 1
+def test_little_is_lost_to_padding() -> None:
+    lengths_N2 = alike(80_000)
+    slices = pad_slices(lengths_N2, Capacity(2_048, 2_048), np.random.default_rng(1))
+    assert 0.95 < lengths_N2.sum() / sum(len(rows) * lengths_N2[rows].max(axis=0).sum() for rows in slices) < 1
 
 
-@given(st.integers(1, 50), st.integers(1, 20), st.integers(20, 100))
-def test_passes_are_bounded_and_complete(count: int, longest: int, max_tokens: int) -> None:
-    rows = np.arange(count)
-    passes = cut_to_passes(rows, longest, max_tokens)
-    assert np.concatenate(passes).tolist() == rows.tolist()
-    assert all(len(part) * longest <= max_tokens for part in passes)
+@pytest.mark.parametrize("tokens", [1_024, 2_048, 16_384])
+def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
+    lengths_N2 = alike(80_000)
+    capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
+    assert capacity.source < capacity.target == tokens
+    slices = pack_slices(lengths_N2, capacity, np.random.default_rng(1))
+    assert 0.95 < lengths_N2.sum() / (len(slices) * (capacity.source + capacity.target)) <= 1
 
 
-@pytest.mark.parametrize(("max_tokens", "sizes"), [(40, [4, 4, 2]), (10, [1] * 10), (1_000, [10])])
-def test_passes_are_as_large_as_may_be(max_tokens: int, sizes: list[int]) -> None:
-    assert [len(part) for part in cut_to_passes(np.arange(10), 10, max_tokens)] == sizes
+def test_processes_read_their_own_row_groups_only() -> None:
+    """Of eight processes each reads an eighth of a window, but for the end, where some lanes have slices left."""
+    corpus = Corpus(64 * 500, 500)
+    updates = Plan(corpus, "padded", slice_tokens=256, max_tokens=8 * 256, seed=1).updates(0)
+    early = list(islice(updates, 300))
+    for rank in range(8):
+        groups = {group for update in early for each in update[rank::8] for group in each.lane.groups}
+        assert len(groups) == 8

@@ -1,15 +1,28 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import ParallelCorpus, PipelineConfig
+from nmt_core.corpus import clean
+from nmt_core.corpus.funnel import CleanReport
+from nmt_core.corpus.sources import INDEX, CorpusIndex, StoredCorpus, StoredFile
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
+from nmt_core.workers import InProcess, Workers
 
 Pair = tuple[str, str]
+
+WORDS = [("dog", "Hund"), ("cat", "Katze"), ("horse", "Pferd"), ("bird", "Vogel"), ("mouse", "Maus"), ("cow", "Kuh")]
+
+
+@pytest.fixture(scope="session")
+def sound() -> Sequence[Pair]:
+    """Pairs in English and German that are different and without fault."""
+    return [(f"The {a} sees the {b}.", f"Das {x} sieht die {y}.") for a, x in WORDS for b, y in WORDS]
 
 
 @pytest.fixture
@@ -50,5 +63,47 @@ def run_until(tmp_path: Path) -> Callable[..., dict[str, Artifact]]:
             if stage.name == last:
                 break
         return made
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def download_of() -> Callable[..., Artifact]:
+    """Make a download artifact of pairs by role and name, as Parquet files."""
+
+    def make(folder: Path, corpora: Mapping[tuple[str, str], Sequence[Pair]]) -> Artifact:
+        stored = []
+        for (role, name), pairs in corpora.items():
+            path = folder / role / f"{name}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pl.DataFrame(pairs, schema={"source": pl.String, "target": pl.String}, orient="row").write_parquet(path)
+            file = StoredFile(file=f"{role}/{path.name}", sha256="", bytes=0, address=str(path), side="both", member="")
+            stored.append(
+                StoredCorpus.model_validate(
+                    {"role": role, "name": name, "licence": "CC0", "citation": "", "url": "", "files": [file]}
+                    | {"source_column": "source", "target_column": "target"}
+                )
+            )
+        index = CorpusIndex.model_validate({"corpora": stored, "on_bad_corpus": "fail", "skipped": {}})
+        (folder / INDEX).write_text(index.model_dump_json(), encoding="utf-8")
+        return Artifact("download", "0", folder)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def clean_into() -> Callable[..., CleanReport]:
+    """Clean the text of a download artifact into a new folder."""
+
+    def run(
+        out: Path,
+        config: PipelineConfig,
+        download: Artifact,
+        workers: Workers | None = None,
+        resources: Resources | None = None,
+    ) -> CleanReport:
+        out.mkdir()
+        job = Job(SilentReporter(), resources or Resources(), workers or InProcess())
+        return clean.run(config, {"download": download}, out, job)
 
     return run

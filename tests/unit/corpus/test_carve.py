@@ -47,6 +47,20 @@ def test_the_parts_have_their_sizes_and_keep_the_order(shards: Shards) -> None:
     assert sharing.is_empty()
 
 
+def test_only_the_corpora_that_are_named_are_drawn_from(shards: Shards) -> None:
+    web = DISTINCT.with_columns(corpus=pl.lit("web"), source=pl.col("source") + "!")
+    paths = shards(pl.concat([DISTINCT, web]), 30)
+
+    carved = carve(paths, (30, 30), 1, InProcess(), ["web"])
+
+    assert set(pl.concat([carved.test, carved.dev])["corpus"]) == {"web"}
+    assert set(carve(paths, (30, 30), 1, InProcess()).test["corpus"]) == {"web", "news"}
+    with pytest.raises(
+        StageError, match=r"100 clean pairs are too few.*nothing is taken out of corpora that `mix` tags"
+    ):
+        carve(paths, (80, 30), 1, InProcess(), ["web"])
+
+
 def test_the_seed_decides_and_neither_shards_nor_order_do(tmp_path: Path) -> None:
     def test_set(name: str, pairs: pl.DataFrame, size: int, seed: int) -> set[str]:
         (tmp_path / name).mkdir()
@@ -56,15 +70,16 @@ def test_the_seed_decides_and_neither_shards_nor_order_do(tmp_path: Path) -> Non
     assert test_set("c", DISTINCT, 30, 1) != test_set("d", DISTINCT, 30, 2)
 
 
-def test_a_pool_that_is_too_small_is_drawn_anew(shards: Shards, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many pairs share one side, so the lowest draws hold few that may be taken."""
+@pytest.mark.parametrize("size", [50, 1_000])
+def test_a_pool_that_is_too_small_is_drawn_anew(shards: Shards, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Many pairs share one side, so the lowest draws hold few that may be taken, of one shard as of many."""
     same = [("the same", f"Satz {number}") for number in range(300)]
     pairs = corpus(same + [(f"word {number}", f"Wort {number}") for number in range(100)])
     whole = carve(shards(pairs, 50), (20, 20), 1, InProcess())
     monkeypatch.setattr(carving, "_POOL_PAIRS", 0)
     monkeypatch.setattr(carving, "_POOL_FACTOR", 2)
 
-    again = carve(shards(pairs, 50), (20, 20), 1, InProcess())
+    again = carve(shards(pairs, size), (20, 20), 1, InProcess())
 
     assert again.test.equals(whole.test)
     assert again.dev.equals(whole.dev)

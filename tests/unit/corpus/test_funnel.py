@@ -77,6 +77,41 @@ def test_the_ratio_is_that_of_the_target_to_the_source() -> None:
     assert counted.ratio.tolist() == [0, 0, 1, 0, 0, 0, 0, 0, 1, 0]  # 0.5 and 2.0, and nothing without both sides
 
 
+def test_histograms_show_what_was_read_and_what_was_kept() -> None:
+    found = Tally()
+    found.before.add(
+        Histograms.of(pl.DataFrame({"source": ["x" * 5] * 30 + ["x" * 25] * 10, "target": ["y" * 50] * 40}))
+    )
+    found.after.add(
+        Histograms.of(pl.DataFrame({"source": ["x" * 5] * 15 + ["x" * 25] * 10, "target": ["y" * 50] * 25}))
+    )
+    rows = {(row.measure, row.range): (row.before, row.after, row.picture) for row in found.report({}, []).histograms}
+
+    assert {key: row for key, row in rows.items() if row[:2] != (0, 0)} == {
+        ("source characters", "under 10"): (30, 15, "█" * 10 + "░" * 10),
+        ("source characters", "20 to 40"): (10, 10, "█" * 7),
+        ("target characters", "40 to 80"): (40, 25, "█" * 12 + "░" * 8),
+        ("target / source characters", "2.0 to 4.0"): (10, 10, "█" * 7),
+        ("target / source characters", "4.0 and more"): (30, 15, "█" * 10 + "░" * 10),
+    }
+    assert [range_ for measure, range_ in rows if measure == "target characters"][-2:] == [
+        "640 to 1,280",
+        "1,280 and more",
+    ]
+    assert {row[2] for row in rows.values() if row[:2] == (0, 0)} == {""}
+
+
+def test_histograms_of_shards_add_up() -> None:
+    texts = pl.DataFrame({"source": ["ab", "abcd" * 9, "", "ab"], "target": ["abcd", "ab", "x", "y" * 2_000]})
+    whole, parts = Histograms.of(texts), Histograms()
+    for start in range(texts.height):
+        parts.add(Histograms.of(texts[start : start + 1]))
+
+    assert parts.source.tolist() == whole.source.tolist() == [3, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert parts.target.tolist() == whole.target.tolist() == [3, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert parts.ratio.tolist() == whole.ratio.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+
+
 def test_rare_languages_are_counted_together() -> None:
     found = Tally()
     found.source_languages.update({f"l{number:02}": 20 - number for number in range(15)})

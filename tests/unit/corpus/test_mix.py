@@ -1,8 +1,11 @@
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nmt_core.config import MixConfig, MixRule
 from nmt_core.corpus import mix, storage
@@ -81,12 +84,41 @@ def test_a_cap_is_never_exceeded_and_nearly_reached(tmp_path: Path, most: int) -
     assert most - 2 <= counts(taken).get("big", 0) <= most
 
 
-def test_temperature_evens_out_the_sizes(tmp_path: Path) -> None:
-    taken, _ = mixed(tmp_path, MixConfig(temperature=2.0))
+@pytest.mark.parametrize("temperature", [1.5, 2.0, 5.0])
+def test_temperature_samples_large_corpora_down_and_small_ones_up(tmp_path: Path, temperature: float) -> None:
+    taken, left = mixed(tmp_path, MixConfig(temperature=temperature))
 
-    wanted = (SIZES["big"] / SIZES["small"]) ** 0.5
-    assert counts(taken)["big"] == SIZES["big"]
+    wanted = (SIZES["big"] / SIZES["small"]) ** (1 / temperature)
     assert counts(taken)["big"] / counts(taken)["small"] == pytest.approx(wanted, rel=0.05)
+    assert counts(taken)["small"] > SIZES["small"]
+    assert taken.height == pytest.approx(TEXT.height, rel=0.02)
+    assert counts(left) == {"big": SIZES["big"] - counts(taken)["big"]}
+    once = taken.unique(maintain_order=True)
+    assert pl.concat([once, left]).sort("corpus", "line").equals(TEXT.sort("corpus", "line"))
+
+
+@given(
+    sizes=st.lists(st.integers(0, 10**9), min_size=1, max_size=6),
+    weights=st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.0]), min_size=6, max_size=6),
+    temperature=st.floats(1, 100),
+)
+def test_temperature_changes_the_shares_and_not_the_sum(
+    sizes: list[int], weights: list[float], temperature: float
+) -> None:
+    rules = tuple(MixRule(corpus=str(n), weight=weight) for n, weight in enumerate(weights))
+    bins = {str(n): np.array([size], np.int64) for n, size in enumerate(sizes)}
+    plain, evened = (mix.rates_of(bins, MixConfig(temperature=t, corpora=rules)) for t in (1.0, temperature))
+
+    assert [rate.times for rate in plain.values()] == weights[: len(sizes)]
+    totals = [sum(rate.times * sizes[int(name)] for name, rate in found.items()) for found in (plain, evened)]
+    assert totals[1] == pytest.approx(totals[0], rel=1e-6)
+
+
+def test_a_corpus_that_is_left_out_takes_no_part_in_the_temperature(tmp_path: Path) -> None:
+    taken, left = mixed(tmp_path, MixConfig(temperature=3.0, corpora=(MixRule(corpus="small", weight=0),)))
+
+    assert counts(taken) == {"big": SIZES["big"]}
+    assert counts(left) == {"small": SIZES["small"]}
 
 
 def test_temperature_looks_at_what_is_left_under_the_cap(tmp_path: Path) -> None:

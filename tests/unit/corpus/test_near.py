@@ -1,3 +1,4 @@
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -5,6 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt_core.config import CleanConfig, ScoreRule
 from nmt_core.corpus import dedup, near, storage
@@ -70,7 +73,7 @@ def test_the_likeness_is_estimated_to_about_0_04() -> None:
             near.signatures_of(near.least_hashes(side.ravel(), starts)) for side in (words[:, :80], words[:, -80:])
         )
 
-        error = near.likeness(one, other) - shared / (160 - shared)
+        error = near.likeness(one.T, other.T) - shared / (160 - shared)
 
         assert one.nbytes == 2000 * 64
         assert abs(error.mean()) < 0.01
@@ -147,14 +150,40 @@ def test_many_pairs_in_one_band_do_not_hide_one_another(tmp_path: Path) -> None:
     assert found == {400 + number: number for number in range(400)}
 
 
-def test_a_second_pass_drops_nothing(tmp_path: Path) -> None:
-    words = random_pairs(300, seed=1)
-    pairs = text([*words, *with_changes(words, 3), *with_changes(words, 5)])
-    dropped = drops_of(tmp_path / "first", [pairs])
-    left = [pair for place, pair in enumerate(pairs) if place not in dropped]
+short_texts = st.lists(st.sampled_from("abcdefgh"), max_size=5).map(" ".join)
 
-    assert 300 <= len(left) < 600
-    assert drops_of(tmp_path / "second", [left]) == {}
+
+@settings(max_examples=25, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(short_texts, short_texts), min_size=2, max_size=60),
+    threshold=st.sampled_from([0.05, 0.3, 0.5, 0.7, 0.9, 1.0]),
+    best=st.booleans(),
+    small_group=st.sampled_from([1, 200]),
+)
+def test_a_second_pass_drops_nothing(pairs: list[Pair], threshold: float, best: bool, small_group: int) -> None:
+    scores = [float(len(source) % 4) for source, _ in pairs] if best else []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near, "_SMALL_GROUP", small_group)
+        dropped = drops_of(Path(folder, "first"), [pairs[:20], pairs[20:]], threshold, scores)
+        copies = {place for place, pair in enumerate(pairs) if pair in pairs[:place]}
+        places = [place for place in range(len(pairs)) if place not in copies | dropped.keys()]
+        left, scores = [pairs[place] for place in places], [scores[place] for place in places if best]
+
+        assert drops_of(Path(folder, "second"), [left], threshold, scores) == {}
+
+
+@pytest.mark.parametrize("size", [120, 240, 4_000])
+def test_of_many_unlike_pairs_in_one_band_none_hides_a_copy(size: int) -> None:
+    """A group is done with others if it is small, and alone if it is large; a second one stands beside it here."""
+    rng = np.random.default_rng(size)
+    signatures = np.tile(rng.integers(0, 2**64, (size // 2, 8), np.uint64), (3, 1))
+    keys = np.repeat(np.array([1, 2], np.uint64), [size, size // 2])
+    records = np.column_stack([keys, np.arange(len(keys), dtype=np.uint64), signatures])
+
+    lost, keepers = near.Band(0, 0.9, by_score=False).losers(records)
+
+    assert sorted(lost.tolist()) == list(range(size // 2, size))
+    assert (keepers == lost - size // 2).all()
 
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:

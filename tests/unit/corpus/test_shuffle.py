@@ -17,6 +17,7 @@ class Everyone:
 
     reason: str = "late"
     width: int = 3
+    settles_shards: bool = False
     seen: list[Words] = field(default_factory=list)
 
     def records(self, shard: str, dropped: Words) -> Words:
@@ -141,8 +142,11 @@ def test_what_is_dropped_does_not_depend_on_the_buckets(
     round_ = Everyone()
 
     drops = shuffle.run(round_, "late", shards, no_drops(str(tmp_path), 4), str(tmp_path), InProcess())
+    settled = shuffle.run(
+        Everyone(settles_shards=True), "late", shards, no_drops(str(tmp_path), 4), str(tmp_path), InProcess()
+    )
 
-    assert found(drops) == late_ones(shards)
+    assert found(drops) == found(settled) == late_ones(shards)
     assert len(round_.seen) == buckets
     assert sum(len(records) for records in round_.seen) == 231
     for records in round_.seen:
@@ -173,6 +177,23 @@ def test_a_round_sees_only_what_earlier_ones_left_and_keeps_their_drops(tmp_path
 
     assert sum(len(records) for records in round_.seen) == 100 - len(before)
     assert found(drops) == before
+
+
+def test_a_frequent_key_is_settled_in_the_shards_first(tmp_path: Path) -> None:
+    urls = [str(tmp_path / f"shard-{number}.parquet") for number in range(4)]
+    for number, url in enumerate(urls):
+        places = np.arange(1_000 * number, 1_000 * number + 500, dtype=np.uint64)
+        keys = np.where(places % 5 == 0, places, np.uint64(7 << 50))  # four fifths are one key, the others rare ones
+        storage.write(pl.DataFrame({"key": keys, "place": places}), url)
+    round_ = Everyone(settles_shards=True)
+
+    drops = shuffle.run(round_, "late", urls, no_drops(str(tmp_path), 4), str(tmp_path), InProcess())
+
+    assert found(drops) == late_ones(urls)
+    assert len(found(drops)) == 4 * 400 - 1
+    in_shards, in_buckets = round_.seen[:4], round_.seen[4:]
+    assert sum(map(len, in_shards)) == 4 * 500
+    assert sum(map(len, in_buckets)) == 4 * 101
 
 
 def test_nothing_is_left_but_the_drops(tmp_path: Path) -> None:

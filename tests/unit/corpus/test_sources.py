@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,58 @@ def test_a_missing_training_file_is_no_error_where_it_may_be_skipped() -> None:
 def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"corpus.mirror=.*gone: no such folder"):
         identity_of({"address": "train.tsv"}, mirror=str(tmp_path / "gone"))
+
+
+def stored(*addresses: str, **values: Any) -> sources.StoredCorpus:
+    files = [
+        sources.StoredFile(file=f"train/{n}.zip", sha256="", bytes=1, address=address, side="both")
+        for n, address in enumerate(addresses)
+    ]
+    plain = {"role": "train", "name": "news0", "licence": "", "citation": "", "url": "", "files": tuple(files)}
+    return sources.StoredCorpus.model_validate(plain | values)
+
+
+@pytest.mark.parametrize(
+    ("now", "default", "known", "expected"),
+    [
+        ("CC0", "GPL", "MIT", "CC0"),
+        ("", "GPL", "MIT", "MIT"),
+        ("", "GPL", "", "GPL"),
+        ("", "", "", ""),
+        ("", "GPL", None, "old"),  # the index does not say where it has it from
+        ("CC0", "GPL", None, "CC0"),
+    ],
+)
+def test_the_licence_is_that_of_the_recipe_as_it_is_now(
+    now: str, default: str, known: str | None, expected: str
+) -> None:
+    config = config_of({"address": ADDRESS, "licence": now, "citation": now}, licence=default).corpus
+    corpus = stored(licence="old", citation="old", known_licence=known, known_citation=known)
+
+    assert corpus.as_of(config).licence == expected
+    assert corpus.as_of(config).citation == (now or ("old" if known is None else known))
+    assert corpus.model_copy(update={"name": "gone"}).as_of(config).licence == (
+        default if known == "" else known or "old"
+    )
+
+
+def test_a_corpus_without_a_page_is_shown_by_the_addresses_of_its_files() -> None:
+    assert stored(ADDRESS, ADDRESS).page == ADDRESS
+    assert stored("s3://a/x.en", "s3://a/x.de").page == "s3://a/x.en, s3://a/x.de"
+    assert stored(*"abcde").page == "a, b, c and 2 more"
+    assert stored(ADDRESS, url="https://page.invalid").page == "https://page.invalid"
+    assert stored("nmt_core.corpus.toy").page == ""
+
+
+def test_licences_in_archives_are_found(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    with zipfile.ZipFile(tmp_path / "train" / "0.zip", "w") as archive:
+        for name in ("LICENSE", "README", "docs/licence.txt", "unlicensed", "x.en"):
+            archive.writestr(name, "")
+    (tmp_path / "train" / "1.zip").write_bytes(b"none")
+    download = Artifact("download", "0" * 32, tmp_path)
+
+    assert sources.licence_files(download, stored("a", "b", "c")) == ["LICENSE", "docs/licence.txt"]
 
 
 def test_an_index_that_is_none_is_an_error(tmp_path: Path) -> None:

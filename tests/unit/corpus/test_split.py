@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from nmt_core.corpus import split as stage
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Job, Resources, SilentReporter
-from nmt_core.workers import LocalWorkers
+from nmt_core.workers import InProcess, LocalWorkers
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]
@@ -92,7 +92,7 @@ def test_every_clean_pair_is_trained_on_or_held_out_or_listed(
     config = recipe(
         corpus={"train": [write_corpus("news", twice), write_corpus("web", web)]},
         split={"test_pairs": 3, "dev_pairs": 2},
-        mix={"corpora": [{"corpus": "web", "weight": 0.5}, {"corpus": "news", "weight": 2, "tag": "<BT>"}]},
+        mix={"corpora": [{"corpus": "web", "weight": 0.5, "tag": "<BT>"}, {"corpus": "news", "weight": 2}]},
     )
     split = run_until(config, "split")["split"]
 
@@ -105,8 +105,86 @@ def test_every_clean_pair_is_trained_on_or_held_out_or_listed(
     assert report.dropped["shares_a_side"] == sum(target in targets for _, target in [*twice, *web]) - held_out > 0
     assert train.select("corpus", "line").unique().height + dropped.height + held_out == report.items_in
     assert report.items_out == train.height == sum(row.trained_on for row in report.mix)
-    assert train.filter(corpus="news")["source"].str.starts_with("<BT> ").all()
+    assert train.filter(corpus="web")["source"].str.starts_with("<BT> ").all()
     assert not read(split, "test-*.parquet")["source"].str.contains("<BT>").any()
+
+
+RUN = "and so the story of this old house by the river goes on from year to year until it ends"  # 20 words
+
+
+def sharing_a_run(count: int) -> list[Pair]:
+    return [(f"Person {n} says {RUN}.", f"Person {n} redet, und das ist Satz Nummer {n}.") for n in range(count)]
+
+
+def different(count: int) -> list[Pair]:
+    names = [f"{a}{b}" for a in "bdfgklmnprst" for b in "aeiou"]
+    return [
+        (f"The {names[n % 60]} and {names[n // 60]} see it.", f"Der {names[n % 60]} und {names[n // 60]} sehen es.")
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize("knobs", [{}, {"ngram_words": 30, "short_ngram_words": 18}, {"decontaminate": False}])
+def test_no_run_of_words_of_what_is_taken_out_is_trained_on(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, knobs: dict[str, Any]
+) -> None:
+    pairs = [*sharing_a_run(50), *different(200)]
+    sizes = {"test_pairs": 12, "dev_pairs": 10}
+    config = recipe(corpus={"train": [write_corpus("news", pairs)]}, clean=knobs, split=sizes)
+    split = run_until(config, "split")["split"]
+
+    report = stage.SplitReport.model_validate(split.report())
+    train, dropped = read(split, "train-*.parquet"), read(split, "dropped-*.parquet")
+    taken_out = [read(split, file).filter(pl.col("source").str.contains(RUN)).height for file in ("dev*", "test-*")]
+    leaking = train.filter(pl.col("source").str.contains(RUN))
+    assert min(taken_out) > 0
+    if knobs.get("decontaminate") is False:
+        assert leaking.height == 50 - sum(taken_out)
+        assert report.held_out == {}
+    else:
+        assert leaking.is_empty()
+        assert report.dropped["held_out"] == 50 - sum(taken_out) == sum(report.held_out.values())
+        listed = dropped.filter(reason="held_out")
+        assert dict(listed["value"].value_counts().iter_rows()) == report.held_out
+        assert report.held_out == {"dev/held-out": 50 - sum(taken_out)}  # the first set of several that it shares with
+        assert listed["source"].str.contains(RUN).all()
+    assert train.height + dropped.height + 22 == report.items_in == 250
+
+
+def test_where_most_text_leaks_there_is_too_little(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil
+) -> None:
+    config = recipe(
+        corpus={"train": [write_corpus("news", sharing_a_run(50))]}, split={"test_pairs": 5, "dev_pairs": 5}
+    )
+    with pytest.raises(StageError, match=r"50 clean pairs are too few .*\(0 would be left\)"):
+        run_until(config, "split")
+
+
+@pytest.mark.parametrize("rule", [{"tag": "<BT>"}, {"weight": 0}])
+def test_back_translated_and_left_out_text_is_not_scored_on_unless_there_is_no_other(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, rule: dict[str, Any]
+) -> None:
+    made = [(f"{source} So.", f"{target} Ja.") for source, target in different(300)]
+    news, web = write_corpus("news", different(100)), write_corpus("web", made)
+    knobs: dict[str, Any] = {"split": {"test_pairs": 20, "dev_pairs": 20}}
+    knobs["mix"] = {"corpora": [{"corpus": "web"} | rule]}
+
+    split = run_until(recipe(corpus={"train": [news, web]}, **knobs), "split")["split"]
+
+    genuine = {source for source, _ in different(100)}
+    assert genuine.issuperset([*read(split, "dev.parquet")["source"], *read(split, "test-*.parquet")["source"]])
+    if "tag" in rule:
+        alone = run_until(recipe(corpus={"train": [web]}, **knobs), "split")["split"]
+        assert (alone.report()["dev"], alone.report()["tests"]) == (20, {"held-out": 20})
+
+
+def test_only_what_split_applies_of_clean_decides_it(recipe: Recipe) -> None:
+    plain = recipe(corpus={"toy": {}})
+
+    assert stage.identity(recipe(corpus={"toy": {}}, clean={"source_word_list": "elsewhere"})) == stage.identity(plain)
+    for knob, value in {"decontaminate": False, "ngram_words": 12, "short_ngram_words": 8}.items():
+        assert stage.identity(recipe(corpus={"toy": {}}, clean={knob: value})) != stage.identity(plain)
 
 
 def test_a_mix_of_nothing_says_what_to_change(write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil) -> None:
@@ -127,7 +205,8 @@ def test_a_test_set_with_a_row_that_cannot_be_read_is_not_used(
 def test_the_same_bytes_whatever_the_number_of_workers(
     write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
 ) -> None:
-    pairs = [(f"Number {n} is a big number.", f"Nummer {n} ist eine große Nummer.") for n in range(2_500)]
+    pairs = [(f"Number {n} is a big number.", f"Nummer {n} ist eine große Nummer.") for n in range(2_200)]
+    pairs = [pair for both in zip(pairs, sharing_a_run(2_200), strict=True) for pair in both][:2_500]
     config = recipe(
         corpus={"train": [write_corpus("news", pairs)]},
         clean={"shard_pairs": 1_000},
@@ -140,6 +219,7 @@ def test_the_same_bytes_whatever_the_number_of_workers(
         inputs = {"download": made["download"], "clean": made["clean"]}
         stage.run(config, inputs, tmp_path / "two", Job(SilentReporter(), Resources(), workers))
 
+    assert made["split"].report()["dropped"]["held_out"] > 1_000
     outputs = describe_outputs(tmp_path / "two")
     assert len(outputs) == 3 + 3 + 3
     assert outputs.items() <= describe_outputs(made["split"].path).items()
@@ -162,3 +242,22 @@ def test_the_toy_corpus_is_found_dirty_and_left_clean(recipe: Recipe, run_until:
     assert report.dropped["held_out"] == planted["leak"] == sum(report.held_out.values())
     assert report.dropped["broken_encoding"] + report.repaired == planted["encoding"]
     assert made["split"].report()["tests"] == {"toy": 100}
+
+
+def test_what_a_killed_worker_left_half_written_is_not_published(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    class Littering(InProcess):
+        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+            for result in super().map(function, tasks):
+                (out / "train-00000.parquet.0123abcd.partial").write_bytes(b"half of it")
+                yield result
+
+    config = recipe(corpus={"train": [write_corpus("news", SOUND)]}, split={"dev_pairs": 3, "test_pairs": 4})
+    made = run_until(config, "clean")
+    stage.run(config, made, out, Job(SilentReporter(), Resources(), Littering()))
+    files = {file.name for file in out.iterdir()}
+    assert {name for name in files if name.startswith("train")} == {"train-00000.parquet"}

@@ -4,7 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from nmt_core.batches.layout import Packed, Padded
 from nmt_core.models.attention import attend, attend_reference
 
 B, T, S, H, D = 3, 5, 7, 2, 4
@@ -23,14 +26,15 @@ def some_mask() -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)])
-@pytest.mark.parametrize("kind", ["none", "per query", "per sentence", "causal"])
-def test_fast_attention_equals_the_formula(kind: str, dtype: torch.dtype, tolerance: float) -> None:
-    mask = {"per query": some_mask(), "per sentence": some_mask()[:, :1]}.get(kind)
+@pytest.mark.parametrize("kind", ["whole", "padded", "causal"])
+def test_padded_attention_equals_the_formula(kind: str, dtype: torch.dtype, tolerance: float) -> None:
+    is_token_BS = some_mask()[:, 0] if kind == "padded" else None
     causal = kind == "causal"
     keys = T if causal else S
     fast, plain = tensors(1, dtype, keys), tensors(1, torch.float32, keys)
     upstream = torch.randn(B, H, T, D, generator=torch.Generator().manual_seed(2))
-    out = attend(*fast, mask, causal=causal)
+    out = attend(*(x.transpose(1, 2) for x in fast), Padded(is_token_BS), causal=causal).transpose(1, 2)
+    mask = None if is_token_BS is None else is_token_BS[:, None]
     expected = attend_reference(*plain, mask, causal=causal)
     assert out.dtype == dtype
     torch.testing.assert_close(out.float(), expected, atol=tolerance, rtol=tolerance)
@@ -38,6 +42,57 @@ def test_fast_attention_equals_the_formula(kind: str, dtype: torch.dtype, tolera
     expected.backward(upstream)
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one.grad.float(), other.grad, atol=tolerance, rtol=tolerance)
+
+
+def stream(lengths: list[int]) -> Packed:
+    sentence_N = torch.repeat_interleave(torch.tensor(lengths))
+    starts = torch.tensor([0, *lengths]).cumsum(0)
+    position_N = torch.arange(sum(lengths)) - starts[sentence_N]
+    return Packed(starts.int(), sentence_N, position_N, max(lengths))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=6).filter(
+        lambda sizes: sum(keys for _, keys in sizes) > 0
+    ),
+    st.integers(0, 2**31),
+)
+def test_packed_attention_is_that_of_each_sentence_by_itself(sizes: list[tuple[int, int]], seed: int) -> None:
+    """Forward and backward, in one dense [N, N] matrix with a mask of the sentences; some may have no keys."""
+    queries, keys = (stream([pair[side] for pair in sizes]) for side in (0, 1))
+    draw = torch.Generator().manual_seed(seed)
+    shapes = [(len(layout.sentence_N), H, D) for layout in (queries, keys, keys)]
+    fast = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
+    plain = [tensor.detach().clone().requires_grad_() for tensor in fast]
+    same_NN = queries.sentence_N[:, None] == keys.sentence_N[None]
+    sees = same_NN.any(dim=1)  # padding of one side may have no counterpart on the other: nobody looks at its states
+    out = attend(*fast, keys, queries)[sees]
+    expected = attend_reference(*(x.transpose(0, 1)[None] for x in plain), (same_NN | ~sees[:, None])[None])
+    expected = expected[0].transpose(0, 1)[sees]
+    torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+    upstream = torch.randn(out.shape, generator=draw)
+    out.backward(upstream)
+    expected.backward(upstream)
+    for one, other in zip(fast, plain, strict=True):
+        assert one.grad is not None
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2**31))
+def test_packed_sentences_look_back_within_themselves(lengths: list[int], seed: int) -> None:
+    layout, draw = stream(lengths), torch.Generator().manual_seed(seed)
+    fast = [torch.randn((sum(lengths), H, D), generator=draw).requires_grad_() for _ in range(3)]
+    plain = [tensor.detach().clone().requires_grad_() for tensor in fast]
+    mask_NN = layout.sentence_N[:, None] == layout.sentence_N[None]
+    out = attend(*fast, layout, causal=True)
+    expected = attend_reference(*(x.transpose(0, 1)[None] for x in plain), mask_NN[None], causal=True)
+    torch.testing.assert_close(out, expected[0].transpose(0, 1), atol=1e-5, rtol=1e-5)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for one, other in zip(fast, plain, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
 
 
 def test_the_reference_is_the_formula() -> None:

@@ -5,7 +5,8 @@ import torch
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.incremental import EncoderGraph, StepGraph
-from nmt_core.models.transformer import Transformer, padding_mask
+from nmt_core.models.transformer import Transformer
+from nmt_core.tokenizer.tokenizer import PAD_ID
 
 VOCABULARY = 40
 SOURCE_BS = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 13, 14, 15, 3, 0]])
@@ -42,7 +43,7 @@ def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(nor
     model = random_model(norm, tied)
     cross = EncoderGraph(model)(SOURCE_BS)
     step = StepGraph(model)
-    mask_BS = padding_mask(SOURCE_BS)[:, 0]
+    mask_BS = SOURCE_BS != PAD_ID
     generator = torch.Generator().manual_seed(1)
     prefixes_RT = torch.full((3, 1), 2)
     parents_R, beams = torch.arange(3), 1
@@ -74,7 +75,7 @@ def test_candidates_come_best_first_and_are_never_padding_or_start() -> None:
     cross = EncoderGraph(model)(SOURCE_BS)
     past = [cross[0].new_empty(3, 4, 0, 8)] * len(cross)
     log_probs_RC, ids_RC, _ = StepGraph(model)(
-        torch.full((3,), 2), torch.arange(3), padding_mask(SOURCE_BS)[:, 0], torch.zeros(6), cross, past
+        torch.full((3,), 2), torch.arange(3), SOURCE_BS != PAD_ID, torch.zeros(6), cross, past
     )
     assert log_probs_RC.shape == ids_RC.shape == (3, 6)
     assert (log_probs_RC.diff(dim=1) <= 0).all()

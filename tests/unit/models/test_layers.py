@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt_core.batches.layout import Padded
 from nmt_core.config import ModelConfig
 from nmt_core.models.layers import (
     CrossAttention,
@@ -18,6 +19,7 @@ from nmt_core.models.layers import (
 )
 from nmt_core.models.transformer import Transformer
 
+WHOLE = Padded()
 SMALL = {"d_model": 16, "d_ff": 32, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
 
 
@@ -49,12 +51,12 @@ def test_the_norms_of_an_encoder_layer_are_where_they_should_be(norm: str) -> No
     x = torch.randn(2, 5, 16)
     attention, feed_forward = layer.self_attention, layer.feed_forward
     if norm == "post":
-        middle = layer_norm(x + attention(x))
+        middle = layer_norm(x + attention(x, WHOLE))
         expected = layer_norm(middle + feed_forward(middle))
     else:
-        middle = x + attention(layer_norm(x))
+        middle = x + attention(layer_norm(x), WHOLE)
         expected = middle + feed_forward(layer_norm(middle))
-    torch.testing.assert_close(layer(x, None), expected)
+    torch.testing.assert_close(layer(x, WHOLE), expected)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -64,10 +66,10 @@ def test_the_norms_of_a_decoder_layer_are_where_they_should_be(norm: str) -> Non
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
 
     def attend_to_itself(y: Tensor) -> Tensor:
-        return layer.self_attention(y, causal=True)
+        return layer.self_attention(y, WHOLE, causal=True)
 
     def attend_to_source(y: Tensor) -> Tensor:
-        return layer.cross_attention(y, *layer.cross_attention.project_memory(memory), None)
+        return layer.cross_attention(y, memory, WHOLE, WHOLE)
 
     expected = x
     for sublayer in (attend_to_itself, attend_to_source, layer.feed_forward):
@@ -75,7 +77,7 @@ def test_the_norms_of_a_decoder_layer_are_where_they_should_be(norm: str) -> Non
             expected = layer_norm(expected + sublayer(expected))
         else:
             expected = expected + sublayer(layer_norm(expected))
-    torch.testing.assert_close(layer(x, memory, None), expected)
+    torch.testing.assert_close(layer(x, memory, WHOLE, WHOLE), expected)
 
 
 def test_the_feed_forward_layer_is_the_formula() -> None:
@@ -100,8 +102,8 @@ def test_dropout_is_on_the_sums_of_embeddings_and_positions() -> None:
     torch.manual_seed(1)
     model = Transformer(ModelConfig(**SMALL, dropout=0.25), vocab_size=50)
     ids = torch.randint(4, 50, (30, 40))
-    dropped = model.embed(ids, model.source_embedding)
-    whole = model.eval().embed(ids, model.source_embedding)
+    dropped = model.embed(ids, model.source_embedding, WHOLE)
+    whole = model.eval().embed(ids, model.source_embedding, WHOLE)
     torch.testing.assert_close(whole, model.source_embedding(ids) * math.sqrt(16) + sinusoidal_positions(40, 16))
     assert float((dropped == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
     torch.testing.assert_close(dropped[dropped != 0], (whole / 0.75)[dropped != 0])
@@ -112,10 +114,9 @@ def test_there_is_no_dropout_elsewhere() -> None:
     config = ModelConfig(**SMALL, dropout=0.5)
     x = torch.randn(2, 5, 16)
     attention, cross, feed_forward = SelfAttention(config), CrossAttention(config), FeedForward(config)
-    k, v = cross.project_memory(x)
     assert attention.training
-    torch.testing.assert_close(attention(x), attention(x), rtol=0, atol=0)
-    torch.testing.assert_close(cross(x, k, v, None), cross(x, k, v, None), rtol=0, atol=0)
+    torch.testing.assert_close(attention(x, WHOLE), attention(x, WHOLE), rtol=0, atol=0)
+    torch.testing.assert_close(cross(x, x, WHOLE, WHOLE), cross(x, x, WHOLE, WHOLE), rtol=0, atol=0)
     torch.testing.assert_close(feed_forward(x), feed_forward(x), rtol=0, atol=0)
 
 
@@ -131,7 +132,7 @@ def test_every_sublayer_has_dropout(layer: type[nn.Module]) -> None:
         for other in set(names) - {name}:
             for parameter in getattr(built, other).parameters():
                 nn.init.zeros_(parameter)
-        arguments = (x, memory, None) if layer is DecoderLayer else (x, None)
+        arguments = (x, memory, WHOLE, WHOLE) if layer is DecoderLayer else (x, WHOLE)
         assert not torch.equal(built(*arguments), built(*arguments)), name
         built.eval()
         assert torch.equal(built(*arguments), built(*arguments)), name

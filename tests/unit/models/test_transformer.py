@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from nmt_core.batches.layout import Padded
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.loss import smoothed_cross_entropy
-from nmt_core.models.transformer import Transformer, count_parameters, padding_mask
+from nmt_core.models.transformer import Transformer, count_parameters
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transformer_loss.json"
@@ -89,9 +90,9 @@ def test_vocabularies_of_two_languages_cannot_share_a_matrix() -> None:
 
 def test_embeddings_are_scaled_by_the_root_of_the_width() -> None:
     model = small_model()
-    embedded = model.embed(torch.full((1, 1), 7), model.target_embedding, first_position=3)
+    embedded = model.embed(torch.full((1, 4), 7), model.target_embedding, Padded())
     expected = model.target_embedding.weight[7] * math.sqrt(16) + model.positions_LM[3]
-    torch.testing.assert_close(embedded[0, 0], expected)
+    torch.testing.assert_close(embedded[0, 3], expected)
 
 
 def test_scaled_embeddings_are_of_the_size_of_positions() -> None:
@@ -109,10 +110,6 @@ def test_states_are_normalised_either_way(norm: str) -> None:
 
 def padded(x: Tensor, amount: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, amount), value=PAD_ID)
-
-
-def test_the_mask_is_true_at_tokens() -> None:
-    assert padding_mask(padded(ids(1, 2), 1)).tolist() == [[[True, True, False]]]
 
 
 def loss_and_gradients(model: Transformer, source: Tensor, target: Tensor, real: int) -> tuple[Tensor, list[Tensor]]:

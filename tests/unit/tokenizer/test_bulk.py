@@ -5,10 +5,12 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
 
 from nmt_core.artifacts import Artifact
 from nmt_core.tokenizer.bulk import BulkEncoder, words_are_independent
@@ -96,3 +98,43 @@ def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:
     assert not words_are_independent(tokenizer)
     lines = ["some\u3000text", "to  learn\u00a0from "]
     assert BulkEncoder(tokenizer).encode(pa.array(lines)).to_pylist() == tokenizer.encode(lines)
+
+
+def enlarged(model_file: Path, vocab_size: int) -> tuple[Tokenizer, int]:
+    """A trained model with as many pieces added as a training would take hours to find, and how many it had.
+
+    The added ones are single characters, Chinese ones, from U+20000 on.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(model_file.read_bytes())
+    learnt = len(model.pieces)
+    for number in range(vocab_size - learnt):
+        model.pieces.add(piece=chr(0x20000 + number), score=-1e6 - number)
+    model_file.write_bytes(model.SerializeToString())
+    return Tokenizer(model_file), learnt
+
+
+def test_ids_beyond_16_bits_come_back_from_a_file(learn: Any, tmp_path: Path) -> None:
+    learn(tmp_path, vocab_size=700)
+    tokenizer, learnt = enlarged(tmp_path / SPM_FILE, (1 << 16) + 1_000)
+    added = [1 << 16, (1 << 16) + 999, (1 << 16) - 1, learnt]
+    lines = ["I am a student.", "".join(chr(0x20000 + number - learnt) for number in added), "", chr(0x20000)]
+
+    ids = BulkEncoder(tokenizer).encode(pa.array(lines))
+    pq.write_table(pa.table({"source": ids}), tmp_path / "ids.parquet", use_dictionary=False)
+    read = pq.read_table(tmp_path / "ids.parquet")["source"].combine_chunks()
+
+    assert ids.type == read.type == pa.list_(pa.uint32())
+    assert read.to_pylist() == tokenizer.encode(lines)
+    assert read.to_pylist()[1][-4:] == added
+    assert tokenizer.decode(read.to_pylist()) == lines
+
+
+@pytest.mark.parametrize(("vocab_size", "id_type"), [(1 << 16, pa.uint16()), ((1 << 16) + 1, pa.uint32())])
+def test_ids_are_as_narrow_as_they_can_be(learn: Any, tmp_path: Path, vocab_size: int, id_type: pa.DataType) -> None:
+    learn(tmp_path, vocab_size=700)
+    tokenizer, learnt = enlarged(tmp_path / SPM_FILE, vocab_size)
+
+    ids = BulkEncoder(tokenizer).encode(pa.array([chr(0x20000 + vocab_size - learnt - 1)]))
+
+    assert ids.type == pa.list_(id_type)
+    assert ids.to_pylist()[0][-1] == vocab_size - 1

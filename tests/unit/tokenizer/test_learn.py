@@ -109,7 +109,7 @@ def test_a_joint_vocabulary_is_one_tokenizer_for_both_languages(learn: Any, tmp_
     assert tokenizers.source_vocab_size is None
 
 
-def test_separate_vocabularies_know_their_own_language(learn: Any, tmp_path: Path) -> None:
+def test_separate_vocabularies_know_their_own_language(tiny: dict[str, Artifact], learn: Any, tmp_path: Path) -> None:
     report = learn(tmp_path, vocabularies="separate", vocab_size=500, tags=("<BT>",), user_symbols=("__NUM__",))
     assert sorted(file.name for file in tmp_path.iterdir()) == [SOURCE_SPM_FILE, TARGET_SPM_FILE]
     assert report.items_out == 2 * report.vocab_size == 1_000
@@ -122,6 +122,19 @@ def test_separate_vocabularies_know_their_own_language(learn: Any, tmp_path: Pat
     assert "__NUM__" in target
     assert "\u2581<BT>" in source
     assert "\u2581<BT>" not in target, "a tag stands before source sentences"
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")
+    for side, fit, file in (
+        ("source", report.source, SOURCE_SPM_FILE),
+        ("target", report.target, TARGET_SPM_FILE),
+    ):
+        tokenizer, lines = Tokenizer(tmp_path / file), text[side].to_list()
+        ids = [index for row in tokenizer.encode(lines) for index in row]
+        assert fit.tokens_per_word == pytest.approx(len(ids) / sum(len(line.split()) for line in lines), abs=1e-3)
+        assert fit.characters_per_token == pytest.approx(sum(map(len, lines)) / len(ids), abs=1e-3)
+        assert report.unused_pieces[file] == len(set(range(4, 500)) - set(ids))
+    assert report.source != report.target
+    assert list(report.unused_pieces) == [SOURCE_SPM_FILE, TARGET_SPM_FILE]
+    assert report.unused_pieces[SOURCE_SPM_FILE] != report.unused_pieces[TARGET_SPM_FILE]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -160,6 +173,12 @@ def test_the_report_says_how_well_the_pieces_fit(
     assert report.measured_pairs == len(source)
     assert report.source.tokens_per_word == pytest.approx(len(ids) / words, abs=1e-3)
     assert report.source.characters_per_token == pytest.approx(characters / len(ids), abs=1e-3)
+    target_ids = [index for row in encoded["target"] for index in row]
+    target_words = sum(len(line.split()) for line in text["target"])
+    assert report.target.tokens_per_word == pytest.approx(len(target_ids) / target_words, abs=1e-3)
+    assert report.target.characters_per_token == pytest.approx(
+        sum(map(len, text["target"])) / len(target_ids), abs=1e-3
+    )
     assert report.source.known_characters == pytest.approx(1 - 2 / (characters - spaces), abs=1e-6)
     if byte_fallback:
         assert report.source.known_tokens == 1

@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from nmt_core.artifacts import Artifact
-from nmt_core.batches.shards import TokenPairs, read_shards
+from nmt_core.batches.shards import TokenPairs, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
@@ -30,14 +30,14 @@ SHORT = {"max_updates": 50, "validate_every": 25, "checkpoint_every": 25}
 
 
 @pytest.fixture(scope="module")
-def pairs(tiny: dict[str, Artifact]) -> tuple[TokenPairs, TokenPairs]:
+def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, TokenPairs]:
     """Training and dev pairs."""
     folder = tiny["encode"].path
-    return read_shards([folder / "train-00000.parquet"]), read_shards([folder / "dev.parquet"])
+    return TokenShards([folder / "train-00000.parquet"]), read_pairs([folder / "dev.parquet"])
 
 
 @pytest.fixture
-def train(pairs: tuple[TokenPairs, TokenPairs], world: World, tmp_path: Path) -> Any:
+def train(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -> Any:
     """Trains by a configuration in a folder of the test's own; returns what came of it and the points of the curves."""
 
     def train_to_the_end(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
@@ -61,15 +61,16 @@ def weights(folder: Path, update: int) -> dict[str, torch.Tensor]:
     return safetensors.torch.load_file(folder / "weights" / f"{update:09d}.safetensors")
 
 
-def test_passes_of_any_size_make_the_same_update(train: Any, make_config: Any, tmp_path: Path) -> None:
+def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config: Any, tmp_path: Path) -> None:
     found = {}
-    for size in (512, 64):
-        config = make_config(train=SHORT | {"max_tokens_per_pass": size}, model={"dropout": 0.0})
+    packed = SHORT | {"batching": "packed"}
+    for size in (512, 256):
+        config = make_config(train=packed | {"max_tokens_per_pass": size}, model={"dropout": 0.0})
         _, points = train(config, folder=f"{size}")
         found[size] = losses(points), weights(tmp_path / f"{size}", 50)
-    assert found[64][0] == pytest.approx(found[512][0], rel=1e-5)
+    assert found[256][0] == pytest.approx(found[512][0], rel=1e-5)
     for name, tensor in found[512][1].items():
-        torch.testing.assert_close(found[64][1][name], tensor, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(found[256][1][name], tensor, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("stop_at", [25, 33])
@@ -126,7 +127,7 @@ def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any) ->
     assert "train.warmup_updates=50" in str(caught.value)
 
 
-def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenPairs, TokenPairs]) -> None:
+def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, TokenPairs]) -> None:
     """With an epsilon far above the gradient, Adam's first step is the gradient times rate / epsilon."""
     epsilon, rate = 1e3, 100.0
     one = {"max_updates": 1, "warmup_updates": 1, "adam_epsilon": epsilon, "learning_rate_scale": rate * 16**0.5}

@@ -5,6 +5,7 @@ resolved to its commit, so that the addresses in the lock file stay what they ar
 it does for the hub's own tools.
 """
 
+import json
 import os
 import re
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ _ADDRESS = re.compile(r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[\w.-]+|[^/]+)
 _COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
 _SPLIT = re.compile(r"(train|validation|valid|dev|test)(?=[-_./]|$)")
 _MANY = 5
+_SHOWN = 200  # characters of an answer
 
 
 def resolve(question: Question) -> Resolution:
@@ -39,8 +41,12 @@ def resolve(question: Question) -> Resolution:
     known = _COMMIT.search(question.known[0]) if question.known else None
     if not question.ask:
         return Resolution(tuple(WantedFile(file, "both", sha256=question.sha256) for file in question.known), url=page)
-    info, _ = question.ask(f"{hub}/api/datasets/{name}/revision/{known[1] if known else quote(revision, safe='')}")
-    card = info.get("cardData") or {}
+    about = f"{hub}/api/datasets/{name}/revision/{known[1] if known else quote(revision, safe='')}"
+    info, _ = question.ask(about)
+    if not (isinstance(info, dict) and isinstance(info.get("sha"), str)):
+        raise _unexpected(question.address, about, info)
+    told = info.get("cardData")
+    card = told if isinstance(told, dict) else {}
     files = _parquet_files(question, f"{hub}/api/datasets/{name}/tree/{info['sha']}?recursive=true")
     files = {path: sha256 for path, sha256 in files.items() if _fits(path, pattern)}
     _refuse(question.address, sorted(files), pattern)
@@ -64,12 +70,27 @@ def _parquet_files(question: Question, address: str) -> dict[str, str]:
     assert question.ask
     found: dict[str, str] = {}
     while address:
-        entries: list[dict[str, Any]]
-        entries, address = question.ask(address)
+        asked = address
+        entries, address = question.ask(asked)
+        if not (isinstance(entries, list) and all(_is_file_entry(entry) for entry in entries)):
+            raise _unexpected(question.address, asked, entries)
         for entry in entries:
             if entry["path"].endswith(".parquet"):
                 found[entry["path"]] = (entry.get("lfs") or {}).get("oid", "")
     return found
+
+
+def _is_file_entry(entry: object) -> bool:
+    """Whether it is a file or a folder of a list of files, with a hash that can be told from others, or without."""
+    return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("lfs") or {}, dict)
+
+
+def _unexpected(address: str, asked: str, answer: Any) -> DataError:
+    shown = json.dumps(answer)
+    return DataError(
+        f"{address}: {asked} answered {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}, which is not what the "
+        "hub answers: check HF_ENDPOINT, or name the files by their https: addresses"
+    )
 
 
 def _fits(path: str, pattern: str) -> bool:

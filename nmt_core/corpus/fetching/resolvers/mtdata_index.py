@@ -21,7 +21,6 @@ from nmt_core.corpus.formats import Side
 from nmt_core.corpus.formats.languages import same_language
 from nmt_core.errors import DataError
 
-_PAGE = "https://github.com/thammegowda/mtdata"
 _LOOKUP = Path(__file__).with_name("mtdata_lookup.py")
 _NO_PACKAGE = 3  # exit code of the lookup
 _ONE_AT_A_TIME = threading.Lock()
@@ -72,7 +71,7 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
             f"{side}_column": str(column + 1) for side, column in zip(sides, entry["cols"] or (0, 1), strict=True)
         }
     citation = "\n\n".join(entry["citations"])
-    return Resolution(tuple(files), citation=citation, url=_PAGE, **columns)
+    return Resolution(tuple(files), citation=citation, url=", ".join(addresses), **columns)
 
 
 def _sides(languages: list[str], question: Question) -> tuple[Side, Side]:

@@ -1,9 +1,13 @@
-"""opus:Corpus/version - a corpus of OPUS in Moses format, as one zip of two text files."""
+"""opus:Corpus/version - a corpus of OPUS in Moses format, as one zip of two text files.
+
+opus:Corpus/version/en-pt_BR names the languages as OPUS does, where it tells regions or scripts apart.
+"""
 
 import re
 
 from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
 from nmt_core.corpus.fetching.resolvers.question import Question
+from nmt_core.corpus.formats.languages import same_language
 from nmt_core.errors import DataError
 
 _STORE = "https://object.pouta.csc.fi"
@@ -14,18 +18,23 @@ _CITATION = (
 )
 
 
+_ADDRESS = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)(?:/([A-Za-z_]+)-([A-Za-z_]+))?")
+
+
 def resolve(question: Question) -> Resolution:
     """Languages are in alphabetical order in the names of OPUS, with few exceptions; so the other order comes second.
 
     Raises:
-        DataError: the address is not Corpus/version.
+        DataError: the address is not Corpus/version, or it names other languages than the recipe.
     """
-    if not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", question.rest):
+    match = _ADDRESS.fullmatch(question.rest)
+    if not match:
         raise DataError(
-            f"{question.address}: must read opus:CORPUS/VERSION, as in opus:Tatoeba/v2023-04-12; {_PAGE} lists both"
+            f"{question.address}: must read opus:CORPUS/VERSION, as in opus:Tatoeba/v2023-04-12, and may end in the "
+            f"languages as OPUS names them, as in /en-pt_BR; {_PAGE} lists both"
         )
-    corpus, version = question.rest.split("/")
-    languages = question.languages.source, question.languages.target
+    corpus, version = match[1], match[2]
+    languages = _languages(match[3], match[4], question) if match[3] else _of_recipe(question)
     first, second = sorted(languages)
     folder = f"{_STORE}/OPUS-{corpus}/{version}/moses"
     candidates = [f"{folder}/{first}-{second}.txt.zip", f"{folder}/{second}-{first}.txt.zip"]
@@ -36,3 +45,19 @@ def resolve(question: Question) -> Resolution:
     )
     url = f"{_PAGE}/{corpus}/corpus/version/{corpus}"
     return Resolution(files, citation=_CITATION, url=url)
+
+
+def _of_recipe(question: Question) -> tuple[str, str]:
+    return question.languages.source, question.languages.target
+
+
+def _languages(first: str, second: str, question: Question) -> tuple[str, str]:
+    """What OPUS calls the source's and the target's language."""
+    source, target = _of_recipe(question)
+    for own, other in ((first, second), (second, first)):
+        if same_language(own, source) and same_language(other, target):
+            return own, other
+    raise DataError(
+        f"{question.address}: is in {first} and {second}, but the recipe is from {source} to {target}: name the "
+        "languages of the recipe"
+    )

@@ -181,6 +181,35 @@ def test_a_server_that_never_gets_well_is_given_up(web: Any, says: Answers, fetc
     assert len(web.requests) == 3
 
 
+class Clock(threading.Event):
+    """Notes how long it is waited for, and lets nobody wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses.append(timeout or 0.0)
+        return False
+
+
+def test_pauses_grow_to_a_bound_and_are_left_to_chance_in_part(web: Any, says: Answers, tmp_path: Path) -> None:
+    runs = []
+    for _ in range(20):
+        clock = Clock()
+        patience = Patience(attempts=6, pause=1.0, longest_pause=6.0)
+        with Fetcher(tmp_path / "parts", patience=patience, stop=clock) as fetcher, pytest.raises(DataError):
+            fetch(fetcher, web.serve("a.bin", says(503)))
+        runs.append(clock.pauses)
+
+    for pauses in runs:
+        assert len(pauses) == 5
+        for number, pause in enumerate(pauses):
+            assert min(2**number / 2, 6) <= pause <= min(2**number, 6)
+    assert len({pauses[0] for pauses in runs}) > 1
+    assert max(pauses[-1] for pauses in runs) == 6
+
+
 def test_redirections_are_followed_but_not_for_ever(web: Any, good: Answers, says: Answers, fetcher: Fetcher) -> None:
     web.serve("there.bin", good(TEXT))
 

@@ -4,6 +4,8 @@ import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -101,7 +103,7 @@ def test_opus_is_one_zip_for_both_directions(languages: LanguagesConfig, members
     assert found.licence == ""  # each has its own, and only its page says which
 
 
-@pytest.mark.parametrize("address", ["opus:Tatoeba", "opus:", "opus:a/b/c", "opus:../b"])
+@pytest.mark.parametrize("address", ["opus:Tatoeba", "opus:", "opus:a/b/c", "opus:../b", "opus:a/b/en-de/x"])
 def test_opus_needs_a_version(address: str) -> None:
     with pytest.raises(DataError, match="must read opus:CORPUS/VERSION"):
         resolve(address)
@@ -126,6 +128,32 @@ def test_opus_is_fetched_once_and_the_other_order_is_tried(
     assert [request.path for request in web.requests] == ["/OPUS-Trial/v1/moses/de-en.txt.zip", f"/{path}"]
     download("opus:Trial/v1")
     assert len(web.requests) == 2
+
+
+ENGLISH_PORTUGUESE, PORTUGUESE_ENGLISH = (
+    LanguagesConfig(source="en", target="pt"),
+    LanguagesConfig(source="pt", target="en"),
+)
+
+
+@pytest.mark.parametrize("pair", ["en-pt_BR", "pt_BR-en"])
+@pytest.mark.parametrize("languages", [ENGLISH_PORTUGUESE, PORTUGUESE_ENGLISH])
+def test_the_languages_of_opus_may_be_named_as_it_names_them(
+    web: Any, good: Answers, download: Any, monkeypatch: pytest.MonkeyPatch, languages: LanguagesConfig, pair: str
+) -> None:
+    monkeypatch.setattr(opus, "_STORE", web.root)
+    web.serve("OPUS-Trial/v1/moses/en-pt_BR.txt.zip", good(zip_of(Trial__en="Dog.\n", Trial__pt_BR="Cachorro.\n")))
+
+    corpus, made = download(f"opus:Trial/v1/{pair}", languages)
+
+    forward = [("Dog.", "Cachorro.")]
+    expected = forward if languages == ENGLISH_PORTUGUESE else [(target, source) for source, target in forward]
+    assert text_of(corpus, made, languages) == expected
+
+
+def test_opus_in_other_languages_than_the_recipe() -> None:
+    with pytest.raises(DataError, match="is in en and pt_BR, but the recipe is from en to de: name the languages"):
+        resolve("opus:Trial/v1/en-pt_BR")
 
 
 def test_opus_in_a_mirror_goes_by_its_whole_address(download: Any, tmp_path: Path) -> None:
@@ -326,6 +354,37 @@ def test_a_dataset_that_is_not_there(hub: Any, download: Any, address: str, mess
         download(address)
 
 
+@pytest.mark.parametrize(
+    ("about", "tree"),
+    [
+        ([], []),
+        ({"error": "no such dataset " + "x" * 500}, []),
+        ({"sha": None}, []),
+        ({"sha": COMMIT}, {"error": "moved"}),
+        ({"sha": COMMIT}, [{"type": "file"}]),
+        ({"sha": COMMIT}, [{"path": "a.parquet", "lfs": "abc"}]),
+    ],
+)
+def test_what_no_hub_answers(
+    web: Any, download: Any, monkeypatch: pytest.MonkeyPatch, about: object, tree: object
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", web.root)
+    web.serve_json("api/datasets/org/name/revision/main", about)
+    web.serve_json(f"api/datasets/org/name/tree/{COMMIT}?recursive=true", tree)
+
+    with pytest.raises(
+        DataError, match=r"corpus news: hf:org/name@main: http.* answered .*: check HF_ENDPOINT"
+    ) as caught:
+        download("hf:org/name@main")
+    assert len(str(caught.value)) < 500
+
+
+def test_a_card_that_is_none_is_no_error(hub: Any, download: Any) -> None:
+    hub.serve_json("api/datasets/org/name/revision/main", {"sha": COMMIT, "cardData": "none"})
+
+    assert download("hf:org/name@main/fr-en")[0].licence == ""
+
+
 # mtdata
 
 
@@ -347,6 +406,7 @@ def test_an_archive_of_mtdata_is_read_by_languages() -> None:
     assert sides(of_entry()) == [("source", "*.en"), ("target", "*.de")]
     assert sides(of_entry(GERMAN_ENGLISH)) == [("source", "*.de"), ("target", "*.en")]
     assert of_entry(citations=["A", "B"]).citation == "A\n\nB"
+    assert of_entry().url == "https://host.invalid/a.zip"
 
 
 def test_other_forms_of_mtdata() -> None:
@@ -380,6 +440,65 @@ def test_without_the_package_its_name_is_given(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(DataError, match=r"mtdata:a-b-1-deu-eng: needs the package mtdata: pip install"):
         resolve("mtdata:a-b-1-deu-eng")
+
+
+INDEX_OF_MTDATA = """
+import json, pickle, sys, types
+from mtdata import cached_index_file
+from mtdata.entry import Entry
+
+class Index: ...
+class ReferenceDb: ...
+
+module = sys.modules["mtdata.index"] = types.ModuleType("mtdata.index")  # the real one makes its index when imported
+for stand_in in (Index, ReferenceDb):
+    stand_in.__module__ = "mtdata.index"
+    setattr(module, stand_in.__name__, stand_in)
+index = Index()
+entries = [Entry(cite=("tiedemann2012parallel",), **values) for values in json.loads(sys.argv[1])]
+index.entries, index.ref_db = {entry.did: entry for entry in entries}, ReferenceDb()
+cached_index_file.write_bytes(pickle.dumps(index))
+"""
+
+
+@pytest.fixture
+def index_of_mtdata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes a small index where the real package, which the lookup then runs, looks for its own of 291,000 entries."""
+    pytest.importorskip("mtdata", reason="needs the extra mtdata")
+    monkeypatch.setenv("MTDATA", str(tmp_path))
+
+    def make(**urls: str) -> None:
+        entries = [
+            {"did": f"{group}-news-1-deu-eng", "url": url, "in_paths": ["a/*.de", "a/*.en"], "in_ext": "txt"}
+            for group, url in urls.items()
+        ]
+        subprocess.run([sys.executable, "-c", INDEX_OF_MTDATA, json.dumps(entries)], check=True, capture_output=True)
+
+    return make
+
+
+def test_an_id_of_mtdata_leads_to_text(
+    web: Any, good: Answers, download: Any, index_of_mtdata: Callable[..., None]
+) -> None:
+    address = web.serve("news.tgz", good(tgz_of({"a/n.de": "Hund.\n", "a/n.en": "Dog.\n", "b/n.en": "No.\n"})))
+    index_of_mtdata(Trial=address, Other="https://host.invalid/other.tgz")
+
+    corpus, made = download("mtdata:Trial-news-1-deu-eng")
+
+    assert text_of(corpus, made) == [("Dog.", "Hund.")]
+    assert corpus.url == address
+    assert "Tiedemann" in corpus.citation
+
+
+def test_an_id_that_mtdata_does_not_have_is_answered_with_like_ones(index_of_mtdata: Callable[..., None]) -> None:
+    index_of_mtdata(
+        Trial="https://host.invalid/a.tgz", Other="https://host.invalid/b.tgz", Third="https://h.invalid/c.tgz"
+    )
+
+    with pytest.raises(DataError, match="no such id: did you mean Other-news-1-deu-eng, Trial-"):
+        resolve("mtdata:other-news-2-deu-eng")
+    with pytest.raises(DataError, match="no such id: `mtdata list` lists them all"):
+        resolve("mtdata:nothing")
 
 
 @pytest.mark.skipif("MTDATA" not in os.environ, reason="set MTDATA to a folder for the index of mtdata, made in 30 s")

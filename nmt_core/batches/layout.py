@@ -1,0 +1,56 @@
+"""How sentences lie in a tensor: padded, one a row, or packed, end to end in one stream.
+
+Letters in names of tensors: B sentences, L positions, N tokens of a stream.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Padded:
+    """One sentence a row, [B, L, ...]; what is behind its end is padding."""
+
+    is_token_BL: Tensor | None = None
+    """Bool; None: no padding, or none that a query could see."""
+
+    def to(self, device: torch.device) -> "Padded":
+        """The same on another device."""
+        return Padded(None if self.is_token_BL is None else self.is_token_BL.to(device, non_blocking=True))
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sentences end to end in one stream, [N, ...]. Padding at its end counts as further sentences."""
+
+    starts: Tensor
+    """Where each sentence begins, and where the last one ends: int32 [B + 1], `cu_seqlens` elsewhere."""
+    sentence_N: Tensor
+    """Which sentence each token belongs to, from 0."""
+    position_N: Tensor
+    """Which token of its sentence it is, from 0."""
+    longest: int
+    """Most tokens of a sentence."""
+
+    def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
+        """[N, ...] to [B, longest, ...], and what of that is padding: it holds other sentences' tokens."""
+        starts_B1, ends_B1 = self.starts[:-1, None].long(), self.starts[1:, None].long()
+        place_BL = starts_B1 + torch.arange(self.longest, device=x_N.device)
+        # Of a sentence of no tokens, one counts all the same: a softmax over nothing would be no number.
+        return x_N[place_BL.clamp(max=len(x_N) - 1)], Padded((place_BL < ends_B1) | (place_BL == starts_B1))
+
+    def to(self, device: torch.device) -> "Packed":
+        """The same on another device."""
+        starts, sentence_N, position_N = (
+            tensor.to(device, non_blocking=True) for tensor in (self.starts, self.sentence_N, self.position_N)
+        )
+        return Packed(starts, sentence_N, position_N, self.longest)
+
+    def pack(self, x_BL: Tensor) -> Tensor:
+        """[B, longest, ...] to [N, ...]."""
+        return x_BL[self.sentence_N, self.position_N]
+
+
+Layout = Padded | Packed

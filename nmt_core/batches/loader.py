@@ -1,0 +1,158 @@
+"""One process's part of each update: read, collated and handed over ahead of time, by a thread.
+
+Memory holds the lanes of one window or two that this process computes slices of, and a few updates ahead.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from nmt_core.batches.collate import Batch, pack, pad
+from nmt_core.batches.plan import LANES, Batching, Capacity, Lane, Plan, Slice
+from nmt_core.batches.shards import TokenPairs, TokenShards
+
+_UPDATES_AHEAD = 16
+
+
+@dataclass(frozen=True)
+class Share:
+    """Who computes which slices."""
+
+    rank: int = 0
+    world_size: int = 1
+    max_tokens_per_pass: int = 0
+    """Tokens of a forward pass on either side; packed slices are joined up to that many. 0: one slice a pass."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass of one process."""
+
+    batch: Batch
+    source_tokens: int
+    target_tokens: int
+    """Tokens that are no padding. None of either: the pass is another process' work too, and counts for nothing; it is
+    done because all processes exchange weights and gradients in step."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update of the weights, as far as one process computes it."""
+
+    epoch: int
+    number: int
+    """Of the epoch, from 0."""
+    passes: tuple[Pass, ...]
+    """As many in each process."""
+    target_tokens: int
+    """Of all processes."""
+    slices: tuple[Slice, ...]
+    """Of all processes."""
+
+
+class Loader:
+    """Updates in the planned order, for ever. Used as a context: a thread works ahead until it is left.
+
+    Args:
+        shards: what is trained on.
+        plan: the plan of their updates.
+        batching: that of the plan.
+        share: this process's part.
+        start: epoch, and number of the update in it, to begin with.
+    """
+
+    def __init__(
+        self, shards: TokenShards, plan: Plan, batching: Batching, share: Share, start: tuple[int, int] = (0, 0)
+    ) -> None:
+        self._shards = shards
+        self._plan = plan
+        self._batching = batching
+        self._share = share
+        self._start = start
+        self._lanes: dict[Lane, TokenPairs] = {}
+        self._ready: queue.Queue[Update | BaseException] = queue.Queue(_UPDATES_AHEAD)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._work_ahead, name="loader", daemon=True)
+        self.seconds_waited = 0.0
+        """How long `__iter__` has waited for the thread."""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def __iter__(self) -> Iterator[Update]:
+        """The updates from the start on.
+
+        Raises:
+            DataError: a shard is not what was written.
+        """
+        while True:
+            before = time.perf_counter()
+            update = self._ready.get()
+            self.seconds_waited += time.perf_counter() - before
+            if isinstance(update, BaseException):
+                raise update
+            yield update
+
+    def _work_ahead(self) -> None:
+        try:
+            epoch, first = self._start
+            while True:
+                for number, slices in enumerate(self._plan.updates(epoch, first), first):
+                    if not self._hand_over(self._update(epoch, number, slices)):
+                        return
+                epoch, first = epoch + 1, 0
+        except BaseException as error:  # raised again where the updates are wanted
+            self._hand_over(error)
+
+    def _hand_over(self, update: Update | BaseException) -> bool:
+        """Wait until the update is wanted; False if none is wanted any more."""
+        while not self._is_over.is_set():
+            try:
+                self._ready.put(update, timeout=0.2)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def _update(self, epoch: int, number: int, slices: list[Slice]) -> Update:
+        target_tokens = sum(int(each.lengths_B2[:, 1].sum()) for each in slices)
+        return Update(epoch, number, tuple(self._passes(slices)), target_tokens, tuple(slices))
+
+    def _passes(self, slices: list[Slice]) -> Iterator[Pass]:
+        share, joined = self._share, 1
+        if self._batching == "packed":
+            joined = max(1, share.max_tokens_per_pass // max(self._plan.capacity.source, self._plan.capacity.target))
+        own = slices[share.rank :: share.world_size]
+        for start in range(0, -(-len(slices) // share.world_size), joined):
+            if part := own[start : start + joined]:
+                yield Pass(self._collate(part), *sum(each.lengths_B2.sum(axis=0) for each in part).tolist())
+            else:
+                yield Pass(self._collate(slices[:1]), 0, 0)
+
+    def _collate(self, slices: list[Slice]) -> Batch:
+        if self._batching == "padded":
+            return pad(self._read(slices[0].lane), slices[0].rows)
+        capacity = self._plan.capacity
+        whole = Capacity(len(slices) * capacity.source, len(slices) * capacity.target)
+        return pack([(self._read(each.lane), each.rows) for each in slices], whole)
+
+    def _read(self, lane: Lane) -> TokenPairs:
+        """The pairs of a lane; the lane that was not asked for longest is forgotten when there are many."""
+        pairs = self._lanes.pop(lane, None)
+        if pairs is None:
+            pairs = self._shards.read(lane.groups)
+            if len(self._lanes) >= LANES:
+                del self._lanes[next(iter(self._lanes))]
+        self._lanes[lane] = pairs
+        return pairs

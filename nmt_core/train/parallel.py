@@ -1,0 +1,161 @@
+"""One model over many processes: replicated (DDP), sharded (FSDP), or sharded in groups that are replicated (HSDP).
+
+Each process computes the loss of its own slices; the gradients that reach the optimizer are those of the whole update,
+whatever the number of processes is and whichever way the weights are spread. FSDP is PyTorch's `fully_shard` (Zhao et
+al. 2023, "PyTorch FSDP"): every layer is a group of its own, and the embeddings, which are tied, are one.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from nmt_core.batches.collate import Batch
+from nmt_core.config import TrainConfig
+from nmt_core.errors import ConfigError
+from nmt_core.models.loss import smoothed_cross_entropy
+from nmt_core.models.transformer import Transformer
+from nmt_core.tokenizer.tokenizer import PAD_ID
+from nmt_core.train.distributed import World
+from nmt_core.train.precision import autocast, compute_dtype
+
+_CHECKPOINT_WRAPPER = "_checkpoint_wrapped_module."
+
+
+class Objective(nn.Module):
+    """A model and its loss: what the processes compute together.
+
+    Args:
+        model: the model.
+        label_smoothing: of the loss to descend on.
+        dtype: of the matrix products.
+    """
+
+    def __init__(self, model: Transformer, label_smoothing: float, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.dtype = dtype
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
+        with autocast(self.dtype, batch.source.device):
+            states_M = self.model(batch.source, batch.decoder_input, batch.source_layout, batch.target_layout)
+        is_token = batch.target != PAD_ID
+        states_NM = states_M[is_token].to(self.dtype)
+        return smoothed_cross_entropy(states_NM, self.model.output.weight, batch.target[is_token], self.label_smoothing)
+
+
+class Parallel:
+    """A model on this process' device, as its share of the work is organised.
+
+    Args:
+        model: the same in every process; from here on the parameters may be shards.
+        config: `parallel`, `shard_size`, `activation_checkpointing`, `compile_layers` and `precision` decide.
+        world: the processes.
+
+    Raises:
+        ConfigError: the processes cannot be cut into groups of `shard_size`.
+    """
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World) -> None:
+        self.model = model.to(world.device)
+        self.dtype = compute_dtype(config.precision, world.device)
+        objective = Objective(self.model, config.label_smoothing, self.dtype)
+        for layers in (self.model.encoder, self.model.decoder):
+            for number, layer in enumerate(layers):
+                if config.compile_layers and world.device.type == "cuda":
+                    layer.compile()
+                if config.activation_checkpointing:
+                    layers[number] = checkpoint_wrapper(layer)
+        self._objective: nn.Module = objective
+        if config.parallel != "ddp":
+            self._objective = _sharded(objective, _mesh(config, world), self.dtype)
+        elif world.size > 1:
+            self._objective = DistributedDataParallel(objective)
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether this process has but a part of each parameter."""
+        return isinstance(self._objective, FSDPModule)
+
+    def backward(self, batch: Batch, weight: float, *, is_last: bool) -> Tensor:
+        """One forward and backward pass; gradients travel between the processes with the last pass of an update.
+
+        Args:
+            batch: on the device of this process.
+            weight: factor on the summed loss. The processes' gradients are averaged, so for the gradient of a mean over
+                all tokens it is the number of processes by that of tokens.
+            is_last: whether no other pass of the update follows.
+
+        Returns:
+            Sum of the plain loss, in nats.
+        """
+        if isinstance(self._objective, FSDPModule):
+            self._objective.set_requires_gradient_sync(is_last)
+        with self._no_sync(is_last):
+            smoothed, plain = self._objective(batch)
+            torch.autograd.backward(smoothed * weight)
+        summed: Tensor = plain
+        return summed
+
+    def clip(self, max_norm: float) -> Tensor:
+        """Scale the gradient down to this norm, if it is larger and a norm is given; its norm before."""
+        parameters = list(self.model.parameters())
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
+        if max_norm:
+            nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+        return norm
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copies of all weights, whole, on the CPU, tied ones once.
+
+        Called by every process; if the weights are sharded, the first alone gets them.
+        """
+        options = StateDictOptions(full_state_dict=self.is_sharded, cpu_offload=self.is_sharded)
+        found = get_model_state_dict(self.model, options=options)
+        names = [name.replace(_CHECKPOINT_WRAPPER, "") for name, _ in self.model.named_parameters()]
+        whole = {name: weight for name in names if isinstance(weight := found.get(name), Tensor)}
+        return {name: weight.detach().to("cpu", copy=True) for name, weight in whole.items()}
+
+    def _no_sync(self, is_last: bool) -> AbstractContextManager[None]:
+        if isinstance(self._objective, DistributedDataParallel) and not is_last:
+            context: AbstractContextManager[None] = self._objective.no_sync()
+            return context
+        return nullcontext()
+
+
+def _mesh(config: TrainConfig, world: World) -> DeviceMesh:
+    """One row of all processes, or a row for each copy of the weights."""
+    if config.parallel == "fsdp":
+        return init_device_mesh(world.device.type, (world.size,), mesh_dim_names=("shard",))
+    size = config.shard_size or world.local_size
+    if world.size % size:
+        raise ConfigError(
+            f"train.shard_size={size} does not divide the {world.size} processes: set it to a divisor, or change their "
+            "number"
+        )
+    return init_device_mesh(world.device.type, (world.size // size, size), mesh_dim_names=("replicate", "shard"))
+
+
+def _sharded(objective: Objective, mesh: DeviceMesh, dtype: torch.dtype) -> nn.Module:
+    """Weights travel in the dtype of the matrix products, gradients are summed in fp32."""
+    is_half = dtype != torch.float32
+    policy = MixedPrecisionPolicy(
+        param_dtype=dtype if is_half else None,
+        reduce_dtype=torch.float32 if is_half else None,
+        cast_forward_inputs=False,
+    )
+    for layer in chain(objective.model.encoder, objective.model.decoder):
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(objective, mesh=mesh, mp_policy=policy)
+    return objective

@@ -1,0 +1,97 @@
+"""Files between the steps of a stage in a store that is no folder of this machine, written and read by two processes.
+
+The store is one that fsspec learns of from an installed package, as it learns of s3:// and gs://. It keeps its files in
+a folder, which stands for the bucket, and notes which process wrote what.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from fsspec.registry import known_implementations
+
+from flows.clusters import workers_for
+from flows.settings import Settings
+from nmt_core.artifacts import Artifact, describe_outputs
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus import storage
+from nmt_core.stage import Job, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+
+STORE = """
+import os
+from fsspec.implementations.local import LocalFileSystem
+
+class Shelf(LocalFileSystem):
+    protocol = "shelf"
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return LocalFileSystem._strip_protocol(path.removeprefix("shelf://"))
+
+    def unstrip_protocol(self, name):
+        return "shelf://" + self._strip_protocol(name)
+
+    def pipe_file(self, path, value, **options):
+        with open("{log}", "a") as log:
+            log.write(str(os.getpid()) + "\\n")
+        super().pipe_file(path, value, **options)
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install the store for this process and those that it starts; the file that tells who wrote."""
+    package = tmp_path / "package"
+    (package / "shelf-1.0.dist-info").mkdir(parents=True)
+    (package / "shelf-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
+    (package / "shelf-1.0.dist-info" / "entry_points.txt").write_text("[fsspec.specs]\nshelf = shelf_store:Shelf\n")
+    (package / "shelf_store.py").write_text(STORE.replace("{log}", str(tmp_path / "writers")))
+    monkeypatch.syspath_prepend(package)
+    known = {"class": "shelf_store.Shelf", "err": ""}  # this process has asked for such packages long ago
+    monkeypatch.setitem(known_implementations, "shelf", known)
+    return tmp_path / "writers"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> PipelineConfig:
+    """A recipe with six shards of text, with copies and near-copies."""
+    numbers = [n % 4_000 for n in range(6_000)]
+    sides = {"en": "Number {} is a big number, said somebody{}.", "de": "Nummer {} ist eine große Nummer, sagte wer{}."}
+    for language, sentence in sides.items():
+        lines = [sentence.format(n, " else" if place % 3 == 0 else "") for place, n in enumerate(numbers)]
+        (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = {"name": "numbers", "source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de")}
+    return PipelineConfig.model_validate(
+        {
+            "name": "test",
+            "languages": {"source": "en", "target": "de"},
+            "corpus": {"train": [files]},
+            "clean": {"shard_pairs": 1_000, "near_duplicates": 0.8},
+        }
+    )
+
+
+def cleaned(config: PipelineConfig, environment: dict[str, str]) -> Artifact:
+    settings = Settings.load(environment)
+    with workers_for(settings) as workers:
+        job = Job(SilentReporter(), settings.resources, workers)
+        download = run_stage(STAGES["download"], config, settings.store, {}, job).artifact
+        return run_stage(STAGES["clean"], config, settings.store, {"download": download}, job).artifact
+
+
+def test_two_processes_and_a_store_make_what_one_process_makes(
+    config: PipelineConfig, log: Path, tmp_path: Path
+) -> None:
+    address = f"shelf://{tmp_path}/bucket"
+    assert storage.local_path(address) is None
+
+    alone = cleaned(config, {"NMT_HOME": str(tmp_path / "one"), "NMT_THREADS": "1"})
+    assert not log.exists()
+    both = cleaned(config, {"NMT_HOME": str(tmp_path / "two"), "NMT_THREADS": "2", "NMT_SCRATCH": address})
+
+    assert alone.report()["dropped"].keys() == {"duplicate", "near_duplicate"}
+    assert both.report() == alone.report()
+    assert describe_outputs(both.path) == describe_outputs(alone.path)
+    assert len(set(log.read_text().split()) - {str(os.getpid())}) == 2
+    assert not list((tmp_path / "bucket").iterdir())
