@@ -482,6 +482,12 @@ class TrainConfig(Section):
     """Updates between two checkpoints."""
     keep_checkpoints: int = Field(5, ge=1)
     """Last checkpoints whose weights are kept."""
+    spike_deviations: float = Field(10.0, ge=0)
+    """Go back if an update's loss is this many standard deviations above the mean of those before; 0: never."""
+    spike_window: int = Field(200, ge=10)
+    """Updates that mean and deviation are taken of."""
+    max_rollbacks: int = Field(3, ge=0)
+    """How often to go back to the last checkpoint, after a loss too high or no number, before giving up."""
     patience: int = Field(0, ge=0)
     """Validations without a lower dev loss after which training stops; 0: never."""
 

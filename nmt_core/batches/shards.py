@@ -176,10 +176,11 @@ class TokenShards:
         parts = [self._read_checked(self.groups[group]) for group in groups]
         return TokenPairs(_joined([part.source for part in parts]), _joined([part.target for part in parts]))
 
-    def origin(self, group: int, row: int) -> str:
-        """Where a pair came from: corpus:line."""
-        table = self._read(self.groups[group], ("corpus", "line")).slice(row, 1)
-        return f"{table['corpus'][0].as_py()}:{table['line'][0].as_py()}"
+    def origins(self, groups: Sequence[int], rows: np.ndarray) -> list[str]:
+        """Where some pairs of these row groups came from, each as corpus:line."""
+        table = pa.concat_tables([self._read(self.groups[group], ("corpus", "line")) for group in groups]).take(rows)
+        corpora = table["corpus"].cast(pa.string())
+        return [f"{corpus}:{line}" for corpus, line in zip(corpora.to_pylist(), table["line"].to_pylist(), strict=True)]
 
     def _read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         try:

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -21,27 +20,11 @@ from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError
 from nmt_core.launchers import CONFIG
 from nmt_core.models.transformer import Transformer
+from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
-
-
-class Curves:
-    """Points of the curves, in a file and on standard output. After a resume, points beyond the checkpoint go."""
-
-    def __init__(self, file: Path, update: int) -> None:
-        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["update"] <= update]
-        file.write_text("".join(kept))
-        self._file = file.open("a", buffering=1)
-
-    def emit(self, point: Mapping[str, float]) -> None:
-        """Write one point."""
-        line = json.dumps(point) + "\n"
-        self._file.write(line)
-        sys.stdout.write(line)
-        sys.stdout.flush()
 
 
 def train(folder: Path, world: World) -> Status:
@@ -53,12 +36,11 @@ def train(folder: Path, world: World) -> Status:
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
     model = Transformer(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
-    trainer = Trainer(model, config, world, folder)
+    trainer = Trainer(model, config, world, folder, Curves(folder / METRICS if world.is_first else None))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
-    curves = Curves(folder / METRICS, trainer.progress.update) if world.is_first else None
-    is_finished = trainer.fit(shards, dev, curves.emit if curves else lambda point: None, stop.is_set)
+    is_finished = trainer.fit(shards, dev, stop.is_set)
     return Status("finished" if is_finished else "stopped", trainer.progress.update)
 
 

@@ -4,25 +4,32 @@ Layout below the folder of a training run::
 
     checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint; `.metadata` is
                                     written last and marks a whole one
-    weights/<update>.safetensors    the weights
+    weights/<update>.safetensors    the weights, written before
 
-A checkpoint loads into any number of processes.
+A checkpoint loads into any number of processes, however the weights are spread over them. It is copied at once and
+written while training goes on.
 """
 
+import json
 import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
-from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
+from nmt_core.errors import StageError
 from nmt_core.train.distributed import World
+from nmt_core.train.parallel import Parallel
+from nmt_core.train.watchdog import LossWindow
 
 WEIGHTS = "weights"
 _CHECKPOINTS = "checkpoints"
@@ -36,56 +43,150 @@ class Progress:
     update: int = 0
     epoch: int = 0
     batch: int = 0
-    """Batches of this epoch that are done."""
+    """Updates of this epoch that are done."""
     best_dev_loss: float = float("inf")
     validations_since_best: int = 0
     window: list[float] = field(default_factory=lambda: [0.0] * 4)
     """Sums since the last point of the curves: a resumed run draws the point that an undisturbed one draws."""
+    losses: LossWindow = field(default_factory=LossWindow)
+    """What the watchdog compares with."""
+    rollbacks: int = 0
+    """How often the watchdog has gone back."""
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Progress":
+        """From text."""
+        values = json.loads(text)
+        return Progress(**values | {"losses": LossWindow(**values["losses"])})
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A checkpoint that is being written."""
+
+    path: Path
+    done: Future[Any]
 
 
 class Checkpoints:
-    """The checkpoints of one training run."""
+    """The checkpoints of one training run. Every process has one, and calls the same methods in step.
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    Args:
+        folder: of the run.
+        keep: checkpoints whose weights are kept.
+        world: the processes.
+        warn: told when a checkpoint cannot be written and an older one is there.
+    """
+
+    def __init__(
+        self, folder: Path, keep: int, world: World, warn: Callable[[str], None] = lambda message: None
+    ) -> None:
         self._folder = folder
         self._keep = keep
+        self._world = world
+        self._warn = warn
+        self._pending: _Pending | None = None
+        # Messages of a save that is under way must not mix with those of training.
+        self._group = dist.new_group(backend="gloo")
 
     def whole(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
         return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
 
-    def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress, world: World) -> None:
-        """Save all, and remove what is too old. Called by every process."""
-        path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
-        weights, moments = get_state_dict(model, optimizer)
-        save({"model": weights, "optimizer": moments, "progress": asdict(progress)}, checkpoint_id=path)
-        if world.is_first:
-            file = self._folder / WEIGHTS / f"{path.name}.safetensors"
-            file.parent.mkdir(exist_ok=True)
-            temporary = file.with_suffix(".tmp")
-            safetensors.torch.save_model(model, str(temporary))
-            temporary.rename(file)
-            self._remove_old(_KEPT_FOR_RESUME)
-        dist.barrier()
+    def save(self, parallel: Parallel, optimizer: Optimizer, progress: Progress) -> None:
+        """Copy all, and begin to write it; when the one before is not written yet, wait for that.
 
-    def load_newest(self, model: nn.Module, optimizer: Optimizer) -> Progress:
+        Raises:
+            StageError: the one before could not be written, and there is no older one.
+        """
+        self.settle()
+        path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
+        weights, moments = get_state_dict(parallel.model, optimizer)
+        state = {"model": weights, "optimizer": moments, "progress": progress.to_json()}
+        whole_weights = parallel.weights()
+        # Those of before the first update are there to go back to, not to be averaged.
+        is_wanted = self._world.is_first and progress.update > 0
+        problem = self._write_weights(path.name, whole_weights) if is_wanted else None
+        if self._has_failed(path, problem):
+            return
+        done = async_save(state, checkpoint_id=path, process_group=self._group)
+        self._pending = _Pending(path, cast(Future[Any], done))
+
+    def settle(self) -> None:
+        """Wait until the checkpoint that was begun is whole; then remove what is too old.
+
+        Raises:
+            StageError: it could not be written, and there is no older one.
+        """
+        pending, self._pending = self._pending, None
+        if not pending:
+            return
+        if not self._has_failed(pending.path, pending.done.exception()) and self._world.is_first:
+            self._remove_old(_KEPT_FOR_RESUME)
+
+    def load_newest(self, parallel: Parallel, optimizer: Optimizer) -> Progress:
         """Load the newest whole checkpoint into model and optimizer; without one, change nothing."""
         whole = self.whole()
+        weights, moments = get_state_dict(parallel.model, optimizer)
         if not whole:
+            for state_of_one in optimizer.state.values():  # has just been made, by a step without a gradient
+                state_of_one["step"].zero_()
             return Progress()
-        weights, moments = get_state_dict(model, optimizer)
-        state: dict[str, Any] = {"model": weights, "optimizer": moments, "progress": asdict(Progress())}
+        state: dict[str, Any] = {"model": weights, "optimizer": moments, "progress": ""}
         load(state, checkpoint_id=whole[-1])
-        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
-        return Progress(**state["progress"])
+        set_state_dict(parallel.model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        return Progress.from_json(state["progress"])
 
     def finish(self) -> None:
         """Keep one checkpoint to go on from, now that no crash can tear it."""
-        self._remove_old(1)
+        self.settle()
+        if self._world.is_first:
+            self._remove_old(1)
+
+    def _write_weights(self, name: str, weights: Mapping[str, Tensor]) -> Exception | None:
+        """Write a file of weights; what kept it from being written."""
+        file = self._folder / WEIGHTS / f"{name}.safetensors"
+        file.parent.mkdir(exist_ok=True)
+        draft = file.with_suffix(".tmp")
+        try:
+            safetensors.torch.save_file(dict(weights), draft)
+            draft.replace(file)
+        except Exception as error:  # safetensors has errors of its own for what the system says
+            draft.unlink(missing_ok=True)
+            return error
+        return None
+
+    def _has_failed(self, path: Path, problem: BaseException | None) -> bool:
+        """Whether any process has a problem with a checkpoint. If so, what there is of it goes."""
+        if not self._world.any(problem is not None):
+            return False
+        older = [each for each in self.whole() if each != path]
+        why = _innermost(problem) if problem else "another process tells why"
+        message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
+        if self._world.is_first:
+            shutil.rmtree(path, ignore_errors=True)
+            (self._folder / WEIGHTS / f"{path.name}.safetensors").unlink(missing_ok=True)
+        if not older:
+            raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
+        self._warn(
+            f"{message}: training goes on; the newest whole checkpoint is that of update {int(older[-1].name):,}"
+        )
+        return True
 
     def _remove_old(self, spare: int) -> None:
         whole = self.whole()
         for path in set((self._folder / _CHECKPOINTS).iterdir()) - set(whole[-spare:]):
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         for file in sorted((self._folder / WEIGHTS).glob("*.safetensors"))[: -self._keep]:
             file.unlink()
+
+
+def _innermost(error: BaseException) -> str:
+    """The first cause, in one line: what failed on one process reaches the others wrapped."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return " ".join(str(error).split()) or type(error).__name__

@@ -116,6 +116,18 @@ class Parallel:
             nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
         return norm
 
+    def plain_model(self) -> Transformer:
+        """The model with whole weights, to be asked outside of training: itself, or a copy if they are sharded.
+
+        Called by every process.
+        """
+        if not self.is_sharded:
+            return self.model
+        found, model = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True)), self.model
+        copy = Transformer(model.config, model.vocab_size, len(model.positions_LM), model.source_vocab_size)
+        copy.load_state_dict(found)
+        return copy.to(model.positions_LM.device)
+
     def weights(self) -> dict[str, Tensor]:
         """Copies of all weights, whole, on the CPU, tied ones once.
 

@@ -4,8 +4,9 @@ What an update computes depends on the configuration and on its number alone: no
 how often training was stopped and taken up again.
 """
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,16 +21,19 @@ from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.checkpoint import Checkpoints
+from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.validate import dev_loss
+from nmt_core.train.watchdog import trouble
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
+INCIDENTS = "incidents.jsonl"
+"""What the watchdog saw: for each time that it went back the reason, and the pairs of the update."""
 
-Emit = Callable[[Mapping[str, float]], None]
-"""Takes a point of the curves: `update` and values by name."""
+_PAIRS_NAMED = 5
 
 
 @dataclass
@@ -58,50 +62,57 @@ class Window:
 
 
 class Trainer:
-    """Trains one model on one set of pairs. Every process has one, and all do the same in step."""
+    """Trains one model on one set of pairs. Every process has one, and all do the same in step.
 
-    def __init__(self, model: Transformer, config: TrainConfig, world: World, folder: Path) -> None:
+    Args:
+        model: the same in every process.
+        config: how to train.
+        world: the processes.
+        folder: of the run; training goes on from the newest whole checkpoint in it.
+        listener: hears how it goes.
+    """
+
+    def __init__(self, model: Transformer, config: TrainConfig, world: World, folder: Path, listener: Listener) -> None:
         self._parallel = Parallel(model, config, world)
         self._model = self._parallel.model
         self._config = config
         self._world = world
+        self._folder = folder
+        self._listener = listener
         self._optimizer = make_optimizer(self._model, config)
-        self._checkpoints = Checkpoints(folder, config.keep_checkpoints)
-        self.progress = self._checkpoints.load_newest(self._model, self._optimizer)
-        self._window = Window(*self.progress.window) if world.is_first else Window()
+        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say)
+        self._take_up()
 
-    def fit(self, train: TokenShards, dev: TokenPairs, emit: Emit, should_stop: Callable[[], bool]) -> bool:
+    def fit(self, train: TokenShards, dev: TokenPairs, should_stop: Callable[[], bool]) -> bool:
         """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
 
         Raises:
-            StageError: the loss is not a number.
+            StageError: training goes wrong again and again, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
-        config, world = self._config, self._world
-        if self._is_done():
-            return True
-        with self._loader(train) as loader:
-            for batch in loader:
-                self._update(batch)
-                self._advance(batch)
-                update = self.progress.update
-                if is_due := update % LOG_EVERY == 0 or update == config.max_updates:
-                    self._report(emit)
-                if update % config.validate_every == 0 or update == config.max_updates:
-                    self._validate(dev, emit)
-                if self._is_done() and not is_due:  # patience has ended between two points of the curves
-                    self._report(emit)
-                stop = world.any(should_stop())
-                if update % config.checkpoint_every == 0 or stop or self._is_done():
-                    self.progress.window = self._window.sums(world)
-                    self._checkpoints.save(self._model, self._optimizer, self.progress, world)
-                if self._is_done():
-                    break
-                if stop:
-                    return False
-        if world.is_first:
-            self._checkpoints.finish()
+        if not self._checkpoints.whole():
+            self._checkpoints.save(self._parallel, self._optimizer, self.progress)  # to go back to
+        while not self._is_done():
+            with self._loader(train) as loader:
+                for update in loader:
+                    stop, problem = self._update(update, should_stop())
+                    if problem:
+                        self._go_back(problem, update, train)
+                        break
+                    self._after_update(dev, stop)
+                    if stop and not self._is_done():
+                        self._checkpoints.settle()
+                        return False
+                    if self._is_done():
+                        break
+        self._checkpoints.finish()
         return True
+
+    def _take_up(self) -> None:
+        """Go on from the newest checkpoint."""
+        self.progress = self._checkpoints.load_newest(self._parallel, self._optimizer)
+        self._window = Window(*self.progress.window) if self._world.is_first else Window()
+        self._listener.go_back(self.progress.update)
 
     def _loader(self, train: TokenShards) -> Loader:
         """From where progress stands."""
@@ -120,48 +131,97 @@ class Trainer:
         out_of_patience = 0 < self._config.patience <= self.progress.validations_since_best
         return self.progress.update >= self._config.max_updates or out_of_patience
 
-    def _advance(self, done: Update) -> None:
-        self.progress.update += 1
-        self.progress.epoch, self.progress.batch = done.epoch, done.number + 1
+    def _update(self, update: Update, stop: bool) -> tuple[bool, str]:
+        """One update of the weights; its gradient is the mean over its target tokens.
 
-    def _update(self, update: Update) -> None:
-        """One update of the weights; its gradient is the mean over its target tokens."""
-        config, world = self._config, self._world
-        number = self.progress.update + 1
+        Returns:
+            Whether any process has been asked to stop, and what went wrong, or nothing.
+        """
+        config, world, progress = self._config, self._world, self.progress
+        number = progress.update + 1
         # Dropout is a function of (seed, update, rank), so a resumed run draws what the undisturbed one drew.
         torch.manual_seed(
             int(np.random.SeedSequence([config.seed, number, world.rank]).generate_state(1, np.uint64)[0])
         )
+        summed: Tensor | float = 0.0
         for index, each in enumerate(update.passes):
             weight = world.size / update.target_tokens if each.target_tokens else 0.0
             is_last = index == len(update.passes) - 1
             plain = self._parallel.backward(each.batch.to(world.device), weight, is_last=is_last)
             if each.target_tokens:
                 self._window.add(each, plain)
+                summed = summed + plain.double()
         self._step(number)
+        progress.update, progress.epoch, progress.batch = number, update.epoch, update.number + 1
+        of_all, stopping = world.sum(float(summed), float(stop))
+        loss, norm = of_all / update.target_tokens, float(self._window.gradient_norm)
+        problem = trouble(loss, norm, progress.losses, config.spike_window, config.spike_deviations)
+        progress.losses.add(loss, config.spike_window)
+        return stopping > 0, problem
 
     def _step(self, number: int) -> None:
-        rate = learning_rate(number, self._config, self._model.config.d_model)
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self._learning_rate(number)
         self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
-    def _report(self, emit: Emit) -> None:
-        plain_loss, target_tokens, tokens, padded_tokens = self._window.sums(self._world)
-        if not np.isfinite(plain_loss):
+    def _learning_rate(self, number: int) -> float:
+        """By the schedule; half of it for each time but the first that training went wrong."""
+        halved = 0.5 ** max(0, self.progress.rollbacks - 1)
+        return learning_rate(number, self._config, self._model.config.d_model) * halved
+
+    def _go_back(self, problem: str, update: Update, train: TokenShards) -> None:
+        """To the last checkpoint, and past the data that led to the problem.
+
+        Raises:
+            StageError: that has been done `max_rollbacks` times already.
+        """
+        config, seen = self._config, self.progress
+        pairs = [origin for each in update.slices for origin in train.origins(each.lane.groups, each.rows)]
+        what = f"{problem} at update {seen.update:,} (update {update.number:,} of epoch {update.epoch})"
+        if self._world.is_first:
+            incident = {"update": seen.update, "epoch": update.epoch, "number": update.number, "problem": problem}
+            with (self._folder / INCIDENTS).open("a") as file:
+                file.write(json.dumps(incident | {"pairs": pairs}) + "\n")
+        first = ", ".join(pairs[:_PAIRS_NAMED])
+        named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}, are {first}"
+        if seen.rollbacks >= config.max_rollbacks:
             raise StageError(
-                f"train: the loss is {plain_loss} at update {self.progress.update}: training has diverged; lower "
-                f"train.learning_rate_scale={self._config.learning_rate_scale} or raise train.warmup_updates="
-                f"{self._config.warmup_updates}"
+                f"{what}: training has diverged, and has gone back {seen.rollbacks} times; lower "
+                f"train.learning_rate_scale={config.learning_rate_scale} or raise train.warmup_updates="
+                f"{config.warmup_updates}, or look at the text: {named}"
             )
-        emit(
+        self._checkpoints.settle()
+        self._take_up()
+        self.progress.epoch, self.progress.batch = update.epoch, update.number + 1
+        self.progress.rollbacks = seen.rollbacks + 1
+        self._listener.say(
+            f"{what}: back to the checkpoint of update {self.progress.update:,}, and on with the data behind it, at "
+            f"{0.5 ** max(0, self.progress.rollbacks - 1):g} of the learning rate; {named}"
+        )
+
+    def _after_update(self, dev: TokenPairs, stop: bool) -> None:
+        """Report, validate and save, whatever is due."""
+        config, update = self._config, self.progress.update
+        if is_due := update % LOG_EVERY == 0 or update == config.max_updates:
+            self._report()
+        if update % config.validate_every == 0 or update == config.max_updates:
+            self._validate(dev)
+        if self._is_done() and not is_due:  # patience has ended between two points of the curves
+            self._report()
+        if update % config.checkpoint_every == 0 or stop or self._is_done():
+            self.progress.window = self._window.sums(self._world)
+            self._checkpoints.save(self._parallel, self._optimizer, self.progress)
+
+    def _report(self) -> None:
+        plain_loss, target_tokens, tokens, padded_tokens = self._window.sums(self._world)
+        self._listener.point(
             {
                 "update": self.progress.update,
                 "epoch": self.progress.epoch,
                 "train_loss": plain_loss / target_tokens,
-                "learning_rate": learning_rate(self.progress.update, self._config, self._model.config.d_model),
+                "learning_rate": self._learning_rate(self.progress.update),
                 "target_tokens": target_tokens,
                 "target_tokens_per_second": target_tokens / max(1e-9, time.monotonic() - self._window.start),
                 "useful_token_share": tokens / padded_tokens,
@@ -170,12 +230,13 @@ class Trainer:
         )
         self._window = Window()
 
-    def _validate(self, dev: TokenPairs, emit: Emit) -> None:
+    def _validate(self, dev: TokenPairs) -> None:
         began = time.monotonic()
-        loss = dev_loss(self._model, dev, self._config, self._world)
+        loss = dev_loss(self._parallel.plain_model(), dev, self._config, self._world)
         if loss < self.progress.best_dev_loss:
             self.progress.best_dev_loss, self.progress.validations_since_best = loss, 0
         else:
             self.progress.validations_since_best += 1
-        emit({"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss})
+        values = {"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss}
+        self._listener.point(values)
         self._window.start += time.monotonic() - began  # the speed is that of training alone

@@ -14,6 +14,7 @@ from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import SilentReporter
+from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
 
@@ -50,11 +51,9 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, shards.vocab_size)
         (tmp_path / "one").mkdir()
-        points: list[dict[str, float]] = []
-        Trainer(model, config.train, world, tmp_path / "one").fit(
-            shards, dev, lambda point: points.append(dict(point)), lambda: False
-        )
-        return losses(points)
+        file = tmp_path / "one" / "metrics.jsonl"
+        Trainer(model, config.train, world, tmp_path / "one", Curves(file)).fit(shards, dev, lambda: False)
+        return losses([json.loads(line) for line in file.read_text().splitlines()])
 
     return train
 

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,7 +55,7 @@ def test_each_pair_knows_where_it_came_from(tiny: dict[str, Artifact]) -> None:
     assert encoded["corpus"].cast(pl.String).to_list() == text["corpus"].to_list()
     assert encoded["line"].to_list() == text["line"].to_list()
     shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
-    assert shards.origin(0, 17) == f"{text['corpus'][17]}:{text['line'][17]}"
+    assert shards.origins([0], np.array([17])) == [f"{text['corpus'][17]}:{text['line'][17]}"]
     assert len(shards.groups) == -(-len(text) // ROW_GROUP_PAIRS)
 
 

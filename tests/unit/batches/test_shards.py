@@ -49,7 +49,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, pairs
         sizes = [(len(source), len(target)) for source, target in expected]
         assert shards.lengths([number]).tolist() == list(map(list, sizes))
         assert shards.tokens_of_groups[number].tolist() == np.sum(sizes, axis=0).tolist()
-        assert shards.origin(number, len(expected) - 1) == f"news:{4 * number + len(expected)}"
+        assert shards.origins([number], np.array([len(expected) - 1])) == [f"news:{4 * number + len(expected)}"]
 
 
 def test_row_groups_of_several_shards_are_one_row(tmp_path: Path) -> None:

@@ -1,20 +1,26 @@
 """The loop: it learns, stops when it should, and computes the same however its batches are cut."""
 
+import json
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 import torch
 
 from nmt_core.artifacts import Artifact
-from nmt_core.batches.shards import TokenPairs, TokenShards, read_pairs
+from nmt_core.batches.shards import ShardWriter, TokenPairs, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.checkpoint import Progress
 from nmt_core.train.distributed import World
-from nmt_core.train.trainer import Trainer
+from nmt_core.train.trainer import INCIDENTS, Trainer
 
 Points = list[dict[str, float]]
 
@@ -24,6 +30,23 @@ class Run(NamedTuple):
 
     model: Transformer
     progress: Progress
+
+
+class Remembering:
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.points: Points = []
+        self.said: list[str] = []
+
+    def point(self, values: Mapping[str, float]) -> None:
+        self.points.append(dict(values))
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def go_back(self, update: int) -> None:
+        self.points = [point for point in self.points if point["update"] <= update]
 
 
 SHORT = {"max_updates": 50, "validate_every": 25, "checkpoint_every": 25}
@@ -44,11 +67,11 @@ def train(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -
         (tmp_path / folder).mkdir(exist_ok=True)
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, pairs[0].vocab_size)
-        trainer = Trainer(model, config.train, world, tmp_path / folder)
-        points: Points = []
-        finished = trainer.fit(*pairs, points.append, lambda: trainer.progress.update == stop_at)
+        listener = Remembering()
+        trainer = Trainer(model, config.train, world, tmp_path / folder, listener)
+        finished = trainer.fit(*pairs, lambda: bool(stop_at) and trainer.progress.update == stop_at - 1)
         assert finished is not bool(stop_at)
-        return Run(model, trainer.progress), points
+        return Run(model, trainer.progress), listener.points
 
     return train_to_the_end
 
@@ -120,11 +143,88 @@ def test_training_that_ends_early_reports_its_last_update(train: Any, make_confi
     assert max(losses(points), default=None) == 20
 
 
-def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any) -> None:
-    with pytest.raises(StageError, match=r"the loss is (nan|inf) at update 25: training has diverged") as caught:
-        train(make_config(train=SHORT | {"learning_rate_scale": 1e38}))
+def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any, tmp_path: Path) -> None:
+    with pytest.raises(StageError, match=r"is (nan|inf) at update \d+ .*has diverged, and has gone back 2") as caught:
+        train(make_config(train=SHORT | {"learning_rate_scale": 1e38, "max_rollbacks": 2}))
     assert "train.learning_rate_scale=1e+38" in str(caught.value)
     assert "train.warmup_updates=50" in str(caught.value)
+    incidents = [json.loads(line) for line in (tmp_path / "run" / INCIDENTS).read_text().splitlines()]
+    assert len(incidents) == 3
+    assert incidents[-1]["pairs"][0] in str(caught.value)
+    numbers = [incident["number"] for incident in incidents]
+    assert numbers == sorted(set(numbers)), "the data that led there is not gone through again"
+
+
+POISON = 600  # one piece more than the vocabulary has: no sentence of the tiny corpus holds it
+
+
+@pytest.fixture
+def corpus_with(tiny: dict[str, Artifact], tmp_path: Path) -> Callable[..., TokenShards]:
+    """The tiny corpus with further pairs of ids behind it, from a corpus called poison."""
+
+    def write(sources: list[list[int]], targets: list[list[int]]) -> TokenShards:
+        table = pq.read_table(tiny["encode"].path / "train-00000.parquet")
+        file, ids = tmp_path / "train-00000.parquet", pa.list_(pa.uint16())
+        sides = [table["source"].to_pylist() + sources, table["target"].to_pylist() + targets]
+        corpus = [*table["corpus"].cast(pa.string()).to_pylist(), *["poison"] * len(sources)]
+        with ShardWriter(file, [pa.uint16()] * 2, {"vocab_size": "601"}) as writer:
+            writer.write([pa.array(side, ids) for side in sides], pa.array(corpus), pa.array(range(len(corpus))))
+        return TokenShards([file])
+
+    return write
+
+
+@pytest.fixture
+def watch(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -> Any:
+    """Trains to the end; the trainer, what it told, and what the watchdog noted."""
+
+    def run(config: PipelineConfig, shards: TokenShards, ruin: float = 0.0) -> tuple[Trainer, Remembering, Points]:
+        (tmp_path / "run").mkdir()
+        torch.manual_seed(config.train.seed)
+        model, listener = Transformer(config.model, shards.vocab_size), Remembering()
+        with torch.no_grad():
+            model.source_embedding.weight[POISON] += ruin
+        trainer = Trainer(model, config.train, world, tmp_path / "run", listener)
+        assert trainer.fit(shards, pairs[1], lambda: False)
+        noted = (tmp_path / "run" / INCIDENTS).read_text().splitlines()
+        return trainer, listener, [json.loads(line) for line in noted]
+
+    return run
+
+
+def test_a_pair_that_ruins_the_loss_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:
+    """One source sentence holds a piece whose embedding is no number; the last checkpoint knows nothing of it."""
+    train = SHORT | {"max_updates": 100, "checkpoint_every": 10}
+    config = make_config(train=train, model={"tied_embeddings": "none"})
+    trainer, listener, incidents = watch(config, corpus_with([[POISON, 3]], [[5, 3]]), ruin=float("nan"))
+    assert trainer.progress.rollbacks == len(incidents) >= 1
+    assert trainer.progress.update == 100
+    for incident in incidents:
+        assert incident["problem"] == "the loss is nan"
+        assert "poison:930" in incident["pairs"]
+    points = losses(listener.points)
+    assert all(math.isfinite(loss) for loss in points.values())
+    assert points[100] < points[25]
+    told = [said for said in listener.said if "back to the checkpoint of update" in said]
+    assert len(told) == len(incidents)
+    assert "the loss is nan" in told[0]
+    assert f"the first of its {len(incidents[0]['pairs'])} pairs" in told[0]
+
+
+def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:
+    """Pairs of random pieces, of a length that no other pairs have, so that they come together."""
+    draw = np.random.default_rng(1)
+    noise = [[*draw.integers(4, 600, 62).tolist(), 3] for _ in range(16)]
+    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 150}
+    config = make_config(train=SHORT | watched | {"checkpoint_every": 10})
+    trainer, listener, incidents = watch(config, corpus_with(noise, noise[::-1]))
+    assert 1 <= trainer.progress.rollbacks == len(incidents)
+    for incident in incidents:
+        assert "deviations above" in incident["problem"]
+        assert {pair.split(":")[0] for pair in incident["pairs"]} == {"poison"}
+    halved = 0.5 ** (len(incidents) - 1)
+    rates = {point["update"]: point["learning_rate"] for point in listener.points if "learning_rate" in point}
+    assert rates[150] == pytest.approx(16**-0.5 * 150**-0.5 * halved)
 
 
 def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, TokenPairs]) -> None:

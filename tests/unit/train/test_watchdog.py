@@ -1,0 +1,60 @@
+"""The watchdog: what is trouble, and what is not."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt_core.train.watchdog import LossWindow, trouble
+
+
+def window_of(losses: list[float], length: int = 50) -> LossWindow:
+    window = LossWindow()
+    for loss in losses:
+        window.add(loss, length)
+    return window
+
+
+@given(st.lists(st.floats(0.1, 20), min_size=1, max_size=50))
+def test_a_window_that_is_not_full_has_the_mean_and_deviation_of_all(losses: list[float]) -> None:
+    window = window_of(losses)
+    assert window.mean == pytest.approx(np.mean(losses), rel=1e-9)
+    assert math.sqrt(window.variance) == pytest.approx(np.std(losses), abs=1e-6)
+
+
+def test_a_full_window_forgets() -> None:
+    window = window_of([9.0] * 50 + [2.0] * 2_000)
+    assert window.mean == pytest.approx(2.0, abs=0.01)
+    assert window.deviation == pytest.approx(0.02, rel=0.01), "a share of the mean at least"
+
+
+NOISY = [3 + 0.1 * (-1) ** number for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "expected"),
+    [
+        (3.05, 1.0, ""),
+        (3.9, 1.0, ""),
+        (4.1, 1.0, "the loss is 4.100, 11 deviations above 3.000, the mean of 50 updates"),
+        (1.0, 1.0, ""),
+        (float("nan"), 1.0, "the loss is nan"),
+        (float("inf"), 1.0, "the loss is inf"),
+        (3.0, float("nan"), "the norm of the gradient is nan"),
+        (3.0, float("inf"), "the norm of the gradient is inf"),
+        (3.0, 1e30, ""),
+    ],
+)
+def test_what_is_trouble(loss: float, norm: float, expected: str) -> None:
+    assert trouble(loss, norm, window_of(NOISY), 50, 10.0) == expected
+
+
+def test_before_the_window_is_full_a_high_loss_passes() -> None:
+    assert trouble(99.0, 1.0, window_of(NOISY[:49]), 50, 10.0) == ""
+    assert trouble(float("nan"), 1.0, LossWindow(), 50, 10.0) == "the loss is nan"
+
+
+def test_spikes_may_be_ignored() -> None:
+    assert trouble(1e9, 1.0, window_of(NOISY), 50, 0.0) == ""
