@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,3 +155,12 @@ def start_training(tiny: dict[str, Artifact]) -> StartTraining:
         return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
 
     return start
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

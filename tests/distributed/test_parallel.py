@@ -1,0 +1,105 @@
+"""However the weights are spread over the processes, and over how many nodes, the losses are those of one process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, LocalTorchrun, Rendezvous, torchrun_command
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+from nmt_core.train.launch import METRICS
+from nmt_core.train.status import read_status
+
+pytestmark = pytest.mark.timeout(240)  # processes that wait for each other for ever fail here
+Losses = dict[tuple[str, float], float]
+
+TRAIN = {
+    "max_updates": 50,
+    "validate_every": 25,
+    "checkpoint_every": 50,
+    "max_gradient_norm": 0.5,
+    "slice_tokens": 128,
+    "learning_rate_scale": 0.1,  # for so narrow a model the usual rate is wild, and makes differences of rounding grow
+}
+
+
+def losses(folder: Path) -> Losses:
+    points = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return {(name, point["update"]): point[name] for point in points for name in point if name.endswith("_loss")}
+
+
+@pytest.fixture(scope="module")
+def config(make_config: Any) -> Callable[..., PipelineConfig]:
+    def make(**train: Any) -> PipelineConfig:
+        return make_config(train=TRAIN | train, model={"dropout": 0.0, "encoder_layers": 2, "decoder_layers": 2})
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def train(
+    tiny: dict[str, Artifact], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[PipelineConfig, int], Artifact]:
+    """Runs the real stage with so many processes."""
+
+    def run(config: PipelineConfig, processes: int) -> Artifact:
+        job = Job(SilentReporter(), Resources(), launcher=LocalTorchrun(processes, processes))
+        store = Store(tmp_path_factory.mktemp("store"))
+        return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def alone(train: Any, config: Any) -> Losses:
+    return losses(train(config(), 1).path)
+
+
+@pytest.mark.parametrize(
+    ("processes", "knobs"),
+    [
+        (2, {"parallel": "ddp"}),
+        (2, {"parallel": "fsdp"}),
+        (4, {"parallel": "hsdp", "shard_size": 2}),
+        (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed"}),
+    ],
+    ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],
+)
+def test_the_losses_are_those_of_one_process(
+    train: Any, config: Any, alone: Losses, processes: int, knobs: dict[str, Any]
+) -> None:
+    packed = "batching" in knobs
+    expected = losses(train(config(batching="packed"), 1).path) if packed else alone
+    found = losses(train(config(**knobs), processes).path)
+    assert len(expected) == 6
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_two_nodes_of_two_processes_train_as_one_process_does(
+    tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int
+) -> None:
+    """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback."""
+    settings = config()
+    sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
+    (tmp_path / CONFIG).write_text(json.dumps(sections | {"data": str(tiny["encode"].path)}))
+    rendezvous = Rendezvous("2", "2", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")
+    command = torchrun_command(tmp_path, rendezvous, sys.executable)
+    environment = TRAINING_ENVIRONMENT | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PATH": "/usr/bin:/bin"}
+    nodes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        said = [node.communicate(timeout=200)[0] for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    assert [node.returncode for node in nodes] == [0, 0], said
+    status = read_status(tmp_path)
+    assert status is not None
+    assert (status.state, status.update) == ("finished", 50)
+    assert losses(tmp_path) == pytest.approx(alone, rel=1e-5)
