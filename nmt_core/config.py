@@ -476,6 +476,8 @@ class TrainConfig(Section):
     """Compute each layer's activations twice in place of keeping them: a third more time, far less memory."""
     compile_layers: bool = True
     """Compile each layer with torch.compile, on GPUs."""
+    ema_decay: float = Field(0.0, ge=0, lt=1)
+    """Keep an exponential moving average of the weights, of which an update leaves this share; 0: none."""
     validate_every: int = Field(1_000, ge=1)
     """Updates between two validations on the dev set."""
     checkpoint_every: int = Field(1_000, ge=1)
@@ -505,10 +507,14 @@ class TrainConfig(Section):
 
 
 class AverageConfig(Section):
-    """Averaging of checkpoints (Vaswani et al. 2017, section 6.1)."""
+    """Averaging of checkpoints (Vaswani et al. 2017, section 6.1); if the best of them alone has a lower dev loss than
+    their average, that one goes on."""
 
+    strategy: Literal["last", "best", "ema"] = "last"
+    """The mean of the last checkpoints, or of those with the lowest dev loss; or the exponential moving average that
+    training keeps with `train.ema_decay`."""
     checkpoints: int = Field(5, ge=1)
-    """Last checkpoints to average."""
+    """Checkpoints to average; not used with ema."""
 
 
 class ExportConfig(Section):
@@ -577,7 +583,10 @@ class PipelineConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PipelineConfig":
-        if self.average.checkpoints > self.train.keep_checkpoints:
+        if self.average.strategy == "ema":
+            if not self.train.ema_decay:
+                raise ValueError("average.strategy=ema needs a moving average: set train.ema_decay, as to 0.999")
+        elif self.average.checkpoints > self.train.keep_checkpoints:
             raise ValueError(
                 f"average.checkpoints={self.average.checkpoints} is more than train.keep_checkpoints="
                 f"{self.train.keep_checkpoints}: keep as many as are averaged"

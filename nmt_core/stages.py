@@ -37,8 +37,16 @@ STAGES: dict[str, Stage] = {
         ),
         Stage("tokenizer", 2, ("tokenizer", "mix"), ("split",), "nmt_core.tokenizer.learn:run"),
         Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
-        Stage("train", 1, ("train", "model"), ("encode",), "nmt_core.train.launch:run", resumable=True),
-        Stage("average", 1, ("average", "model"), ("train",), "nmt_core.train.average:run"),
+        Stage(
+            "train",
+            2,
+            ("train", "model"),
+            ("encode",),
+            "nmt_core.train.launch:run",
+            identity="nmt_core.train.launch:identity",
+            resumable=True,
+        ),
+        Stage("average", 2, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
             2,

@@ -5,6 +5,7 @@ Layout below the folder of a training run::
     checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint; `.metadata` is
                                     written last and marks a whole one
     weights/<update>.safetensors    the weights, written before
+    weights/<update>.ema.safetensors  their moving average, of the newest checkpoint only
 
 A checkpoint loads into any number of processes, however the weights are spread over them. It is copied at once and
 written while training goes on.
@@ -28,11 +29,13 @@ from torch.optim import Optimizer
 
 from nmt_core.errors import StageError
 from nmt_core.train.distributed import World
-from nmt_core.train.parallel import Parallel
+from nmt_core.train.moving_average import MovingAverage
+from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.watchdog import LossWindow
 
 WEIGHTS = "weights"
 _CHECKPOINTS = "checkpoints"
+_MOVING_AVERAGE = ".ema.safetensors"
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
 
@@ -62,6 +65,21 @@ class Progress:
         """From text."""
         values = json.loads(text)
         return Progress(**values | {"losses": LossWindow(**values["losses"])})
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a checkpoint holds beside the progress."""
+
+    parallel: Parallel
+    optimizer: Optimizer
+    moving_average: MovingAverage | None = None
+
+    def state(self) -> dict[str, Any]:
+        """All tensors, to be saved or loaded into."""
+        weights, moments = get_state_dict(self.parallel.model, self.optimizer)
+        average = {"moving_average": self.moving_average.tensors} if self.moving_average else {}
+        return {"model": weights, "optimizer": moments, **average}
 
 
 @dataclass(frozen=True)
@@ -97,7 +115,7 @@ class Checkpoints:
         """Whole checkpoints, oldest first."""
         return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
 
-    def save(self, parallel: Parallel, optimizer: Optimizer, progress: Progress) -> None:
+    def save(self, training: Training, progress: Progress) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
 
         Raises:
@@ -105,14 +123,15 @@ class Checkpoints:
         """
         self.settle()
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
-        weights, moments = get_state_dict(parallel.model, optimizer)
-        state = {"model": weights, "optimizer": moments, "progress": progress.to_json()}
-        whole_weights = parallel.weights()
+        files = {f"{path.name}.safetensors": whole_copies(training.parallel.parameters())}
+        if training.moving_average:
+            files[f"{path.name}{_MOVING_AVERAGE}"] = whole_copies(training.moving_average.tensors)
         # Those of before the first update are there to go back to, not to be averaged.
         is_wanted = self._world.is_first and progress.update > 0
-        problem = self._write_weights(path.name, whole_weights) if is_wanted else None
+        problem = self._write_weights(files) if is_wanted else None
         if self._has_failed(path, problem):
             return
+        state = training.state() | {"progress": progress.to_json()}
         done = async_save(state, checkpoint_id=path, process_group=self._group)
         self._pending = _Pending(path, cast(Future[Any], done))
 
@@ -128,17 +147,22 @@ class Checkpoints:
         if not self._has_failed(pending.path, pending.done.exception()) and self._world.is_first:
             self._remove_old(_KEPT_FOR_RESUME)
 
-    def load_newest(self, parallel: Parallel, optimizer: Optimizer) -> Progress:
-        """Load the newest whole checkpoint into model and optimizer; without one, change nothing."""
+    def load_newest(self, training: Training) -> Progress:
+        """Load the newest whole checkpoint; without one, change nothing."""
         whole = self.whole()
-        weights, moments = get_state_dict(parallel.model, optimizer)
+        state = training.state()
         if not whole:
-            for state_of_one in optimizer.state.values():  # has just been made, by a step without a gradient
+            for state_of_one in training.optimizer.state.values():  # has just been made, by a step without a gradient
                 state_of_one["step"].zero_()
             return Progress()
-        state: dict[str, Any] = {"model": weights, "optimizer": moments, "progress": ""}
+        state["progress"] = ""
         load(state, checkpoint_id=whole[-1])
-        set_state_dict(parallel.model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+        set_state_dict(
+            training.parallel.model,
+            training.optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
+        )
         return Progress.from_json(state["progress"])
 
     def finish(self) -> None:
@@ -147,17 +171,18 @@ class Checkpoints:
         if self._world.is_first:
             self._remove_old(1)
 
-    def _write_weights(self, name: str, weights: Mapping[str, Tensor]) -> Exception | None:
-        """Write a file of weights; what kept it from being written."""
-        file = self._folder / WEIGHTS / f"{name}.safetensors"
-        file.parent.mkdir(exist_ok=True)
-        draft = file.with_suffix(".tmp")
-        try:
-            safetensors.torch.save_file(dict(weights), draft)
-            draft.replace(file)
-        except Exception as error:  # safetensors has errors of its own for what the system says
-            draft.unlink(missing_ok=True)
-            return error
+    def _write_weights(self, files: Mapping[str, dict[str, Tensor]]) -> Exception | None:
+        """Write files of weights; what kept one from being written."""
+        for name, weights in files.items():
+            file = self._folder / WEIGHTS / name
+            file.parent.mkdir(exist_ok=True)
+            draft = file.with_suffix(".tmp")
+            try:
+                safetensors.torch.save_file(weights, draft)
+                draft.replace(file)
+            except Exception as error:  # safetensors has errors of its own for what the system says
+                draft.unlink(missing_ok=True)
+                return error
         return None
 
     def _has_failed(self, path: Path, problem: BaseException | None) -> bool:
@@ -169,7 +194,8 @@ class Checkpoints:
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
-            (self._folder / WEIGHTS / f"{path.name}.safetensors").unlink(missing_ok=True)
+            for file in (self._folder / WEIGHTS).glob(f"{path.name}.*"):
+                file.unlink()
         if not older:
             raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
         self._warn(
@@ -181,7 +207,9 @@ class Checkpoints:
         whole = self.whole()
         for path in set((self._folder / _CHECKPOINTS).iterdir()) - set(whole[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
-        for file in sorted((self._folder / WEIGHTS).glob("*.safetensors"))[: -self._keep]:
+        averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
+        weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))
+        for file in (*weights[: -self._keep], *averages[:-1]):
             file.unlink()
 
 

@@ -1,12 +1,16 @@
 """The processes of one training job, as `torchrun` started them."""
 
 import os
+import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+
+_BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1_024
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,12 @@ class World:
     def any(self, flag: bool) -> bool:
         """Whether any process says yes; all get the same answer."""
         return self.sum(float(flag))[0] > 0
+
+    def peak_memory(self) -> int:
+        """Most bytes that this process has held at a time, of the GPU's memory where it computes on one."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_OF_MAXRSS
 
 
 @contextmanager

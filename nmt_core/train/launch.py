@@ -3,9 +3,11 @@
 import json
 from collections import deque
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
@@ -13,6 +15,7 @@ from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.train.status import clear_status, read_status
 
 METRICS = "metrics.jsonl"
+_HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
 
 
 class TrainReport(StageReport):
@@ -25,6 +28,16 @@ class TrainReport(StageReport):
     best_dev_loss: float
     target_tokens_per_second: float
     useful_token_share: float
+    """Share of the computed tokens that are no padding."""
+    model_flop_utilisation: float
+    """Share of what the devices can do in large matrix products that the model made use of."""
+
+
+def identity(config: PipelineConfig) -> Identity:
+    """What decides the weights: all but how the work is spread, which changes the speed and not the result."""
+    sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
+    sections["train"] = {name: value for name, value in sections["train"].items() if name not in _HOW_IT_IS_SPREAD}
+    return sections
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainReport:
@@ -56,6 +69,7 @@ def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
         else:
             update = int(point.pop("update"))
             job.reporter.metrics(update, point)
+            job.reporter.log(_line(update, max_updates, point))
             job.reporter.progress(update, max_updates, _note(point))
     return list(last_lines)
 
@@ -86,9 +100,23 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def _note(point: Mapping[str, float]) -> str:
+    """In short, for the terminal."""
     if "dev_loss" in point:
         return f"dev loss {point['dev_loss']:.3f}"
-    return f"loss {point['train_loss']:.3f}, {point['target_tokens_per_second']:,.0f} tokens/s"
+    left = timedelta(seconds=round(point["seconds_left"]))
+    return f"loss {point['train_loss']:.3f}, {point['target_tokens_per_second']:,.0f} tokens/s, {left} left"
+
+
+def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
+    """In one line, for the log."""
+    if "dev_loss" in point:
+        return f"update {update:,} of {max_updates:,}: {_note(point)}, best {point['best_dev_loss']:.3f}"
+    return (
+        f"update {update:,} of {max_updates:,}: {_note(point)}, {point['useful_token_share']:.1%} of tokens useful, "
+        f"{point['model_flop_utilisation']:.1%} of the device's matrix rate, learning rate "
+        f"{point['learning_rate']:.2e}, gradient norm {point['gradient_norm']:.3f}, {point['data_wait_share']:.1%} "
+        f"waiting for data, {point['memory_bytes'] / 1e9:.2f} GB"
+    )
 
 
 def _report(out: Path, pairs: int) -> TrainReport:
@@ -98,7 +126,7 @@ def _report(out: Path, pairs: int) -> TrainReport:
     half = training[len(training) // 2 :]
     return TrainReport(
         items_in=pairs,
-        items_out=len(list((out / "weights").glob("*.safetensors"))),
+        items_out=len({file.name.partition(".")[0] for file in (out / "weights").glob("*.safetensors")}),
         unit="checkpoints",
         updates=training[-1]["update"],
         train_loss=training[-1]["train_loss"],
@@ -106,4 +134,5 @@ def _report(out: Path, pairs: int) -> TrainReport:
         best_dev_loss=validation["best_dev_loss"],
         target_tokens_per_second=sum(point["target_tokens_per_second"] for point in half) / len(half),
         useful_token_share=sum(point["useful_token_share"] for point in half) / len(half),
+        model_flop_utilisation=sum(point["model_flop_utilisation"] for point in half) / len(half),
     )

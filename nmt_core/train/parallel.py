@@ -5,6 +5,7 @@ whatever the number of processes is and whichever way the weights are spread. FS
 al. 2023, "PyTorch FSDP"): every layer is a group of its own, and the embeddings, which are tied, are one.
 """
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
@@ -128,22 +129,22 @@ class Parallel:
         copy.load_state_dict(found)
         return copy.to(model.positions_LM.device)
 
-    def weights(self) -> dict[str, Tensor]:
-        """Copies of all weights, whole, on the CPU, tied ones once.
-
-        Called by every process; if the weights are sharded, the first alone gets them.
-        """
-        options = StateDictOptions(full_state_dict=self.is_sharded, cpu_offload=self.is_sharded)
-        found = get_model_state_dict(self.model, options=options)
-        names = [name.replace(_CHECKPOINT_WRAPPER, "") for name, _ in self.model.named_parameters()]
-        whole = {name: weight for name in names if isinstance(weight := found.get(name), Tensor)}
-        return {name: weight.detach().to("cpu", copy=True) for name, weight in whole.items()}
+    def parameters(self) -> dict[str, Tensor]:
+        """Each parameter, or this process' part of it, by name; tied ones once."""
+        return {name.replace(_CHECKPOINT_WRAPPER, ""): weight for name, weight in self.model.named_parameters()}
 
     def _no_sync(self, is_last: bool) -> AbstractContextManager[None]:
         if isinstance(self._objective, DistributedDataParallel) and not is_last:
             context: AbstractContextManager[None] = self._objective.no_sync()
             return context
         return nullcontext()
+
+
+@torch.no_grad()
+def whole_copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies on the CPU, put together where a process has but a part. Called by every process."""
+    whole = {name: each.full_tensor() if isinstance(each, DTensor) else each for name, each in tensors.items()}
+    return {name: each.detach().to("cpu", copy=True) for name, each in whole.items()}
 
 
 def _mesh(config: TrainConfig, world: World) -> DeviceMesh:

@@ -20,11 +20,13 @@ from nmt_core.batches.shards import TokenPairs, TokenShards
 from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.train.checkpoint import Checkpoints
+from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
+from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.speed import matrix_rate, training_flop
 from nmt_core.train.validate import dev_loss
 from nmt_core.train.watchdog import trouble
 
@@ -47,6 +49,9 @@ class Window:
     padded_tokens: float = 0.0
     gradient_norm: Tensor | float = 0.0
     """Of the last update, before clipping."""
+    first_update: int = 0
+    waited_before: float = 0.0
+    """Seconds that the loader had kept us waiting until then."""
     start: float = field(default_factory=time.monotonic)
 
     def add(self, done: Pass, plain_loss: Tensor) -> None:
@@ -55,6 +60,10 @@ class Window:
         self.target_tokens += done.target_tokens
         self.tokens += done.source_tokens + done.target_tokens
         self.padded_tokens += done.batch.computed_tokens
+
+    def restore(self, sums: list[float]) -> None:
+        """Begin with sums that were counted before."""
+        self.plain_loss, self.target_tokens, self.tokens, self.padded_tokens = sums
 
     def sums(self, world: World) -> list[float]:
         """Loss, target tokens, tokens, and tokens with padding, over all processes."""
@@ -80,7 +89,11 @@ class Trainer:
         self._folder = folder
         self._listener = listener
         self._optimizer = make_optimizer(self._model, config)
+        average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
+        self._training = Training(self._parallel, self._optimizer, average)
         self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say)
+        self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
+        self._seconds_waited = 0.0
         self._take_up()
 
     def fit(self, train: TokenShards, dev: TokenPairs, should_stop: Callable[[], bool]) -> bool:
@@ -91,10 +104,11 @@ class Trainer:
             DataError: a shard is damaged.
         """
         if not self._checkpoints.whole():
-            self._checkpoints.save(self._parallel, self._optimizer, self.progress)  # to go back to
+            self._checkpoints.save(self._training, self.progress)  # to go back to
         while not self._is_done():
             with self._loader(train) as loader:
                 for update in loader:
+                    self._seconds_waited = loader.seconds_waited
                     stop, problem = self._update(update, should_stop())
                     if problem:
                         self._go_back(problem, update, train)
@@ -110,8 +124,10 @@ class Trainer:
 
     def _take_up(self) -> None:
         """Go on from the newest checkpoint."""
-        self.progress = self._checkpoints.load_newest(self._parallel, self._optimizer)
-        self._window = Window(*self.progress.window) if self._world.is_first else Window()
+        self.progress = self._checkpoints.load_newest(self._training)
+        self._window = Window(first_update=self.progress.update)
+        if self._world.is_first:
+            self._window.restore(self.progress.window)
         self._listener.go_back(self.progress.update)
 
     def _loader(self, train: TokenShards) -> Loader:
@@ -165,6 +181,8 @@ class Trainer:
         self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
+        if self._training.moving_average:
+            self._training.moving_average.update(number)
 
     def _learning_rate(self, number: int) -> float:
         """By the schedule; half of it for each time but the first that training went wrong."""
@@ -212,23 +230,31 @@ class Trainer:
             self._report()
         if update % config.checkpoint_every == 0 or stop or self._is_done():
             self.progress.window = self._window.sums(self._world)
-            self._checkpoints.save(self._parallel, self._optimizer, self.progress)
+            self._checkpoints.save(self._training, self.progress)
 
     def _report(self) -> None:
-        plain_loss, target_tokens, tokens, padded_tokens = self._window.sums(self._world)
+        update, window = self.progress.update, self._window
+        plain_loss, target_tokens, tokens, padded_tokens = window.sums(self._world)
+        seconds = max(1e-9, time.monotonic() - window.start)
+        seconds_of_one = seconds / max(1, update - window.first_update)
+        flop = training_flop(self._model, tokens - target_tokens, target_tokens)
         self._listener.point(
             {
-                "update": self.progress.update,
+                "update": update,
                 "epoch": self.progress.epoch,
                 "train_loss": plain_loss / target_tokens,
-                "learning_rate": self._learning_rate(self.progress.update),
+                "learning_rate": self._learning_rate(update),
+                "gradient_norm": float(window.gradient_norm),
                 "target_tokens": target_tokens,
-                "target_tokens_per_second": target_tokens / max(1e-9, time.monotonic() - self._window.start),
+                "target_tokens_per_second": target_tokens / seconds,
                 "useful_token_share": tokens / padded_tokens,
-                "gradient_norm": float(self._window.gradient_norm),
+                "model_flop_utilisation": flop / seconds / self._matrix_rate,
+                "data_wait_share": max(0.0, self._seconds_waited - window.waited_before) / seconds,
+                "memory_bytes": self._world.peak_memory(),
+                "seconds_left": seconds_of_one * (self._config.max_updates - update),
             }
         )
-        self._window = Window()
+        self._window = Window(first_update=update, waited_before=self._seconds_waited)
 
     def _validate(self, dev: TokenPairs) -> None:
         began = time.monotonic()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -68,16 +70,24 @@ def alone(train: Any, config: Any) -> Losses:
         (2, {"parallel": "ddp"}),
         (2, {"parallel": "fsdp"}),
         (4, {"parallel": "hsdp", "shard_size": 2}),
-        (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed"}),
+        (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed", "ema_decay": 0.9}),
     ],
     ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],
 )
 def test_the_losses_are_those_of_one_process(
     train: Any, config: Any, alone: Losses, processes: int, knobs: dict[str, Any]
 ) -> None:
-    packed = "batching" in knobs
-    expected = losses(train(config(batching="packed"), 1).path) if packed else alone
-    found = losses(train(config(**knobs), processes).path)
+    if "batching" in knobs:
+        one = train(config(batching="packed", ema_decay=0.9), 1)
+        several = train(config(**knobs), processes)
+        expected, found = losses(one.path), losses(several.path)
+        for name in ("000000050.safetensors", "000000050.ema.safetensors"):
+            weights = [safetensors.torch.load_file(each.path / "weights" / name) for each in (one, several)]
+            assert weights[0].keys() == weights[1].keys()
+            for key, tensor in weights[0].items():
+                torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
+    else:
+        expected, found = alone, losses(train(config(**knobs), processes).path)
     assert len(expected) == 6
     assert found == pytest.approx(expected, rel=1e-5)
 

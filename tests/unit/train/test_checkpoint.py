@@ -13,14 +13,15 @@ from torch import Tensor
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.train.checkpoint import Checkpoints, Progress
+from nmt_core.train.checkpoint import Checkpoints, Progress, Training
 from nmt_core.train.distributed import World
+from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.watchdog import LossWindow
 
 
-class Training:
+class Moved:
     """A model and its optimizer, moved a few steps from where they began."""
 
     def __init__(self, seed: int, steps: int) -> None:
@@ -28,6 +29,8 @@ class Training:
         self.model = Transformer(ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1), 20)
         self.parallel = Parallel(self.model, TrainConfig(), World(0, 1, torch.device("cpu")))
         self.optimizer = make_optimizer(self.model, TrainConfig())
+        self.average = MovingAverage(self.parallel.parameters(), 0.9)
+        self.training = Training(self.parallel, self.optimizer, self.average)
         self.optimizer.param_groups[0]["lr"] = 0.01
         for _ in range(steps):
             self.step()
@@ -37,6 +40,7 @@ class Training:
         self.model.eval()(ids, ids).square().mul(torch.arange(8.0)).sum().backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.average.update(1_000)
 
     def weights(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self.model.parameters()]
@@ -47,74 +51,84 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
 
 
 def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
-    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Training(seed=1, steps=3)
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=3)
     progress = Progress(update=3, epoch=1, batch=2, best_dev_loss=4.5, losses=LossWindow(7, 2.5, 0.25), rollbacks=1)
-    checkpoints.save(training.parallel, training.optimizer, progress)
+    checkpoints.save(training.training, progress)
     checkpoints.settle()
-    other = Training(seed=2, steps=0)
+    other = Moved(seed=2, steps=0)
     assert not equal(other.weights(), training.weights())
-    assert Checkpoints(tmp_path, 2, world, print).load_newest(other.parallel, other.optimizer) == progress
+    assert Checkpoints(tmp_path, 2, world, print).load_newest(other.training) == progress
     assert equal(other.weights(), training.weights())
     for each in (training, other):
         each.optimizer.param_groups[0]["lr"] = 0.01
         each.step()
     assert equal(other.weights(), training.weights()), "Adam's moments and step count must come back too"
     assert other.model.source_embedding.weight is other.model.output.weight
+    averages = [list(each.average.tensors.values()) for each in (training, other)]
+    assert equal(*averages)
+    assert not equal(averages[0], training.weights())
 
 
 def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path: Path, world: World) -> None:
     """Training goes on while a checkpoint is being written."""
-    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Training(seed=1, steps=1)
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     before = training.weights()
     progress = Progress(update=1)
-    checkpoints.save(training.parallel, training.optimizer, progress)
+    checkpoints.save(training.training, progress)
     progress.update = 99
     for _ in range(5):
         training.step()
     checkpoints.settle()
-    other = Training(seed=2, steps=0)
-    assert Checkpoints(tmp_path, 2, world, print).load_newest(other.parallel, other.optimizer).update == 1
+    other = Moved(seed=2, steps=0)
+    assert Checkpoints(tmp_path, 2, world, print).load_newest(other.training).update == 1
     assert equal(other.weights(), before)
     file = safetensors.torch.load_file(tmp_path / "weights" / "000000001.safetensors")
     assert torch.equal(file["target_embedding.weight"], before[0])
+    average = safetensors.torch.load_file(tmp_path / "weights" / "000000001.ema.safetensors")
+    assert average.keys() == file.keys()
+    assert not torch.equal(average["target_embedding.weight"], before[0])
 
 
 def test_without_a_checkpoint_nothing_changes(tmp_path: Path, world: World) -> None:
-    training = Training(seed=1, steps=1)
+    training = Moved(seed=1, steps=1)
     before = training.weights()
-    assert Checkpoints(tmp_path, 2, world, print).load_newest(training.parallel, training.optimizer) == Progress()
+    assert Checkpoints(tmp_path, 2, world, print).load_newest(training.training) == Progress()
     assert equal(training.weights(), before)
 
 
 def test_old_checkpoints_go(tmp_path: Path, world: World) -> None:
-    checkpoints, training = Checkpoints(tmp_path, 3, world, print), Training(seed=1, steps=1)
+    checkpoints, training = Checkpoints(tmp_path, 3, world, print), Moved(seed=1, steps=1)
     for update in range(10, 60, 10):
-        checkpoints.save(training.parallel, training.optimizer, Progress(update=update))
+        checkpoints.save(training.training, Progress(update=update))
         assert len(list(tmp_path.glob("checkpoints/*"))) <= 3
     checkpoints.settle()
     assert [path.name for path in checkpoints.whole()] == ["000000040", "000000050"]
     weights = sorted(file.name for file in (tmp_path / "weights").iterdir())
-    assert weights == [f"0000000{update}.safetensors" for update in (30, 40, 50)]
+    assert weights == [
+        *(f"0000000{update}.safetensors" for update in (30, 40)),
+        "000000050.ema.safetensors",
+        "000000050.safetensors",
+    ]
     checkpoints.finish()
     assert [path.name for path in checkpoints.whole()] == ["000000050"]
 
 
 @pytest.mark.parametrize("torn", ["without .metadata", "empty folder"])
 def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: str) -> None:
-    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Training(seed=1, steps=1)
-    checkpoints.save(training.parallel, training.optimizer, Progress(update=10))
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    checkpoints.save(training.training, Progress(update=10))
     whole = training.weights()
     training.step()
-    checkpoints.save(training.parallel, training.optimizer, Progress(update=20))
+    checkpoints.save(training.training, Progress(update=20))
     checkpoints.settle()
     for file in (tmp_path / "checkpoints" / "000000020").iterdir():
         if torn == "empty folder" or file.name == ".metadata":
             file.unlink()
-    other = Training(seed=2, steps=0)
+    other = Moved(seed=2, steps=0)
     again = Checkpoints(tmp_path, 2, world, print)
-    assert again.load_newest(other.parallel, other.optimizer).update == 10
+    assert again.load_newest(other.training).update == 10
     assert equal(other.weights(), whole)
-    again.save(other.parallel, other.optimizer, Progress(update=30))
+    again.save(other.training, Progress(update=30))
     again.settle()
     assert [path.name for path in again.whole()] == ["000000010", "000000030"]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
@@ -135,27 +149,27 @@ def files_of_at_most(size: int) -> Iterator[None]:
 def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: World, bytes_at_most: int) -> None:
     """Whether the weights do not fit, or they do and the optimizer's state does not."""
     warnings: list[str] = []
-    checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Training(seed=1, steps=1)
-    checkpoints.save(training.parallel, training.optimizer, Progress(update=10))
+    checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Moved(seed=1, steps=1)
+    checkpoints.save(training.training, Progress(update=10))
     checkpoints.settle()
     sizes = [file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()]
     assert max(sizes) > bytes_at_most
     with files_of_at_most(bytes_at_most):
-        checkpoints.save(training.parallel, training.optimizer, Progress(update=20))
+        checkpoints.save(training.training, Progress(update=20))
         checkpoints.settle()
     (message,) = warnings
     assert "checkpoint 20 could not be written" in message
     assert "the newest whole checkpoint is that of update 10" in message
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000010"]
-    assert [path.name for path in (tmp_path / "weights").iterdir()] == ["000000010.safetensors"]
-    checkpoints.save(training.parallel, training.optimizer, Progress(update=30))
+    assert {path.name.partition(".")[0] for path in (tmp_path / "weights").iterdir()} == {"000000010"}
+    checkpoints.save(training.training, Progress(update=30))
     checkpoints.settle()
     assert [path.name for path in checkpoints.whole()] == ["000000010", "000000030"]
 
 
 def test_a_full_disk_ends_training_that_has_nothing_to_go_back_to(tmp_path: Path, world: World) -> None:
-    checkpoints, training = Checkpoints(tmp_path, 5, world, print), Training(seed=1, steps=1)
+    checkpoints, training = Checkpoints(tmp_path, 5, world, print), Moved(seed=1, steps=1)
     with files_of_at_most(1_000), pytest.raises(StageError, match="none before it: free space"):
-        checkpoints.save(training.parallel, training.optimizer, Progress(update=10))
+        checkpoints.save(training.training, Progress(update=10))
         checkpoints.settle()
     assert not checkpoints.whole()

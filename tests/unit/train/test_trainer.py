@@ -261,4 +261,10 @@ def test_points_tell_of_speed_padding_and_rate(train: Any, make_config: Any) -> 
     assert point["learning_rate"] == pytest.approx(16**-0.5 * 50**-0.5)
     assert 0.85 < point["useful_token_share"] < 1
     assert point["target_tokens_per_second"] > 0
+    assert point["target_tokens"] > 25 * 200
+    assert point["gradient_norm"] > 0
+    assert 0 < point["model_flop_utilisation"] < 1
+    assert 0 <= point["data_wait_share"] < 1
+    assert point["memory_bytes"] > 1e8
+    assert point["seconds_left"] == 0
     assert point["epoch"] in (0, 1)

@@ -1,0 +1,193 @@
+"""One run of the trainer in this process, watched from outside: where the time of each update goes.
+
+The trainer is the product's own and knows of nothing. It asks before each update whether to stop: there an update
+begins. `Objective.forward` is wrapped for the time of the run, and the optimizer's hooks tell when a step begins and
+ends. On a GPU the marks are events in its stream, so nothing waits for it; each span lasts until the next mark:
+
+- input: copying the batch (and, for FSDP, gathering the outermost weights);
+- forward: model and loss, with that part of the backward pass that the loss computes at once;
+- backward: the rest of it, the reduction of gradients, and their norm;
+- optimizer: the step;
+- between: zeroing gradients, looking at the loss, logging, and waiting for data, which is told apart by the loader.
+"""
+
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from nmt_core.batches.loader import Loader
+from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.models.transformer import Transformer, count_parameters
+from nmt_core.train.distributed import World, join_world
+from nmt_core.train.parallel import Objective
+from nmt_core.train.trainer import Trainer
+
+_SPANS = ("input", "forward", "backward", "optimizer", "between")
+
+
+@dataclass
+class Run:
+    """What was seen of one run."""
+
+    parameters: int
+    points: list[dict[str, float]] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    starts: list[float] = field(default_factory=list)
+    """When each update began on the host, in seconds."""
+    waited: list[float] = field(default_factory=list)
+    """How long the loader had been waited for by then."""
+    spans: list[dict[str, float]] = field(default_factory=list)
+    """Milliseconds of each update by span."""
+    peak_bytes: int = 0
+    """Most memory that tensors took on the GPU; 0 without one."""
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    """At the end, on the CPU; as far as they are whole."""
+
+    def point(self, values: Mapping[str, float]) -> None:
+        """See `Listener.point`."""
+        self.points.append(dict(values))
+
+    def say(self, message: str) -> None:
+        """See `Listener.say`."""
+        self.messages.append(message)
+
+    def go_back(self, update: int) -> None:
+        """See `Listener.go_back`."""
+
+    @property
+    def dev_losses(self) -> list[float]:
+        """In their order."""
+        return [point["dev_loss"] for point in self.points if "dev_loss" in point]
+
+    def rates(self, warm_up: int) -> list[float]:
+        """Target tokens per second between the points of the curves after so many updates."""
+        name = "target_tokens_per_second"
+        return [point[name] for point in self.points if name in point and point["update"] > warm_up]
+
+    def span_means(self, warm_up: int) -> dict[str, float]:
+        """Mean milliseconds of an update by span, after so many updates, and of waiting for data on the host."""
+        counted = self.spans[warm_up:]
+        means = {name: sum(each.get(name, 0) for each in counted) / max(1, len(counted)) for name in _SPANS}
+        # Updates are counted from the second look on: the first comes after the loader's start.
+        updates = max(1, len(self.waited) - 1 - warm_up)
+        return means | {"waiting for data": (self.waited[-1] - self.waited[warm_up]) / updates * 1e3}
+
+
+class _Marks:
+    """Moments in the stream of a device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._marks: list[tuple[str, Any]] = []
+
+    def add(self, name: str) -> None:
+        """The span of this name begins now."""
+        moment: Any = time.perf_counter()
+        if self._is_cuda:
+            moment = torch.cuda.Event(enable_timing=True)
+            moment.record()
+        self._marks.append((name, moment))
+
+    def spans(self) -> list[dict[str, float]]:
+        """Milliseconds of each whole update by span. What is before the first update counts for nothing."""
+        if self._is_cuda:
+            torch.cuda.synchronize()
+        updates: list[Counter[str]] = []
+        for (name, begin), (_, end) in zip(self._marks, self._marks[1:], strict=False):
+            if name == "input":
+                updates.append(Counter())
+            if updates:
+                updates[-1][name] += begin.elapsed_time(end) if self._is_cuda else (end - begin) * 1e3
+        return [dict(update) for update in updates[:-1]]  # the last one has the final checkpoint in it
+
+
+@contextmanager
+def one_process(device: str) -> Iterator[World]:
+    """A process group of this process alone, joined as a training process joins its own."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "GLOO_SOCKET_IFNAME": "lo"}
+    with join_world() as world:
+        yield world if device == "cuda" else World(0, 1, torch.device(device))
+
+
+def train(
+    data: Path,
+    folder: Path,
+    world: World,
+    configs: tuple[ModelConfig, TrainConfig],
+    before_update: Callable[[int], bool] = lambda update: False,
+) -> Run:
+    """Train, or go on in this folder.
+
+    Args:
+        data: folder of token shards.
+        folder: of the run.
+        world: this process.
+        configs: model, and how to train it.
+        before_update: told the number of each update from 0 before it is done; True ends training after it, with a
+            checkpoint.
+    """
+    model_config, train_config = configs
+    shards, dev = TokenShards(sorted(data.glob(TRAIN_FILES))), read_pairs([data / DEV_FILE])
+    torch.manual_seed(train_config.seed)
+    model = Transformer(model_config, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
+    run, marks = Run(count_parameters(model)), _Marks(world.device)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_cuda := world.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    with _watching(marks) as loaders:
+        trainer = Trainer(model, train_config, world, folder, run)
+
+        def should_stop() -> bool:
+            run.starts.append(time.perf_counter())
+            run.waited.append(sum(loader.seconds_waited for loader in loaders))
+            marks.add("input")
+            return before_update(len(run.starts) - 1)
+
+        trainer.fit(shards, dev, should_stop)
+    run.spans = marks.spans()
+    run.peak_bytes = torch.cuda.max_memory_allocated() if is_cuda else 0
+    run.weights = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
+    return run
+
+
+@contextmanager
+def _watching(marks: _Marks) -> Iterator[list[Loader]]:
+    """Mark the spans of what runs in the block; the loaders that it uses."""
+    loaders: list[Loader] = []
+    forward, enter = Objective.forward, Loader.__enter__
+
+    def marked_forward(self: Objective, *arguments: Any) -> Any:
+        marks.add("forward")
+        losses = forward(self, *arguments)
+        marks.add("backward")
+        return losses
+
+    def noted_enter(self: Loader) -> Loader:
+        loaders.append(self)
+        return enter(self)
+
+    hooks = (
+        register_optimizer_step_pre_hook(lambda *_: marks.add("optimizer")),
+        register_optimizer_step_post_hook(lambda *_: marks.add("between")),
+    )
+    Objective.forward, Loader.__enter__ = marked_forward, noted_enter  # type: ignore[method-assign,assignment]
+    try:
+        yield loaders
+    finally:
+        Objective.forward, Loader.__enter__ = forward, enter  # type: ignore[method-assign]
+        for hook in hooks:
+            hook.remove()

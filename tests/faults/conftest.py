@@ -1,0 +1,200 @@
+"""Training jobs in processes of their own, to be killed."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from nmt_core.artifacts import Artifact
+from nmt_core.config import PipelineConfig
+from nmt_core.train.launch import METRICS
+
+SECONDS = 120
+COMPUTED = {
+    *("update", "epoch", "train_loss", "dev_loss", "best_dev_loss"),
+    *("learning_rate", "gradient_norm", "target_tokens", "useful_token_share"),
+}
+"""What of the curves the clock and the machine have no part in."""
+STAGE_IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import NmtError
+from nmt_core.launchers import LocalTorchrun
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+
+class Printing(SilentReporter):
+    def log(self, message):
+        print(message, flush=True)
+
+store, fingerprint, data, processes, config = sys.argv[1:]
+job = Job(Printing(), Resources(), launcher=LocalTorchrun(int(processes), int(processes)))
+inputs = {"encode": Artifact("encode", fingerprint, Path(data))}
+try:
+    run_stage(STAGES["train"], PipelineConfig.model_validate_json(config), Store(Path(store)), inputs, job)
+except NmtError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+    sys.exit(error.exit_code)
+"""
+
+
+@dataclass
+class Training:
+    """The real `train` stage, in a process and a store of its own, as often as it takes."""
+
+    folder: Path
+    config: PipelineConfig
+    encode: Artifact
+    within: Sequence[str] = ()
+    """What to put before the command."""
+    stage: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+
+    @property
+    def log(self) -> str:
+        """All that has been said."""
+        return (self.folder / "log").read_text()
+
+    @property
+    def made(self) -> Path:
+        """The artifact in the making, or made."""
+        (found,) = [path for path in self._seen.glob("store/train/*") if path.is_dir()]
+        return found
+
+    @property
+    def _seen(self) -> Path:
+        """The folder as the stage sees it: it may have mounted something of its own there."""
+        if self.within and self.stage and self.stage.poll() is None:
+            return Path(f"/proc/{self.stage.pid}/root{self.folder}")
+        return self.folder
+
+    def start(self, processes: int = 2) -> None:
+        """Start the stage."""
+        encode = self.encode
+        arguments = [self.folder / "store", encode.fingerprint, encode.path, processes, self.config.model_dump_json()]
+        command = [*self.within, sys.executable, "-c", STAGE_IN_A_PROCESS, *map(str, arguments)]
+        with (self.folder / "log").open("ab") as log:
+            self.stage = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def wait(self) -> int:
+        """Its exit code, when it has ended."""
+        assert self.stage
+        return self.stage.wait(SECONDS)
+
+    def run(self, processes: int = 2) -> Path:
+        """Run the stage to a good end; the artifact."""
+        self.start(processes)
+        assert self.wait() == 0, self.log
+        return self.made
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Return as soon as the condition holds, while the stage runs."""
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert self.stage
+            assert self.stage.poll() is None, f"the stage has ended: {self.log}"
+            assert time.monotonic() < deadline, f"waited in vain: {self.log}"
+            time.sleep(0.002)
+
+    def wait_for_update(self, update: int) -> None:
+        """Return when so many updates are done, and at least one checkpoint behind that of update 0 is whole."""
+
+        def is_there() -> bool:
+            with suppress(FileNotFoundError, ValueError, IndexError):  # the folder or the last line is not there yet
+                return bool(points(self.made)[-1]["update"] >= update and self.newest_whole())
+            return False
+
+        self.wait_for(is_there)
+
+    def processes(self) -> list[psutil.Process]:
+        """All that there is: the stage first, then torchrun and the processes that train, orphans too."""
+        return sorted(processes_naming(str(self.folder)), key=lambda process: process.pid)
+
+    def agents(self) -> list[psutil.Process]:
+        """Those of `torchrun`."""
+        return [process for process in self.processes() if "torch.distributed.run" in process.cmdline()]
+
+    def ranks(self) -> list[psutil.Process]:
+        """Those that train."""
+        modules = [(process, process.cmdline()) for process in self.processes()]
+        return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
+
+    def newest_whole(self) -> int:
+        """Update of the newest whole checkpoint."""
+        return max((int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata")), default=0)
+
+    def freeze(self) -> list[psutil.Process]:
+        """Stop all processes where they stand."""
+        frozen = self.processes()
+        for process in frozen:
+            process.suspend()
+        return frozen
+
+    def kill_all(self) -> None:
+        """kill -9 of the whole tree at one moment: nobody sees another die."""
+        for process in self.freeze():
+            process.kill()
+        if self.stage:
+            self.stage.wait(SECONDS)
+
+    def kept(self) -> bytes:
+        """The curves up to the newest whole checkpoint, clock and all: whoever computes them again writes another."""
+        lines = (self.made / METRICS).read_bytes().splitlines(keepends=True)
+        newest = self.newest_whole()
+        return b"".join(line for line in lines if line.endswith(b"\n") and json.loads(line)["update"] <= newest)
+
+
+def processes_naming(text: str) -> list[psutil.Process]:
+    """Processes with a text in their command line."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if text in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def points(folder: Path) -> list[dict[str, float]]:
+    """Points of the curves, as far as they are computed."""
+    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    return [{name: point[name] for name in point if name in COMPUTED} for point in lines]
+
+
+@pytest.fixture(scope="session")
+def curve() -> Callable[[Path], list[dict[str, float]]]:
+    """Reads the curves of a run."""
+    return points
+
+
+@pytest.fixture(scope="session")
+def named_in() -> Callable[[str], list[psutil.Process]]:
+    """Finds processes by what their command line names."""
+    return processes_naming
+
+
+@pytest.fixture(scope="module")
+def training(
+    tiny: dict[str, Artifact], make_config: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Training]]:
+    """Makes jobs, each in a folder of its own. Every update is validated, so the curves tell of each."""
+    made: list[Training] = []
+
+    def make(
+        train: dict[str, Any], model: dict[str, Any], encode: Artifact | None = None, within: Sequence[str] = ()
+    ) -> Training:
+        config = make_config(train={"validate_every": 1} | train, model=model)
+        made.append(Training(tmp_path_factory.mktemp("job"), config, encode or tiny["encode"], within))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.kill_all()
