@@ -9,7 +9,8 @@ from nmt_core.config import ModelConfig, PipelineConfig
 _TOY_BYTES_PER_PAIR = 90
 _TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
 _BYTES_PER_WEIGHT = 4
-_BYTES_PER_WEIGHT_TO_RESUME = 16  # weight, gradient's place and Adam's two moments
+_BYTES_PER_WEIGHT_TO_RESUME = 12  # itself and Adam's two moments
+_CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,9 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     if former:
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = parameters(config.model, config.tokenizer.vocab_size)
-    checkpoints = config.train.keep_checkpoints
     text = _text_bytes(config)
     rules: dict[str, tuple[float | None, str]] = {
-        "train": (
-            weights * (_BYTES_PER_WEIGHT_TO_RESUME + _BYTES_PER_WEIGHT * checkpoints),
-            f"{weights:,} weights x (16 bytes to resume + 4 bytes x {checkpoints} checkpoints)",
-        ),
+        "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
         "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
         "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
@@ -52,6 +49,16 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     }
     size, basis = rules.get(stage, (text, "as large as the text"))
     return Estimate(size, basis) if size else Estimate(None, "known when the text is here")
+
+
+def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
+    """Most that training takes while it runs; when it has ended, one checkpoint to resume from is left."""
+    average = _BYTES_PER_WEIGHT if config.train.ema_decay else 0
+    to_resume = _BYTES_PER_WEIGHT_TO_RESUME + average
+    kept = config.train.keep_checkpoints + 1
+    size = weights * (_CHECKPOINTS_TO_RESUME * to_resume + _BYTES_PER_WEIGHT * kept + average)
+    rule = f"{to_resume} bytes x {_CHECKPOINTS_TO_RESUME} + 4 bytes x {kept}"
+    return size, f"while it runs: {weights:,} weights x ({rule})"
 
 
 def _text_bytes(config: PipelineConfig) -> float | None:

@@ -292,13 +292,7 @@ def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path
         sha256, name = sha256_of_file(path), str(path.relative_to(out))
         size = path.stat().st_size
         files.append(StoredFile(file=name, sha256=sha256, bytes=size, address="nmt_core.corpus.toy", side=side))
-    return StoredCorpus(
-        role=role,
-        name="toy",
-        licence=licence,
-        citation="",
-        known_licence="",
-        known_citation="",
-        url="",
-        files=tuple(files),
+    unknown = {"citation": "", "known_licence": "", "known_citation": "", "url": ""}
+    return StoredCorpus.model_validate(
+        {"role": role, "name": "toy", "licence": licence, "files": tuple(files), **unknown}
     )

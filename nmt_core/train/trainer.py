@@ -258,7 +258,7 @@ class Trainer:
 
     def _validate(self, dev: TokenPairs) -> None:
         began = time.monotonic()
-        loss = dev_loss(self._parallel.plain_model(), dev, self._config, self._world)
+        loss = dev_loss(self._parallel.plain_model(), dev, self._config.slice_tokens, self._world)
         if loss < self.progress.best_dev_loss:
             self.progress.best_dev_loss, self.progress.validations_since_best = loss, 0
         else:

@@ -6,7 +6,6 @@ import torch
 from nmt_core.batches.collate import pad
 from nmt_core.batches.plan import Capacity, pad_slices
 from nmt_core.batches.shards import TokenPairs
-from nmt_core.config import TrainConfig
 from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -14,10 +13,10 @@ from nmt_core.train.distributed import World
 
 
 @torch.inference_mode()
-def dev_loss(model: Transformer, dev: TokenPairs, config: TrainConfig, world: World) -> float:
+def dev_loss(model: Transformer, dev: TokenPairs, slice_tokens: int, world: World) -> float:
     """Mean plain loss in nats per target token, </s> included. Always in fp32, so that runs can be compared."""
     model.eval()
-    tokens = max(config.slice_tokens, int(dev.lengths.max()))
+    tokens = max(slice_tokens, int(dev.lengths.max()))
     loss = 0.0
     for rows in pad_slices(dev.lengths, Capacity(tokens, tokens), np.random.default_rng(0))[world.rank :: world.size]:
         batch = pad(dev, rows).to(world.device)

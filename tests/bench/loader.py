@@ -42,7 +42,7 @@ from nmt_core.batches.shards import TRAIN_FILES, TokenShards
 from nmt_core.config import ModelConfig, TrainConfig
 
 _BATCHINGS: tuple[Batching, ...] = ("padded", "packed")
-_VOCABULARY = 32_000
+_VOCABULARY = 8_000
 _WARM_UP_UPDATES = 10
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1", "GOMP_SPINCOUNT": "10000"}
 

@@ -94,7 +94,7 @@ class _Marks:
         """The span of this name begins now."""
         moment: Any = time.perf_counter()
         if self._is_cuda:
-            moment = torch.cuda.Event(enable_timing=True)
+            moment = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             moment.record()
         self._marks.append((name, moment))
 

@@ -17,7 +17,7 @@ from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.train.launch import METRICS
 
-SECONDS = 120
+SECONDS = 300
 COMPUTED = {
     *("update", "epoch", "train_loss", "dev_loss", "best_dev_loss"),
     *("learning_rate", "gradient_norm", "target_tokens", "useful_token_share"),
@@ -103,14 +103,15 @@ class Training:
             assert self.stage
             assert self.stage.poll() is None, f"the stage has ended: {self.log}"
             assert time.monotonic() < deadline, f"waited in vain: {self.log}"
-            time.sleep(0.002)
+            time.sleep(0.005)
 
     def wait_for_update(self, update: int) -> None:
-        """Return when so many updates are done, and at least one checkpoint behind that of update 0 is whole."""
+        """Return when so many updates are done, and a checkpoint is whole that is due by then."""
+        due = update >= self.config.train.checkpoint_every
 
         def is_there() -> bool:
             with suppress(FileNotFoundError, ValueError, IndexError):  # the folder or the last line is not there yet
-                return bool(points(self.made)[-1]["update"] >= update and self.newest_whole())
+                return points(self.made)[-1]["update"] >= update and (self.newest_whole() > 0 or not due)
             return False
 
         self.wait_for(is_there)

@@ -14,7 +14,7 @@ import pytest
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 from nmt_core.train.status import read_status
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 Curve = Callable[[Path], list[dict[str, float]]]
 Maker = Callable[..., Any]
 
@@ -56,8 +56,8 @@ def kill_the_agent(job: Any) -> None:
 
 def kill_the_stage_and_the_agent(job: Any) -> None:
     """The processes that train have lost both who looked after them."""
+    job.agents()[0].kill()  # first: it would hear of the stage's death, and tell them
     job.stage.kill()
-    job.agents()[0].kill()
 
 
 def kill_everything(job: Any) -> None:
@@ -86,9 +86,21 @@ def test_it_ends_as_if_it_had_not_been_killed(
     assert not job.processes()
 
 
-def test_another_number_of_processes_goes_on_with_the_same_losses(
-    training: Maker, alone: Path, curve: Curve
-) -> None:
+def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Maker) -> None:
+    """Two trainings in one folder would write over each other's checkpoints."""
+    job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 1_000}, {})
+    job.start()
+    job.wait_for_update(EVERY)
+    orphans = job.ranks()
+    kill_the_stage_and_the_agent(job)
+    job.wait()
+    job.start()
+    job.wait_for(lambda: set(job.ranks()) - set(orphans))
+    time.sleep(1)
+    assert not [orphan for orphan in orphans if orphan.is_running()]
+
+
+def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
     job = training(STEADY, NO_DROPOUT)
     job.start(processes=2)
     job.wait_for_update(random.Random("resharded").randint(EVERY + 5, UPDATES - 10))
@@ -149,7 +161,7 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
         process.kill()
     goes.wait()
     before = metrics.read_bytes().splitlines()[:EVERY]
-    assert stays.wait(180) == 0, job.log
+    assert stays.wait(300) == 0, job.log
     status = read_status(job.folder)
     assert status
     assert (status.state, status.update) == ("finished", UPDATES)

@@ -110,7 +110,7 @@ def test_an_unknown_key_in_a_list() -> None:
 
 
 def test_a_key_like_no_other_lists_the_keys(recipe: Path) -> None:
-    assert "average.zzz is not a key: the keys here are checkpoints" in complaint(recipe, "average.zzz=1")
+    assert "average.zzz is not a key: the keys here are strategy, checkpoints" in complaint(recipe, "average.zzz=1")
 
 
 @pytest.mark.parametrize(

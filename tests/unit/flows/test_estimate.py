@@ -1,3 +1,4 @@
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from flows.estimate import estimate, parameters
 from nmt_core.artifacts import Store
 from nmt_core.config import ModelConfig, PipelineConfig
 from nmt_core.models.transformer import Transformer
+from nmt_core.stage import SilentReporter
 
 
 @pytest.mark.parametrize(("tied", "norm"), list(product(("three-way", "two-way", "none"), ("post", "pre"))))
@@ -22,8 +24,27 @@ def test_weights_are_counted_without_building_the_model(tied: Any, norm: Any) ->
 def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
     config = PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}})
     train = estimate("train", config, Store(tmp_path))
-    assert train.bytes == parameters(config.model, 8_000) * (16 + 4 * 5)
-    assert "16 bytes to resume + 4 bytes x 5 checkpoints" in train.basis
+    assert train.bytes == parameters(config.model, 8_000) * (12 * 3 + 4 * 6)
+    assert "12 bytes x 3 + 4 bytes x 6" in train.basis
+
+
+def test_training_takes_as_much_disk_as_was_told(start_training: Any, make_config: Any, tmp_path: Path) -> None:
+    """At its peak, and next to nothing more: every checkpoint is watched as it comes."""
+    config, store = make_config(train={"max_updates": 100, "checkpoint_every": 10, "ema_decay": 0.9}), Store(tmp_path)
+    told = estimate("train", config, store).bytes
+    weights = parameters(config.model, config.tokenizer.vocab_size)
+    most = 0
+
+    class Watching(SilentReporter):
+        def log(self, message: str) -> None:
+            nonlocal most
+            with suppress(FileNotFoundError):  # it went while we looked
+                most = max(most, sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
+
+    start_training(config, store, Watching())
+    assert told is not None
+    assert told == weights * (16 * 3 + 4 * 4 + 4)
+    assert 0.3 * told < most < 1.2 * told + 200_000
 
 
 def test_text_that_is_not_here_has_no_size(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The benchmark h200.py, unattended:  [OUT=FOLDER] [WHEELS=FOLDER] [PYTHON=INTERPRETER] tests/bench/h200.sh [options of h200.py]
+#
+# Finds an interpreter whose torch sees a GPU, and writes h200.json and h200.log into OUT (./h200-out); nothing is left
+# anywhere else, and scratch and compiled kernels are removed in the end. A package that the interpreter lacks is
+# taken from the wheels in WHEELS, if there are any; it goes into OUT as well. Nothing is fetched.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=${OUT:-$PWD/h200-out}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+scratch=$out/scratch
+rm -rf "$scratch"
+mkdir -p "$scratch/tmp"
+trap 'rm -rf "$scratch"' EXIT
+
+export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+export TMPDIR=$scratch/tmp XDG_CACHE_HOME=$scratch/cache CUDA_CACHE_PATH=$scratch/cuda
+export TORCHINDUCTOR_CACHE_DIR=$scratch/inductor TRITON_CACHE_DIR=$scratch/triton
+export CUBLAS_WORKSPACE_CONFIG=:4096:8 # the check of resuming asks for deterministic kernels
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-8}"
+
+condition="import torch; assert torch.cuda.is_available()"
+for argument in "$@"; do
+    [ "$argument" = cpu ] && condition="import torch"
+done
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" "${VIRTUAL_ENV:+$VIRTUAL_ENV/bin/python}" .venv/bin/python \
+        $(type -ap python3 python python3.14 python3.13 python3.12 python3.11 || true) \
+        /opt/*/bin/python3 /opt/*/.venv/bin/python3 /opt/*/*/bin/python3 /usr/local/bin/python3; do
+        if [ -n "$candidate" ] && [ -x "$(command -v "$candidate" || true)" ] &&
+            "$candidate" -c "import sys; assert sys.version_info >= (3, 11); $condition" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "h200.sh: no Python 3.11 or later here has a torch that sees a GPU: name one by PYTHON=" >&2
+    return 1
+}
+python=$(find_python)
+echo "h200.sh: $python"
+
+missing=$("$python" - <<'END'
+import importlib.util
+names = ("numpy", "pyarrow", "pydantic", "safetensors", "sentencepiece")
+print(*(name for name in names if importlib.util.find_spec(name) is None))
+END
+)
+if [ -n "$missing" ] && [ -n "${WHEELS:-}" ]; then
+    "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir --target "$scratch/site" \
+        "$WHEELS"/*.whl
+    export PYTHONPATH="$PYTHONPATH:$scratch/site"
+elif [ -n "$missing" ]; then
+    echo "h200.sh: $python lacks: $missing; give wheels of them in WHEELS=" >&2
+    exit 1
+fi
+"$python" tests/bench/h200.py --output "$out/h200.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/h200.log"

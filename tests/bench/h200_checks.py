@@ -1,0 +1,191 @@
+"""What must hold before speed counts for anything: checks of `h200.py` that need the device itself.
+
+Each check returns what it found and whether that is within its limits, and touches nothing but the product: its
+attention, its loss, its trainer. On a CPU the same code runs, to be tested; what it checks there is less.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import watched
+from torch import Tensor
+
+from nmt_core.batches.collate import Batch, pack, pad
+from nmt_core.batches.layout import Packed
+from nmt_core.batches.plan import Capacity
+from nmt_core.batches.shards import DEV_FILE, read_pairs
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.models.attention import attend, attend_reference
+from nmt_core.models.transformer import Transformer
+from nmt_core.train.distributed import World
+from nmt_core.train.parallel import Objective
+
+UPDATES = 20
+_HEADS, _WIDTH = 8, 64
+_SMALL = ModelConfig(d_model=64, d_ff=128, num_heads=2, encoder_layers=2, decoder_layers=2, dropout=0.0)
+_LIMITS = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+"""Largest difference, relative to the largest value: fp32 as the tests demand it, bf16 a few of its roundings."""
+
+
+def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """Packed attention against the formula in fp32, one sentence after the other: values and gradients.
+
+    The streams of the last case end in padding: tokens without a key to look at, as where a source stream is full and
+    its target stream is not. Nothing may come of them, no NaN above all.
+    """
+    device = world.device
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    draw = np.random.default_rng(1)
+    sources, targets = draw.integers(1, 100, (2, 32)).tolist()
+    found = {}
+    for name, queries, keys, padding, causal in (
+        ("encoder", sources, sources, 0, False),
+        ("decoder", targets, targets, 0, True),
+        ("cross", targets, sources, 0, False),
+        ("padded cross", targets, sources, 9, False),
+    ):
+        torch.manual_seed(1)
+        tokens = sum(queries)
+        sizes = [tokens + padding, sum(keys), sum(keys), tokens + padding]
+        q, k, v, weight = (torch.randn(size, _HEADS, _WIDTH, device=device).to(dtype) for size in sizes)
+        weight[tokens:] = 0
+        tail = [padding] if padding else []
+        layouts = {"keys": _layout(keys + [0] * len(tail), device), "queries": _layout(queries + tail, device)}
+        values = _with_gradients(partial(attend, **layouts, causal=causal), (q, k, v), weight)
+        right = partial(_one_by_one, queries=queries, keys=keys, causal=causal)
+        expected = _with_gradients(right, [x.float() for x in (q[:tokens], k, v)], weight[:tokens].float())
+        for what, value, wanted in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):
+            difference = (value[: len(wanted)].float() - wanted).abs().max() / wanted.abs().max()
+            found[f"{name} {what}"] = float(difference) if value.isfinite().all() else math.inf
+    limit = _LIMITS[dtype]
+    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "ok": max(found.values()) <= limit}
+
+
+def _layout(lengths: Sequence[int], device: torch.device) -> Packed:
+    lengths_B = torch.tensor(lengths)
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), lengths_B.cumsum(0)])
+    sentence_N = torch.repeat_interleave(torch.arange(len(lengths)), lengths_B)
+    position_N = torch.arange(int(starts[-1])) - starts[sentence_N]
+    return Packed(starts.int(), sentence_N, position_N, max(lengths)).to(device)
+
+
+def _one_by_one(
+    q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, queries: Sequence[int], keys: Sequence[int], causal: bool
+) -> Tensor:
+    cut = zip(*(torch.split(x, list(of)) for x, of in ((q_NHD, queries), (k_NHD, keys), (v_NHD, keys))), strict=True)
+    each = [attend_reference(*(x.transpose(0, 1)[None] for x in one), causal=causal)[0] for one in cut]
+    return torch.cat([one.transpose(0, 1) for one in each])
+
+
+def _with_gradients(function: Callable[..., Tensor], qkv: Sequence[Tensor], weight: Tensor) -> list[Tensor]:
+    """A function's value, and the gradients of its product with `weight`."""
+    leaves = [x.clone().requires_grad_() for x in qkv]
+    value = function(*leaves)
+    return [value.detach(), *torch.autograd.grad((value.float() * weight.float()).sum(), leaves)]
+
+
+def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """The loss of the same pairs, packed and padded, in fp32 and in bf16; each against padded fp32."""
+    pairs = read_pairs([data / DEV_FILE])
+    rows = np.arange(min(64, len(pairs)))
+    totals = [-(-int(side.lengths[rows].sum()) // 8) * 8 + 64 for side in (pairs.source, pairs.target)]
+    batches = {"padded": pad(pairs, rows), "packed": pack([(pairs, rows)], Capacity(*totals))}
+    torch.manual_seed(1)
+    vocabulary = int(max(pairs.source.ids.max(), pairs.target.ids.max())) + 1
+    model = Transformer(_SMALL, vocabulary).to(world.device).eval()
+    losses = {
+        f"{name} {dtype}".replace("torch.", ""): _loss(model, batch.to(world.device), dtype)
+        for dtype in (torch.float32, torch.bfloat16)
+        for name, batch in batches.items()
+    }
+    right = losses["padded float32"]
+    differences = {name: abs(loss / right - 1) for name, loss in losses.items()}
+    return {
+        "losses": losses,
+        "differences": differences,
+        "limits": {"float32": 1e-5, "bfloat16": 5e-3},
+        "ok": differences["packed float32"] <= 1e-5 and max(differences.values()) <= 5e-3,
+    }
+
+
+@torch.no_grad()
+def _loss(model: Transformer, batch: Batch, dtype: torch.dtype) -> float:
+    """Mean plain loss per target token."""
+    return float(Objective(model, 0.1, dtype)(batch)[1]) / int((batch.target != 0).sum())
+
+
+def device_and_cpu(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """The dev loss after each of 20 updates in fp32, on the device and on the CPU."""
+    worlds = {"device": world, "cpu": World(0, 1, torch.device("cpu"))}
+    ours, right = (_train(data, folder / name, place, {"precision": "fp32"}) for name, place in worlds.items())
+    return _compared(ours, right, limit=1e-4)
+
+
+def fsdp_and_ddp(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """The dev loss after each of 20 updates by FSDP and by DDP, in fp32."""
+    fsdp, ddp = (
+        _train(data, folder / kind, world, {"precision": "fp32", "parallel": kind}) for kind in ("fsdp", "ddp")
+    )
+    return _compared(fsdp, ddp, limit=1e-5)
+
+
+def resume(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """Twenty updates, and ten and ten more from the checkpoint, with dropout: the same weights bit for bit.
+
+    Some CUDA kernels add in any order. So the comparison is done with deterministic ones, and told beside it are two
+    undisturbed runs without them.
+    """
+    is_cuda = world.device.type == "cuda"
+    knobs = {"precision": "bf16" if is_cuda else "fp32"}
+    model = _SMALL.model_copy(update={"dropout": 0.1})
+    usual = [_train(data, folder / f"usual-{number}", world, knobs, model) for number in range(2 * is_cuda)]
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        whole = _train(data, folder / "whole", world, knobs, model)
+        first = _train(data, folder / "parts", world, knobs, model, lambda update: update == UPDATES // 2 - 1)
+        second = _train(data, folder / "parts", world, knobs, model)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    is_equal = _same(whole, second) and whole.dev_losses == first.dev_losses + second.dev_losses
+    found = {"ok": is_equal, "updates after resuming": len(second.starts)}
+    return found | ({"two usual runs are equal": _same(*usual)} if usual else {})
+
+
+def _same(a: watched.Run, b: watched.Run) -> bool:
+    return all(torch.equal(weight, b.weights[name]) for name, weight in a.weights.items())
+
+
+def _train(
+    data: Path,
+    folder: Path,
+    world: World,
+    knobs: dict[str, Any],
+    model: ModelConfig = _SMALL,
+    before_update: Callable[[int], bool] = lambda update: False,
+) -> watched.Run:
+    """A small model, packed batches, a look at the dev set after each update."""
+    tokens = {"max_tokens": 2_048, "slice_tokens": 1_024, "max_tokens_per_pass": 1_024}
+    schedule = {"max_updates": UPDATES, "validate_every": 1, "checkpoint_every": UPDATES}
+    config = TrainConfig(batching="packed", warmup_updates=100, compile_layers=False, **tokens, **schedule, **knobs)
+    return watched.train(data, folder, world, (model, config), before_update)
+
+
+def _compared(a: watched.Run, b: watched.Run, limit: float) -> dict[str, Any]:
+    pairs = list(zip(a.dev_losses, b.dev_losses, strict=True))
+    difference = max(abs(one / other - 1) for one, other in pairs)
+    last = list(pairs[-1])
+    return {"ok": len(pairs) == UPDATES and difference <= limit, "limit": limit, "difference": difference, "last": last}
+
+
+CHECKS = {
+    "attention equals the reference": attention,
+    "packed equals padded": packed_and_padded,
+    "20 updates equal the CPU's": device_and_cpu,
+    "FSDP equals DDP": fsdp_and_ddp,
+    "resumed bit for bit": resume,
+}

@@ -1,0 +1,153 @@
+"""Cost grows with work: the price of an update by number of processes, and by size of the corpus.
+
+    .venv/bin/python tests/bench/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel ddp fsdp]
+
+The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
+synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an
+update has one slice of `--slice-tokens` tokens for each. In the second, one process trains on corpora of several sizes.
+
+- ms an update: wall-clock time between the points of the curves, the first one left out, without validation and
+  checkpoints; the trainer's own count.
+- CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, one
+  time with more updates, and the difference counts: start, end and checkpoints are in neither table. Gloo sleeps while
+  it waits, so that waiting costs nothing here.
+- The last column is the ratio of the CPU time to that of the first row.
+- Start is from the launch to the end of the shorter job, less its updates.
+
+With more processes than cores they take turns, and wall-clock time must grow by as much: then the CPU time alone says
+what an update costs. It may grow by what is sent: a process reduces 2 (n - 1) / n times the gradients, nothing for one,
+once the size for two, 1.5 times for four. What a network does to that cannot be seen on one machine.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import synthetic
+
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.launchers import CONFIG, LocalTorchrun
+from nmt_core.train.launch import METRICS
+from nmt_core.train.status import read_status
+from nmt_core.train.trainer import LOG_EVERY
+
+_VOCABULARY = 8_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, and what it took."""
+
+    updates: int
+    milliseconds: float
+    """Of an update."""
+    cpu_seconds: float
+    """Of all its processes, from start to end."""
+    start: float
+
+
+def main() -> None:
+    """Measure, and print both tables."""
+    parser = argparse.ArgumentParser(description="Time per update by processes, and by size of the corpus.")
+    parser.add_argument("--world", type=int, nargs="+", default=[1, 2, 4], help="numbers of processes (1 2 4)")
+    parser.add_argument("--parallel", nargs="+", default=["ddp", "fsdp"], help="(ddp fsdp)")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="sizes, ascending")
+    parser.add_argument("--updates", type=int, default=100, help="that are counted (100)")
+    parser.add_argument("--slice-tokens", type=int, default=2_048, help="of a process and update, a side (2,048)")
+    parser.add_argument("--d-model", type=int, default=256, help="of a model with three layers on either side (256)")
+    parser.add_argument("--folder", type=Path, help="where to work (the system's temporary folder)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-scaling-", dir=arguments.folder) as name:
+        folder = Path(name)
+        head = "| ms an update | CPU ms an update and process | Start, s | CPU, times the first |"
+        print(f"| Parallel | Processes {head}\n| --- | ---: | ---: | ---: | ---: | ---: |")
+        data = _corpus(folder, arguments.pairs[0])
+        for parallel in arguments.parallel:
+            first = 0.0
+            for world in arguments.world:
+                cpu, row = _row(folder, data, world, parallel, arguments)
+                first = first or cpu
+                print(f"| {parallel} | {world} {row} {cpu / first:.2f} |", flush=True)
+        print(f"\n| Pairs {head}\n| ---: | ---: | ---: | ---: | ---: |")
+        first = 0.0
+        for pairs in arguments.pairs:
+            cpu, row = _row(folder, _corpus(folder, pairs), 1, "ddp", arguments)
+            first = first or cpu
+            print(f"| {pairs:,} {row} {cpu / first:.2f} |", flush=True)
+
+
+def _corpus(folder: Path, pairs: int) -> Path:
+    data = folder / f"data-{pairs}"
+    if not data.exists():
+        synthetic.write(data, pairs, _VOCABULARY, processes=2)
+    return data
+
+
+def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argparse.Namespace) -> tuple[float, str]:
+    """CPU milliseconds of an update for each process; and the columns of a row up to the last."""
+    short, long = (
+        _run(folder, world, _sections(data, world, parallel, updates, arguments))
+        for updates in (LOG_EVERY, LOG_EVERY + arguments.updates)
+    )
+    cpu = (long.cpu_seconds - short.cpu_seconds) / (long.updates - short.updates) / world * 1e3
+    return cpu, f"| {long.milliseconds:,.1f} | {cpu:,.1f} | {short.start:.1f} |"
+
+
+def _sections(data: Path, world: int, parallel: str, updates: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the processes read."""
+    train = TrainConfig.model_validate(
+        {
+            "max_updates": updates,
+            "max_tokens": arguments.slice_tokens * world,
+            "slice_tokens": arguments.slice_tokens,
+            "max_tokens_per_pass": arguments.slice_tokens * world,
+            "validate_every": 10 * updates,
+            "checkpoint_every": 10 * updates,
+            "parallel": parallel,
+            "precision": "fp32",
+        }
+    )
+    width, layers = arguments.d_model, {"encoder_layers": 3, "decoder_layers": 3}
+    model = ModelConfig.model_validate({"d_model": width, "d_ff": 4 * width, "num_heads": 4, **layers})
+    return {"train": train.model_dump(), "model": model.model_dump(), "data": str(data.resolve())}
+
+
+def _run(folder: Path, world: int, sections: dict[str, Any]) -> Job:
+    """Run a job to its end."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        run = Path(name)
+        (run / CONFIG).write_text(json.dumps(sections))
+        began, cpu = time.perf_counter(), _cpu_seconds_of_children()
+        with LocalTorchrun(world, world).launch(run) as launched:
+            lines = list(launched.lines())
+            launched.wait()
+        wall, cpu = time.perf_counter() - began, _cpu_seconds_of_children() - cpu
+        status = read_status(run)
+        if status is None or status.state != "finished":
+            sys.exit("\n".join(lines))
+        points = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+    training = [
+        (point["update"], point["target_tokens"] / point["target_tokens_per_second"])
+        for point in points
+        if "train_loss" in point
+    ]
+    seconds = sum(each for _, each in training)
+    counted = training[1:] or training
+    first = training[0][0] if training[1:] else 0
+    milliseconds = sum(each for _, each in counted) / (counted[-1][0] - first) * 1e3
+    return Job(sections["train"]["max_updates"], milliseconds, cpu, wall - seconds)
+
+
+def _cpu_seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()

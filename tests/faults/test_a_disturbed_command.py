@@ -1,0 +1,182 @@
+"""`nmt` while its training is preempted, or while MLflow is away: it ends with the right code, and loses nothing."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from mlflow.tracking import MlflowClient
+
+from flows.servers import free_port, start_mlflow
+from flows.settings import Settings
+
+pytestmark = pytest.mark.timeout(900)
+Curve = Callable[[Path], list[dict[str, float]]]
+
+SMALL = {
+    "corpus.toy.pairs": 1_000,
+    "corpus.toy.held_out": 20,
+    "tokenizer.vocab_size": 600,
+    "model.d_model": 16,
+    "model.d_ff": 32,
+    "model.num_heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "train.max_updates": 100_000,
+    "train.max_tokens": 512,
+    "train.slice_tokens": 256,
+    "train.validate_every": 10,
+    "train.checkpoint_every": 1_000,
+}
+RECIPE = ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
+SECONDS = 300
+SECONDS_AWAY = 15
+
+
+@dataclass
+class Command:
+    """`nmt` in a home of its own."""
+
+    home: Path
+    environment: dict[str, str]
+    find: Callable[[str], list[psutil.Process]]
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def log(self) -> str:
+        return (self.home / "log").read_text()
+
+    @property
+    def made(self) -> Path:
+        """What training has made so far."""
+        (found,) = self.home.glob("artifacts/train/*.partial")
+        return found
+
+    def start(self, *arguments: str) -> None:
+        command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.home, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def end(self) -> int:
+        assert self.process
+        return self.process.wait(SECONDS)
+
+    def updates(self, curve: Curve) -> int:
+        """Updates of which the curves tell."""
+        with contextlib.suppress(FileNotFoundError, ValueError, IndexError):  # not there yet, or not wholly
+            return int(curve(self.made)[-1]["update"])
+        return 0
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert self.process
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.05)
+
+    def preempt(self) -> None:
+        """SIGTERM to all processes of the training."""
+        for process in self.find(f"{self.made}/config.json"):
+            process.send_signal(signal.SIGTERM)
+
+    def newest_whole(self) -> int:
+        return max(int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata"))
+
+
+@pytest.fixture
+def nmt(tmp_path: Path, named_in: Callable[[str], list[psutil.Process]]) -> Iterator[Command]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
+    own |= {"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_PROCESSES": "2"}
+    command = Command(tmp_path, own, named_in)
+    yield command
+    if command.process and command.process.poll() is None:
+        command.process.terminate()
+        command.process.wait(60)
+
+
+def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> None:
+    """75 when the machines are taken from the training, 143 when the command itself is asked to end."""
+    nmt.start("run", *RECIPE, "--until", "train")
+    nmt.wait_for(lambda: nmt.updates(curve) >= 20)
+    nmt.preempt()
+    assert nmt.end() == 75, nmt.log
+    first = nmt.newest_whole()
+    assert first >= 20
+    assert f"stopped from outside after {first} updates, with a checkpoint" in nmt.log
+    assert "Traceback" not in nmt.log
+    kept = (nmt.made / "metrics.jsonl").read_bytes()
+
+    nmt.start("stage", "train", *RECIPE)
+    nmt.wait_for(lambda: nmt.updates(curve) >= first + 20)
+    assert nmt.process
+    nmt.process.terminate()
+    assert nmt.end() == 143, nmt.log
+    assert nmt.newest_whole() >= first + 20, "asked to end, it saves too"
+    assert not nmt.find(str(nmt.home)), "something lives on"
+    assert (nmt.made / "metrics.jsonl").read_bytes().startswith(kept)
+    assert "Traceback" not in nmt.log
+
+    nmt.start("stage", "train", *RECIPE)
+    second = nmt.newest_whole()
+    nmt.wait_for(lambda: nmt.updates(curve) >= second + 20)
+    nmt.preempt()
+    assert nmt.end() == 75, nmt.log
+    validations = [point["update"] for point in curve(nmt.made) if "dev_loss" in point]
+    assert validations == list(range(10, int(validations[-1]) + 10, 10)), "none is left out, none is there twice"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    """Of the home in `tmp_path`; the environment that they set is taken back."""
+    before = dict(os.environ)
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    settings.prepare()
+    yield settings
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
+    """A curve of the run of `train`."""
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    (run,) = [run for run in client.search_runs(experiments) if run.info.run_name == "train"]
+    return sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, name))
+
+
+def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve) -> None:
+    """Training goes on meanwhile, and afterwards every point is there, once."""
+    port = free_port()
+    health = f"http://127.0.0.1:{port}/health"
+    server = start_mlflow(settings, port)
+    try:
+        server.wait_until(health)
+        nmt.environment["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{port}"
+        nmt.start("run", *RECIPE, "--until", "train")
+        nmt.wait_for(lambda: nmt.updates(curve) >= 20)
+        server.stop()
+        before, left_at = nmt.updates(curve), time.monotonic()
+        nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_AWAY and nmt.updates(curve) >= before + 30)
+        assert "does not answer: going on, and logging it later" in nmt.log
+        server = start_mlflow(settings, port)
+        server.wait_until(health)
+        back = nmt.updates(curve)
+        nmt.wait_for(lambda: nmt.updates(curve) >= back + 20)
+        nmt.preempt()
+        assert nmt.end() == 75, nmt.log
+    finally:
+        server.stop()
+    for name in ("train_loss", "dev_loss"):
+        expected = [(point["update"], point[name]) for point in curve(nmt.made) if name in point]
+        assert points_in_mlflow(settings, name) == expected
+    assert "is lost" not in nmt.log
