@@ -63,6 +63,8 @@ class Candidate:
     evaluate: Artifact
     download: Artifact | None = None
     """The text that it learnt from, for the licences; None: the store no longer has it."""
+    clean: Artifact | None = None
+    """The clean text, for the corpora that were left out; None: the store no longer has it."""
 
     @property
     def fingerprint(self) -> str:
@@ -109,7 +111,7 @@ def register_model(
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
-        about = describe(config, candidate.download)
+        about = describe(config, candidate.download, candidate.clean)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
@@ -179,7 +181,7 @@ def _requirements() -> list[str]:
     return [f"{name}=={version}" for name, version in versions.items()]
 
 
-def describe(config: PipelineConfig, download: Artifact | None) -> str:
+def describe(config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None) -> str:
     """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
 
     Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
@@ -188,9 +190,10 @@ def describe(config: PipelineConfig, download: Artifact | None) -> str:
     if not download:
         return text
     index = CorpusIndex.of(download)
-    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train")]
+    left_out = index.skipped | (clean.report()["skipped"] if clean else {})
+    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
     lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
-    lines += [f"- {name}: left out, for it could not be fetched" for name in index.skipped]
+    lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
     parts = [config.description, "", "Trained on:", *lines]

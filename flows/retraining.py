@@ -106,7 +106,8 @@ class Retraining:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            candidate = Candidate(export, evaluate, self._artifacts.get("download"))
+            text = (self._artifacts.get(name) for name in ("download", "clean"))
+            candidate = Candidate(export, evaluate, *text)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
 

@@ -1,8 +1,6 @@
 """The stage `split`: what is trained on, validated on and scored on, no sentence in more than one of them."""
 
 import json
-import os
-import shutil
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -168,7 +166,7 @@ def _split_shard(shard: _Shard) -> tuple[Counter[str], Counter[str], Counter[str
         storage.write(train, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     else:
         not_drawn = pairs.clear()
-        _link(Path(shard.clean), Path(shard.train))
+        storage.link(Path(shard.clean), Path(shard.train))
     nothing = pl.lit(None, pl.String)
     reasons = [
         (sharing, _SHARED, nothing),
@@ -193,12 +191,3 @@ def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> 
 
 def _counts(values: pl.Series) -> Counter[str]:
     return Counter(dict(values.value_counts(name="count").iter_rows()))
-
-
-def _link(file: Path, to: Path) -> None:
-    """A second name for the same bytes; a copy where the file system knows no hard links."""
-    to.unlink(missing_ok=True)  # of a worker that died
-    try:
-        os.link(file, to)
-    except OSError:
-        shutil.copyfile(file, to)

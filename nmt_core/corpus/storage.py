@@ -60,7 +60,8 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     path = local_path(url)
     try:
         if path:
-            return pl.read_parquet(path, columns=list(columns) if columns else None, parallel="none")
+            # No pattern: a folder may well be called "runs[1]".
+            return pl.read_parquet(path, columns=list(columns) if columns else None, parallel="none", glob=False)
         file_system, name = url_to_fs(url)
         with file_system.open(name, "rb") as file:  # fetches only the columns' byte ranges; polars would fetch all
             table = pl.from_arrow(pq.ParquetFile(file).read(columns=list(columns) if columns else None))
@@ -115,6 +116,15 @@ def remove_folder(folder: str) -> None:
         else:
             file_system, name = url_to_fs(folder)
             file_system.rm(name, recursive=True)
+
+
+def link(file: Path, to: Path) -> None:
+    """A second name for the same bytes on this machine; a copy where the file system knows no hard links."""
+    to.unlink(missing_ok=True)  # of a process that died
+    try:
+        os.link(file, to)
+    except OSError:
+        shutil.copyfile(file, to)
 
 
 def bring(url: str, to: Path) -> None:

@@ -200,7 +200,8 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
 def _held_out_sources(split: Path, tokenizer: Tokenizer, config: ExportConfig) -> list[list[int]]:
     """Ids of the first sentences of the dev set, cut where a search would cut them."""
     dev = json.loads((split / "splits.json").read_text(encoding="utf-8"))["dev"]
-    lines = polars.read_parquet(split / dev, columns=["source"])["source"].head(config.parity_sentences).to_list()
+    dev_lines = polars.read_parquet(split / dev, columns=["source"], glob=False)["source"]
+    lines = dev_lines.head(config.parity_sentences).to_list()
     return [ids[: SearchConfig().max_source_tokens] for ids in tokenizer.encode(lines)]
 
 

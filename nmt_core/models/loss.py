@@ -44,7 +44,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight_VM = output_VM.to(states_NM.dtype)
         state_gradient_NM = torch.empty_like(states_NM)
         weight_gradient_VM = torch.zeros_like(output_VM, dtype=torch.float32)
-        smoothed, plain = states_NM.new_zeros(2, dtype=torch.float32).unbind()
+        smoothed, plain = (states_NM.new_zeros((), dtype=torch.float32) for _ in range(2))
         for start in range(0, len(target_N), _CHUNK_TOKENS):
             chunk = slice(start, start + _CHUNK_TOKENS)
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]

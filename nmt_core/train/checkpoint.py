@@ -22,6 +22,7 @@ from typing import Any, cast
 import safetensors.torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
@@ -115,25 +116,36 @@ class Checkpoints:
         """Whole checkpoints, oldest first."""
         return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
 
-    def save(self, training: Training, progress: Progress) -> None:
+    def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
+
+        Args:
+            training: what to save.
+            progress: how far it is.
+            with_weights: whether to write the files of weights too. They are averaged, so it must not depend on when a
+                job was stopped.
 
         Raises:
             StageError: the one before could not be written, and there is no older one.
         """
         self.settle()
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
-        files = {f"{path.name}.safetensors": whole_copies(training.parallel.parameters())}
-        if training.moving_average:
-            files[f"{path.name}{_MOVING_AVERAGE}"] = whole_copies(training.moving_average.tensors)
-        # Those of before the first update are there to go back to, not to be averaged.
-        is_wanted = self._world.is_first and progress.update > 0
-        problem = self._write_weights(files) if is_wanted else None
+        files: dict[str, dict[str, Tensor]] = {}
+        if with_weights:
+            files[f"{path.name}.safetensors"] = whole_copies(training.parallel.parameters())
+            if training.moving_average:
+                files[f"{path.name}{_MOVING_AVERAGE}"] = whole_copies(training.moving_average.tensors)
+        problem = self._write_weights(files) if self._world.is_first else None
         if self._has_failed(path, problem):
             return
         state = training.state() | {"progress": progress.to_json()}
         done = async_save(state, checkpoint_id=path, process_group=self._group)
         self._pending = _Pending(path, cast(Future[Any], done))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a checkpoint has been begun and this process has done its part; when all have, `settle` is due."""
+        return self._pending is not None and self._pending.done.done()
 
     def settle(self) -> None:
         """Wait until the checkpoint that was begun is whole; then remove what is too old.
@@ -165,9 +177,18 @@ class Checkpoints:
         )
         return Progress.from_json(state["progress"])
 
-    def finish(self) -> None:
-        """Keep one checkpoint to go on from, now that no crash can tear it."""
+    def finish(self, update: int) -> None:
+        """Keep one checkpoint, that of the last update, to go on from, now that no crash can tear it.
+
+        Raises:
+            StageError: it could not be written.
+        """
         self.settle()
+        if not self.whole() or int(self.whole()[-1].name) != update:
+            raise StageError(
+                f"the last checkpoint, of update {update:,}, could not be written to {self._folder}: free space, then "
+                "run the same command again"
+            )
         if self._world.is_first:
             self._remove_old(1)
 
@@ -190,7 +211,7 @@ class Checkpoints:
         if not self._world.any(problem is not None):
             return False
         older = [each for each in self.whole() if each != path]
-        why = _innermost(problem) if problem else "another process tells why"
+        why = _cause(problem) if problem else "another process tells why"
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
@@ -213,8 +234,8 @@ class Checkpoints:
             file.unlink()
 
 
-def _innermost(error: BaseException) -> str:
-    """The first cause, in one line: what failed on one process reaches the others wrapped."""
-    while cause := error.__cause__ or error.__context__:
-        error = cause
+def _cause(error: BaseException) -> str:
+    """What went wrong, in one line: errors come wrapped, and with the tracebacks of all processes."""
+    if isinstance(error, CheckpointException):
+        return "; ".join(f"process {rank}: {_cause(failure)}" for rank, (failure, _) in sorted(error.failures.items()))
     return " ".join(str(error).split()) or type(error).__name__

@@ -161,8 +161,8 @@ def _mesh(config: TrainConfig, world: World) -> DeviceMesh:
 
 
 def _sharded(objective: Objective, mesh: DeviceMesh, dtype: torch.dtype) -> nn.Module:
-    """Weights travel in the dtype of the matrix products, gradients are summed in fp32."""
-    is_half = dtype != torch.float32
+    """On GPUs weights travel in the dtype of the matrix products; gradients are summed in fp32."""
+    is_half = dtype != torch.float32 and mesh.device_type != "cpu"  # whose layer norm wants weights in fp32
     policy = MixedPrecisionPolicy(
         param_dtype=dtype if is_half else None,
         reduce_dtype=torch.float32 if is_half else None,

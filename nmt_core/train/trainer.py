@@ -103,8 +103,9 @@ class Trainer:
             StageError: training goes wrong again and again, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
-        if not self._checkpoints.whole():
-            self._checkpoints.save(self._training, self.progress)  # to go back to
+        if not self._checkpoints.whole():  # to go back to, and to see that there is room for it
+            self._checkpoints.save(self._training, self.progress, with_weights=False)
+            self._checkpoints.settle()
         while not self._is_done():
             with self._loader(train) as loader:
                 for update in loader:
@@ -119,7 +120,7 @@ class Trainer:
                         return False
                     if self._is_done():
                         break
-        self._checkpoints.finish()
+        self._checkpoints.finish(self.progress.update)
         return True
 
     def _take_up(self) -> None:
@@ -169,7 +170,9 @@ class Trainer:
                 summed = summed + plain.double()
         self._step(number)
         progress.update, progress.epoch, progress.batch = number, update.epoch, update.number + 1
-        of_all, stopping = world.sum(float(summed), float(stop))
+        of_all, stopping, written = world.sum(float(summed), float(stop), float(self._checkpoints.is_written))
+        if written == world.size:
+            self._checkpoints.settle()
         loss, norm = of_all / update.target_tokens, float(self._window.gradient_norm)
         problem = trouble(loss, norm, progress.losses, config.spike_window, config.spike_deviations)
         progress.losses.add(loss, config.spike_window)
@@ -228,9 +231,10 @@ class Trainer:
             self._validate(dev)
         if self._is_done() and not is_due:  # patience has ended between two points of the curves
             self._report()
-        if update % config.checkpoint_every == 0 or stop or self._is_done():
+        is_regular = update % config.checkpoint_every == 0 or self._is_done()
+        if is_regular or stop:
             self.progress.window = self._window.sums(self._world)
-            self._checkpoints.save(self._training, self.progress)
+            self._checkpoints.save(self._training, self.progress, with_weights=is_regular)
 
     def _report(self) -> None:
         update, window = self.progress.update, self._window

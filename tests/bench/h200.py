@@ -258,24 +258,20 @@ def _in_short(found: dict[str, Any]) -> str:
 
 
 def _print(sections: dict[str, Any]) -> None:
-    print(
-        "\n| Training | Target tokens/s | Useful | MFU | Peak, GB | ms an update: forward | backward | optimizer "
-        "| between | waiting for data |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    )
+    spans = ("input", "forward", "backward", "optimizer", "between", "waiting for data")
+    columns = ["Target tokens/s", "of those wanted", "Useful", "MFU", "Peak, GB", *(f"{span}, ms" for span in spans)]
+    print(f"\n| Training | {' | '.join(columns)} |\n| --- |{' ---: |' * len(columns)}")
     for name, found in sections.items():
         if rate := found.get("target tokens per second"):
-            spans = found["milliseconds"]
-            told = [
-                f"{spans[each]:.1f}" for each in ("forward", "backward", "optimizer", "between", "waiting for data")
+            cells = [
+                f"{rate:,.0f}",
+                f"{rate / _TARGETS[name.split(',')[0]]:.0%}",
+                f"{found['useful token share']:.4f}",
+                f"{found['mfu']:.1%}" if found["mfu"] else "",
+                f"{found['peak bytes'] / 1e9:.1f}",
+                *(f"{found['milliseconds'][span]:.1f}" for span in spans),
             ]
-            mfu = f"{found['mfu']:.1%}" if found["mfu"] else ""
-            print(
-                f"| {name} | {rate:,.0f} | {found['useful token share']:.4f} | {mfu} | {found['peak bytes'] / 1e9:.1f} "
-                f"| {' | '.join(told)} |"
-            )
-            target = _TARGETS.get(name.split(",")[0])
-            if target and rate < target:
-                print(f"| | less than the {target:,} that are wanted | | | | | | | | |")
+            print(f"| {name} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

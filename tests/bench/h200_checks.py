@@ -55,8 +55,9 @@ def attention(data: Path, folder: Path, world: World) -> dict[str, Any]:
         q, k, v, weight = (torch.randn(size, _HEADS, _WIDTH, device=device).to(dtype) for size in sizes)
         weight[tokens:] = 0
         tail = [padding] if padding else []
-        layouts = {"keys": _layout(keys + [0] * len(tail), device), "queries": _layout(queries + tail, device)}
-        values = _with_gradients(partial(attend, **layouts, causal=causal), (q, k, v), weight)
+        of_keys, of_queries = _layout(keys + [0] * len(tail), device), _layout(queries + tail, device)
+        ours = partial(attend, keys=of_keys, queries=of_queries, causal=causal)
+        values = _with_gradients(ours, (q, k, v), weight)
         right = partial(_one_by_one, queries=queries, keys=keys, causal=causal)
         expected = _with_gradients(right, [x.float() for x in (q[:tokens], k, v)], weight[:tokens].float())
         for what, value, wanted in zip(("output", "dq", "dk", "dv"), values, expected, strict=True):

@@ -5,7 +5,6 @@ the file is checked against the recipe and the lock file before it counts.
 """
 
 import hashlib
-import os
 import shutil
 import threading
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from nmt_core.artifacts import MANIFEST, sha256_of_file
-from nmt_core.corpus import formats
+from nmt_core.corpus import formats, storage
 from nmt_core.corpus.fetching.addresses import WEB, WantedFile, name_in, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError
 from nmt_core.corpus.fetching.lockfile import Lockfile
@@ -156,7 +155,7 @@ class Supply:
             with self._change:
                 self.reused += 1
         if held or path.is_relative_to(self.fetcher.folder):
-            _link(held or path, place)
+            storage.link(held or path, place)
             return Supplied(place, sha256, wanted.address)
         shutil.copyfile(path, place)
         if sha256_of(place) != sha256:
@@ -170,14 +169,6 @@ def _suffix_of(path: Path, wanted: WantedFile) -> str:
         return formats.looks_like(path, wanted.side, name_in(wanted.address)).suffix
     except DataError as error:  # it names our copy; the user knows the file by its address
         raise DataError(f"{wanted.address}: {str(error).removeprefix(f'{path}: ')}") from None
-
-
-def _link(path: Path, to: Path) -> None:
-    """A second name for the same bytes; a copy where the file system knows no hard links."""
-    try:
-        os.link(path, to)
-    except OSError:
-        shutil.copyfile(path, to)
 
 
 def _md5_of(path: Path) -> str:

@@ -164,3 +164,12 @@ def test_a_damaged_file_is_named(folder: str, content: bytes) -> None:
 def test_local_addresses_are_paths(url: str) -> None:
     assert storage.local_path(url) == Path("/data/a.parquet")
     assert storage.local_path("s3://data/a.parquet") is None
+
+
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    """It is no pattern: with another folder that the pattern would fit, its file would be read."""
+    for name in ("runs[1]", "runs1", "a*b?"):
+        (tmp_path / name).mkdir()
+        storage.write(pl.DataFrame({"name": [name]}), str(tmp_path / name / "x.parquet"))
+    for name in ("runs[1]", "a*b?"):
+        assert storage.read(str(tmp_path / name / "x.parquet"))["name"].to_list() == [name]

@@ -40,16 +40,22 @@ def test_each_training_corpus_is_named_with_licence_page_and_citation(tmp_path: 
         corpus("web", licence="CC-BY 4.0", url="https://host.invalid", citation="@misc{them,\n  year = 2020}"),
         corpus("news", citation="@misc{them,\n  year = 2020}"),
         corpus("dev", "dev", licence="secret"),
+        corpus("broken", licence="MIT", citation="@misc{nobody}"),
         gone="the server answered 404",
     )
+    clean = Artifact("clean", "0" * 32, tmp_path / "clean")
+    clean.path.mkdir()
+    skipped = {"gone": "the server answered 404", "broken": "the file ends too early"}
+    (clean.path / REPORT).write_text(json.dumps({"skipped": skipped}))
 
-    assert describe(CONFIG, made).splitlines() == [
+    assert describe(CONFIG, made, clean).splitlines() == [
         "English to German.",
         "",
         "Trained on:",
         "- web: CC-BY 4.0, https://host.invalid",
         "- news: CC0",
-        "- gone: left out, for it could not be fetched",
+        "- gone: left out, for it could not be fetched or read",
+        "- broken: left out, for it could not be fetched or read",
         "",
         "Please cite:",
         "- @misc{them, year = 2020}",

@@ -53,7 +53,7 @@ def equal(one: list[Tensor], other: list[Tensor]) -> bool:
 def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=3)
     progress = Progress(update=3, epoch=1, batch=2, best_dev_loss=4.5, losses=LossWindow(7, 2.5, 0.25), rollbacks=1)
-    checkpoints.save(training.training, progress)
+    checkpoints.save(training.training, progress, with_weights=True)
     checkpoints.settle()
     other = Moved(seed=2, steps=0)
     assert not equal(other.weights(), training.weights())
@@ -74,7 +74,7 @@ def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path: Path, w
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     before = training.weights()
     progress = Progress(update=1)
-    checkpoints.save(training.training, progress)
+    checkpoints.save(training.training, progress, with_weights=True)
     progress.update = 99
     for _ in range(5):
         training.step()
@@ -99,7 +99,7 @@ def test_without_a_checkpoint_nothing_changes(tmp_path: Path, world: World) -> N
 def test_old_checkpoints_go(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 3, world, print), Moved(seed=1, steps=1)
     for update in range(10, 60, 10):
-        checkpoints.save(training.training, Progress(update=update))
+        checkpoints.save(training.training, Progress(update=update), with_weights=True)
         assert len(list(tmp_path.glob("checkpoints/*"))) <= 3
     checkpoints.settle()
     assert [path.name for path in checkpoints.whole()] == ["000000040", "000000050"]
@@ -109,17 +109,17 @@ def test_old_checkpoints_go(tmp_path: Path, world: World) -> None:
         "000000050.ema.safetensors",
         "000000050.safetensors",
     ]
-    checkpoints.finish()
+    checkpoints.finish(50)
     assert [path.name for path in checkpoints.whole()] == ["000000050"]
 
 
 @pytest.mark.parametrize("torn", ["without .metadata", "empty folder"])
 def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: str) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
-    checkpoints.save(training.training, Progress(update=10))
+    checkpoints.save(training.training, Progress(update=10), with_weights=True)
     whole = training.weights()
     training.step()
-    checkpoints.save(training.training, Progress(update=20))
+    checkpoints.save(training.training, Progress(update=20), with_weights=True)
     checkpoints.settle()
     for file in (tmp_path / "checkpoints" / "000000020").iterdir():
         if torn == "empty folder" or file.name == ".metadata":
@@ -128,7 +128,7 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: st
     again = Checkpoints(tmp_path, 2, world, print)
     assert again.load_newest(other.training).update == 10
     assert equal(other.weights(), whole)
-    again.save(other.training, Progress(update=30))
+    again.save(other.training, Progress(update=30), with_weights=True)
     again.settle()
     assert [path.name for path in again.whole()] == ["000000010", "000000030"]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
@@ -150,19 +150,21 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
     """Whether the weights do not fit, or they do and the optimizer's state does not."""
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Moved(seed=1, steps=1)
-    checkpoints.save(training.training, Progress(update=10))
+    checkpoints.save(training.training, Progress(update=10), with_weights=True)
     checkpoints.settle()
     sizes = [file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()]
     assert max(sizes) > bytes_at_most
     with files_of_at_most(bytes_at_most):
-        checkpoints.save(training.training, Progress(update=20))
+        checkpoints.save(training.training, Progress(update=20), with_weights=True)
         checkpoints.settle()
     (message,) = warnings
     assert "checkpoint 20 could not be written" in message
+    assert "File too large" in message
+    assert "Traceback" not in message
     assert "the newest whole checkpoint is that of update 10" in message
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000010"]
     assert {path.name.partition(".")[0] for path in (tmp_path / "weights").iterdir()} == {"000000010"}
-    checkpoints.save(training.training, Progress(update=30))
+    checkpoints.save(training.training, Progress(update=30), with_weights=True)
     checkpoints.settle()
     assert [path.name for path in checkpoints.whole()] == ["000000010", "000000030"]
 
@@ -170,6 +172,25 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
 def test_a_full_disk_ends_training_that_has_nothing_to_go_back_to(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 5, world, print), Moved(seed=1, steps=1)
     with files_of_at_most(1_000), pytest.raises(StageError, match="none before it: free space"):
-        checkpoints.save(training.training, Progress(update=10))
+        checkpoints.save(training.training, Progress(update=10), with_weights=True)
         checkpoints.settle()
     assert not checkpoints.whole()
+
+
+def test_a_checkpoint_that_a_stop_asked_for_leaves_no_weights_to_average(tmp_path: Path, world: World) -> None:
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    checkpoints.save(training.training, Progress(update=10), with_weights=True)
+    checkpoints.save(training.training, Progress(update=13), with_weights=False)
+    checkpoints.settle()
+    assert [path.name for path in checkpoints.whole()] == ["000000010", "000000013"]
+    assert {file.name.partition(".")[0] for file in (tmp_path / "weights").iterdir()} == {"000000010"}
+
+
+def test_training_does_not_end_without_its_last_checkpoint(tmp_path: Path, world: World) -> None:
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    checkpoints.save(training.training, Progress(update=10), with_weights=True)
+    checkpoints.settle()
+    with files_of_at_most(1_000):
+        checkpoints.save(training.training, Progress(update=20), with_weights=True)
+    with pytest.raises(StageError, match="the last checkpoint, of update 20, could not be written"):
+        checkpoints.finish(20)
