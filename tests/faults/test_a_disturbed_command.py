@@ -17,7 +17,7 @@ from mlflow.tracking import MlflowClient
 from flows.servers import free_port, start_mlflow
 from flows.settings import Settings
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
 
 SMALL = {

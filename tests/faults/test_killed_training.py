@@ -14,7 +14,7 @@ import pytest
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 from nmt_core.train.status import read_status
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
 Maker = Callable[..., Any]
 

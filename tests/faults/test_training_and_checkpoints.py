@@ -18,7 +18,7 @@ from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import ShardWriter, TokenShards
 from nmt_core.errors import DataError
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
 Maker = Callable[..., Any]
 
