@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
@@ -97,7 +98,8 @@ def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Make
     job.start()
     job.wait_for(lambda: set(job.ranks()) - set(orphans))
     time.sleep(1)
-    assert not [orphan for orphan in orphans if orphan.is_running()]
+    # Nobody may be there to bury them: a zombie trains no more.
+    assert not [orphan for orphan in orphans if orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
@@ -153,7 +155,7 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
         goes = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     metrics = job.folder / "metrics.jsonl"
     draw = random.Random("node").randint(EVERY + 5, UPDATES - 20)
-    while not metrics.exists() or metrics.read_bytes().count(b"dev_loss") < draw:
+    while not metrics.exists() or metrics.read_bytes().count(b'"dev_loss"') < draw:
         assert stays.poll() is None, job.log
         time.sleep(0.005)
     (rank,) = [process for process in job.ranks() if process.ppid() == goes.pid]
