@@ -155,8 +155,8 @@ def with_end_marks(rows: list[list[int]]) -> pa.ListArray:
 def compare(folder: Path) -> None:
     """Our ids must be SentencePiece's."""
     encode_plainly(folder)
-    expected, found = pq.read_table(folder / THEIRS), pq.read_table(folder / OURS)
-    if not found.equals(expected):
+    expected, found = pq.read_table(folder / THEIRS), pq.read_table(folder / OURS, columns=list(SIDES))
+    if not found.replace_schema_metadata(None).equals(expected):
         sys.exit("our ids are not SentencePiece's: the figures mean nothing")
     print(f"all {len(found):,} pairs have the ids that SentencePiece gives line by line")
 
