@@ -90,7 +90,7 @@ def test_two_processes_stop_and_one_goes_on(
     store = Store(tmp_path)
     with pytest.raises(InterruptionError):
         start_training(config, store, Interrupting(), processes=2)
-    (checkpoint,) = store.root.glob("train/*.partial/checkpoints/*/.metadata")
+    checkpoint = max(store.root.glob("train/*.partial/checkpoints/*/.metadata"))
     assert 25 <= int(checkpoint.parent.name) < 150
     artifact = start_training(config, store, SilentReporter(), processes=1)
     found, expected = losses_of(artifact), one_process(config)

@@ -168,7 +168,7 @@ def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(
 
 def test_plan_and_why_tell_what_would_happen(finished: Finished, recipe: list[str]) -> None:
     nmt, _ = finished
-    before = sorted(path for path in nmt.home.rglob("*"))
+    before = _files(nmt.home)
     text = nmt("plan", *recipe, "--set", "search.beam_size=3").stdout
     assert text.count("be reused") == 8
     assert "search.beam_size: 4 -> 3" in text or "search.beam_size: 2 -> 3" in text
@@ -176,7 +176,12 @@ def test_plan_and_why_tell_what_would_happen(finished: Finished, recipe: list[st
         "evaluate would run: search.beam_size" in nmt("why", "evaluate", *recipe, "--set", "search.beam_size=3").stdout
     )
     assert "train would be reused: made already" in nmt("why", "train", *recipe).stdout
-    assert sorted(path for path in nmt.home.rglob("*")) == before
+    assert _files(nmt.home) == before
+
+
+def _files(home: Path) -> list[Path]:
+    """But for the journals of databases, which go when the server that wrote them has ended."""
+    return sorted(path for path in home.rglob("*") if not path.name.endswith(("-shm", "-wal")))
 
 
 @pytest.mark.parametrize("model", ["models:/quickstart@champion", "models:/quickstart/1", "export"])

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,19 @@ def kill_the_training_process() -> None:
     training_processes()[-1].kill()
 
 
+CLOCK_AND_MACHINE = {
+    "target_tokens_per_second",
+    "model_flop_utilisation",
+    "data_wait_share",
+    "memory_bytes",
+    "seconds_left",
+}
+
+
 def curve(folder: Path) -> list[dict[str, float]]:
-    """Points of the curves but for the clock's part in them."""
+    """Points of the curves but for what the clock and the machine put into them."""
     points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in point.items() if "per_second" not in name} for point in points]
+    return [{name: value for name, value in point.items() if name not in CLOCK_AND_MACHINE} for point in points]
 
 
 def newest_update(store: Store) -> int:
@@ -88,9 +98,10 @@ def test_it_learns(undisturbed: Artifact) -> None:
     losses = [point["train_loss"] for point in curve(undisturbed.path) if "train_loss" in point]
     dev_losses = [point["dev_loss"] for point in curve(undisturbed.path) if "dev_loss" in point]
     assert losses[0] > 5.5
-    assert losses[-1] < 3.5
-    assert dev_losses == sorted(dev_losses, reverse=True)
-    assert dev_losses[-1] < 3.5
+    assert losses[-1] < 2.6
+    assert all(later < earlier + 0.05 for earlier, later in pairwise(dev_losses))
+    assert dev_losses[0] > 4
+    assert dev_losses[-1] < 2.5
 
 
 def test_the_report_tells_the_last_of_the_curves(undisturbed: Artifact) -> None:
