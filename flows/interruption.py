@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: stop once, cleanly, and let nothing disturb the cleaning up."""
 
+import importlib
 import os
 import signal
 import sys
@@ -30,6 +31,9 @@ def interruptible() -> Iterator[None]:
     Raises:
         Stopped: one came.
     """
+    # Now and not later: when it is imported, polars takes SIGINT over in a way (SA_RESTART) that leaves a read waiting.
+    # Ctrl-C would then be obeyed at the next line that a training prints, whenever that is.
+    importlib.import_module("polars")
     signals: list[int] = []
 
     def obey(number: int, frame: FrameType | None) -> None:

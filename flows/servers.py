@@ -18,6 +18,7 @@ from nmt_core.errors import ConfigError, NmtError
 
 _HOST = "127.0.0.1"
 _GRACE_SECONDS = 20
+_GRACE_SECONDS_EMBEDDED = 3  # the run's last state is in its database by then; it may wait for connections for ever
 _GRACE_SECONDS_WHILE_STARTING = 1  # a server that makes its database hears nothing, and can be ended at any moment
 
 
@@ -138,7 +139,7 @@ class PrefectApi:
         """
         if self._embedded:
             self._embedded.wait_until(self._health)
-            self._grace = _GRACE_SECONDS
+            self._grace = _GRACE_SECONDS_EMBEDDED
             self._starting.close()
         elif not answers(self._health):
             raise ConfigError(

@@ -9,7 +9,7 @@ between arrows is a stage: one function of one shape (`stage.py`), listed in one
 Layers; imports point only to the left, and a test says so:
 
     codes, config, errors, spelling, processes -> artifacts, workers, launchers -> stage -> corpus -> tokenizer
-    -> batches -> models -> search -> train -> evaluate -> export -> stages -> flows
+    -> batches -> models -> search, scoring -> train -> evaluate -> export -> stages -> flows
 
 `translator.py` stands beside the path: it loads a bundle and translates, with onnxruntime and sentencepiece but without
 torch, Prefect or MLflow.

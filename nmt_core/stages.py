@@ -39,9 +39,9 @@ STAGES: dict[str, Stage] = {
         Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
-            2,
-            ("train", "model"),
-            ("encode",),
+            3,
+            ("train", "model", "languages"),
+            ("encode", "tokenizer", "split"),
             "nmt_core.train.launch:run",
             identity="nmt_core.train.launch:identity",
             resumable=True,

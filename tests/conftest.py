@@ -147,12 +147,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="session")
-def start_training(tiny: dict[str, Artifact]) -> StartTraining:
+def training_inputs(tiny: dict[str, Artifact]) -> Callable[..., dict[str, Artifact]]:
+    """What the stage `train` reads, of the tiny pipeline; an artifact given by name takes the place of that one."""
+    return lambda **others: {name: tiny[name] for name in STAGES["train"].needs} | others
+
+
+@pytest.fixture(scope="session")
+def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> StartTraining:
     """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
 
     def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
         job = Job(reporter, Resources(), launcher=LocalTorchrun(processes, threads=processes))
-        return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
+        return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 
     return start
 

@@ -9,7 +9,7 @@ import polars
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
-from nmt_core.evaluate.metrics import Score, score
+from nmt_core.scoring import Score, score
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 

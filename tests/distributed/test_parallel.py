@@ -47,14 +47,14 @@ def config(make_config: Any) -> Callable[..., PipelineConfig]:
 
 @pytest.fixture(scope="module")
 def train(
-    tiny: dict[str, Artifact], tmp_path_factory: pytest.TempPathFactory
+    training_inputs: Callable[..., dict[str, Artifact]], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[PipelineConfig, int], Artifact]:
     """Runs the real stage with so many processes."""
 
     def run(config: PipelineConfig, processes: int) -> Artifact:
         job = Job(SilentReporter(), Resources(), launcher=LocalTorchrun(processes, processes))
         store = Store(tmp_path_factory.mktemp("store"))
-        return run_stage(STAGES["train"], config, store, {"encode": tiny["encode"]}, job).artifact
+        return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 
     return run
 

@@ -24,6 +24,7 @@ COMPUTED = {
 }
 """What of the curves the clock and the machine have no part in."""
 STAGE_IN_A_PROCESS = """
+import json
 import sys
 from pathlib import Path
 from nmt_core.artifacts import Artifact, Store
@@ -37,11 +38,11 @@ class Printing(SilentReporter):
     def log(self, message):
         print(message, flush=True)
 
-store, fingerprint, data, processes, config = sys.argv[1:]
+store, inputs, processes, config = sys.argv[1:]
 job = Job(Printing(), Resources(), launcher=LocalTorchrun(int(processes), int(processes)))
-inputs = {"encode": Artifact("encode", fingerprint, Path(data))}
 try:
-    run_stage(STAGES["train"], PipelineConfig.model_validate_json(config), Store(Path(store)), inputs, job)
+    made = {name: Artifact(name, fingerprint, Path(path)) for name, (fingerprint, path) in json.loads(inputs).items()}
+    run_stage(STAGES["train"], PipelineConfig.model_validate_json(config), Store(Path(store)), made, job)
 except NmtError as error:
     print(f"{type(error).__name__}: {error}", flush=True)
     sys.exit(error.exit_code)
@@ -54,7 +55,7 @@ class Training:
 
     folder: Path
     config: PipelineConfig
-    encode: Artifact
+    inputs: dict[str, Artifact]
     within: Sequence[str] = ()
     """What to put before the command."""
     stage: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
@@ -79,8 +80,8 @@ class Training:
 
     def start(self, processes: int = 2) -> None:
         """Start the stage."""
-        encode = self.encode
-        arguments = [self.folder / "store", encode.fingerprint, encode.path, processes, self.config.model_dump_json()]
+        inputs = {name: (artifact.fingerprint, str(artifact.path)) for name, artifact in self.inputs.items()}
+        arguments = [self.folder / "store", json.dumps(inputs), processes, self.config.model_dump_json()]
         command = [*self.within, sys.executable, "-c", STAGE_IN_A_PROCESS, *map(str, arguments)]
         with (self.folder / "log").open("ab") as log:
             self.stage = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -184,7 +185,7 @@ def named_in() -> Callable[[str], list[psutil.Process]]:
 
 @pytest.fixture(scope="module")
 def training(
-    tiny: dict[str, Artifact], make_config: Any, tmp_path_factory: pytest.TempPathFactory
+    training_inputs: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Training]]:
     """Makes jobs, each in a folder of its own. Every update is validated, so the curves tell of each."""
     made: list[Training] = []
@@ -193,7 +194,8 @@ def training(
         train: dict[str, Any], model: dict[str, Any], encode: Artifact | None = None, within: Sequence[str] = ()
     ) -> Training:
         config = make_config(train={"validate_every": 1} | train, model=model)
-        made.append(Training(tmp_path_factory.mktemp("job"), config, encode or tiny["encode"], within))
+        inputs = training_inputs(**({"encode": encode} if encode else {}))
+        made.append(Training(tmp_path_factory.mktemp("job"), config, inputs, within))
         return made[-1]
 
     yield make

@@ -143,7 +143,7 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     job = training(STEADY, NO_DROPOUT)
     settings = job.config
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
-    (job.folder / CONFIG).write_text(json.dumps(sections | {"data": str(job.encode.path)}))
+    (job.folder / CONFIG).write_text(json.dumps(sections | {"data": str(job.inputs["encode"].path)}))
     rendezvous = Rendezvous("1:2", "1", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")
     command = torchrun_command(job.folder, rendezvous, sys.executable)
     environment = TRAINING_ENVIRONMENT | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PATH": "/usr/bin:/bin"}

@@ -41,6 +41,28 @@ def test_the_third_leaves_at_once() -> None:
     assert (done.returncode, done.stdout) == (130, "")
 
 
+def test_a_read_that_waits_is_interrupted_whatever_is_imported_inside() -> None:
+    """polars brings a handler of its own, after which a read goes on waiting as if nothing had come."""
+    code = (
+        "import os, sys; from flows.interruption import interruptible\n"
+        "with interruptible():\n"
+        "    import polars\n"
+        "    print('reading', flush=True)\n"
+        "    os.read(0, 1)\n"
+    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"reading\n"
+        time.sleep(0.5)  # it may still be on its way into the read; a signal that comes sooner is obeyed in any case
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) != 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_an_error_without_a_signal_is_left_alone() -> None:
     with pytest.raises(ZeroDivisionError), interruptible():
         raise ZeroDivisionError

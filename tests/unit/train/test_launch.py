@@ -149,12 +149,12 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
 
 
 def test_a_failing_process_tells_its_reason(
-    make_config: Any, tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact], tmp_path: Path, job: Job
+    make_config: Any, training_inputs: Any, copy_of: Callable[[Artifact], Artifact], tmp_path: Path, job: Job
 ) -> None:
-    encode = copy_of(tiny["encode"])
+    encode = copy_of(training_inputs()["encode"])
     shard = encode.path / "train-00000.parquet"
     shard.write_bytes(shard.read_bytes()[:1_000])
-    inputs: Inputs = {"encode": encode}
+    inputs: Inputs = training_inputs(encode=encode)
     with pytest.raises(StageError, match="damaged token shard") as caught:
         run_stage(STAGES["train"], make_config(), Store(tmp_path / "store"), inputs, job)
     assert str(encode.path) in str(caught.value)
@@ -162,13 +162,11 @@ def test_a_failing_process_tells_its_reason(
     assert "Traceback" not in str(caught.value)
 
 
-def test_when_the_stage_is_killed_training_ends_too(
-    make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
-) -> None:
+def test_when_the_stage_is_killed_training_ends_too(make_config: Any, training_inputs: Any, tmp_path: Path) -> None:
     """kill -9 of the process that started the training leaves no process behind."""
     config = make_config(train={"max_updates": 50_000})
     (tmp_path / "config.json").write_text(config.model_dump_json())
-    encode = tiny["encode"]
+    inputs = {name: str(artifact.path) for name, artifact in training_inputs().items()}
     code = f"""
 from pathlib import Path
 from nmt_core.artifacts import Artifact, Store
@@ -177,8 +175,8 @@ from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 folder = Path({str(tmp_path)!r})
 config = PipelineConfig.model_validate_json((folder / "config.json").read_text())
-encode = Artifact("encode", {encode.fingerprint!r}, Path({str(encode.path)!r}))
-run_stage(STAGES["train"], config, Store(folder / "store"), {{"encode": encode}}, Job(SilentReporter(), Resources()))
+inputs = {{name: Artifact(name, Path(path).name, Path(path)) for name, path in {inputs!r}.items()}}
+run_stage(STAGES["train"], config, Store(folder / "store"), inputs, Job(SilentReporter(), Resources()))
 """
     stage = subprocess.Popen([sys.executable, "-c", code])
     family: list[psutil.Process] = []

@@ -42,12 +42,12 @@ class Acting(SilentReporter):
 class Training:
     """One training, by any launcher, as often as it takes."""
 
-    def __init__(self, config: Any, encode: Artifact, store: Store) -> None:
-        self._config, self._encode, self._store = config, encode, store
+    def __init__(self, config: Any, inputs: dict[str, Artifact], store: Store) -> None:
+        self._config, self._inputs, self._store = config, inputs, store
 
     def by(self, launcher: Launcher, reporter: SilentReporter | None = None) -> Artifact:
         job = Job(reporter or SilentReporter(), Resources(), launcher=launcher)
-        return run_stage(STAGES["train"], self._config, self._store, {"encode": self._encode}, job).artifact
+        return run_stage(STAGES["train"], self._config, self._store, self._inputs, job).artifact
 
     @property
     def newest_update(self) -> int:
@@ -56,10 +56,10 @@ class Training:
 
 
 @pytest.fixture
-def training(make_config: Any, tiny: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
+def training(make_config: Any, training_inputs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     config = make_config(train={"max_updates": UPDATES, "checkpoint_every": 500, "validate_every": 200})
-    return Training(config, tiny["encode"], Store(tmp_path / "store"))
+    return Training(config, training_inputs(), Store(tmp_path / "store"))
 
 
 def interrupt() -> None:
@@ -103,12 +103,12 @@ def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, 
 
 
 def test_a_failing_training_tells_its_reason(
-    make_config: Any, tiny: dict[str, Artifact], copy_of: Callable[[Artifact], Artifact], tmp_path: Path, slurm: Any
+    make_config: Any, training_inputs: Any, copy_of: Callable[[Artifact], Artifact], tmp_path: Path, slurm: Any
 ) -> None:
-    encode = copy_of(tiny["encode"])
+    encode = copy_of(training_inputs()["encode"])
     for shard in encode.path.glob("train-*.parquet"):
         shard.write_bytes(shard.read_bytes()[:1_000])
-    training = Training(make_config(), encode, Store(tmp_path / "store"))
+    training = Training(make_config(), training_inputs(encode=encode), Store(tmp_path / "store"))
     with pytest.raises(StageError, match="damaged token shard"):
         training.by(SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2))
     assert len(slurm.jobs()) == 1

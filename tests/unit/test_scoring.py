@@ -4,7 +4,7 @@ import pytest
 import sacrebleu
 
 from nmt_core.errors import DataError
-from nmt_core.evaluate.metrics import score
+from nmt_core.scoring import score
 
 HYPOTHESES = ["The cat sits on the mat .", "A dog runs, fast."]
 REFERENCES = ["The cat sat on the mat.", "A dog runs fast."]
