@@ -169,13 +169,20 @@ class _UnderWay(Generic[Task, Result]):
 
     function: Callable[[Task], Result]
     more: Iterator[tuple[int, Task]]
-    again: deque[tuple[int, Task]] = field(default_factory=deque)
-    """Tasks whose worker has died."""
+    waiting: deque[tuple[int, Task]] = field(default_factory=deque)
+    """Tasks for the next workers that are free: those whose worker has died, then those read ahead."""
     deaths: dict[int, int] = field(default_factory=dict)
     doing: dict[Connection, tuple[_Child, int, Task]] = field(default_factory=dict)
     answers: dict[int, bytes] = field(default_factory=dict)
     following: int = 0
     """Position of the next result."""
+
+    def read(self) -> bool:
+        """Read one more task; whether there was one."""
+        numbered = next(self.more, None)
+        if numbered is not None:
+            self.waiting.append(numbered)
+        return numbered is not None
 
     def take(self) -> Result:
         result: Result = unpack(self.answers.pop(self.following))
@@ -190,7 +197,7 @@ class _UnderWay(Generic[Task, Result]):
                 f"a worker process {how}, {ATTEMPTS} times on the same task, {shown(self.function, task)}: if the "
                 "machine is short of memory, set NMT_THREADS lower"
             )
-        self.again.append((position, task))
+        self.waiting.appendleft((position, task))
 
 
 def shown(function: Callable[[Task], Any], task: Task) -> str:
@@ -231,7 +238,8 @@ class LocalWorkers:
                 if under_way.following in under_way.answers:
                     yield under_way.take()
                 elif under_way.doing:
-                    self._await(under_way)
+                    if not self._read_ahead(under_way):
+                        self._await(under_way)
                 else:
                     return
         finally:  # an error, or the caller wants no more: nobody waits for what is still being done
@@ -239,21 +247,24 @@ class LocalWorkers:
 
     def _hand_out(self, under_way: _UnderWay[Task, Result]) -> None:
         while len(under_way.doing) < self.count:
-            if under_way.again:
-                position, task = under_way.again.popleft()
-            elif len(under_way.answers) < 2 * self.count:  # a slow task must not let the others run far ahead
-                numbered = next(under_way.more, None)
-                if numbered is None:
-                    return
-                position, task = numbered
-            else:
+            if not under_way.waiting and not (self._has_room(under_way) and under_way.read()):
                 return
+            position, task = under_way.waiting.popleft()
             order = pack(under_way.function, task)
             child = self._idle()
             child.busy = True
             under_way.doing[child.connection] = child, position, task
             with suppress(OSError):  # it has died in this moment: `_await` sees that
                 child.connection.send_bytes(order)
+
+    def _has_room(self, under_way: _UnderWay[Task, Result]) -> bool:
+        """Whether to begin more tasks: a slow one must not let the others run far ahead."""
+        return len(under_way.answers) < 2 * self.count
+
+    def _read_ahead(self, under_way: _UnderWay[Task, Result]) -> bool:
+        """Read a task while all are busy, so that whoever is done first need not wait for that; False to await them."""
+        is_wanted = len(under_way.waiting) < self.count and self._has_room(under_way)
+        return is_wanted and not wait(list(under_way.doing), timeout=0) and under_way.read()
 
     def _idle(self) -> _Child:
         for child in [child for child in self._children if not child.busy]:
