@@ -14,10 +14,10 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import chain, islice, pairwise
 from multiprocessing.connection import Connection, wait
 from queue import SimpleQueue
@@ -169,8 +169,8 @@ class _UnderWay(Generic[Task, Result]):
 
     function: Callable[[Task], Result]
     more: Iterator[tuple[int, Task]]
-    waiting: deque[tuple[int, Task]] = field(default_factory=deque)
-    """Tasks for the next workers that are free: those whose worker has died, then those read ahead."""
+    waiting: list[tuple[int, Task]] = field(default_factory=list)
+    """Tasks for the next workers that are free, as a heap: those whose worker has died, and those read ahead."""
     deaths: dict[int, int] = field(default_factory=dict)
     doing: dict[Connection, tuple[_Child, int, Task]] = field(default_factory=dict)
     answers: dict[int, bytes] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class _UnderWay(Generic[Task, Result]):
         """Read one more task; whether there was one."""
         numbered = next(self.more, None)
         if numbered is not None:
-            self.waiting.append(numbered)
+            heappush(self.waiting, numbered)
         return numbered is not None
 
     def take(self) -> Result:
@@ -197,7 +197,7 @@ class _UnderWay(Generic[Task, Result]):
                 f"a worker process {how}, {ATTEMPTS} times on the same task, {shown(self.function, task)}: if the "
                 "machine is short of memory, set NMT_THREADS lower"
             )
-        self.waiting.appendleft((position, task))
+        heappush(self.waiting, (position, task))
 
 
 def shown(function: Callable[[Task], Any], task: Task) -> str:
@@ -249,7 +249,7 @@ class LocalWorkers:
         while len(under_way.doing) < self.count:
             if not under_way.waiting and not (self._has_room(under_way) and under_way.read()):
                 return
-            position, task = under_way.waiting.popleft()
+            position, task = heappop(under_way.waiting)
             order = pack(under_way.function, task)
             child = self._idle()
             child.busy = True

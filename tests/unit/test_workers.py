@@ -183,6 +183,26 @@ def test_a_slow_task_does_not_let_the_others_run_ahead(
     assert len(taken_early) <= 6
 
 
+def test_the_next_tasks_are_read_while_all_are_busy(
+    workers: LocalWorkers, tasks: ModuleType, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    were_all_busy = []
+
+    def waiting_for_the_gate() -> Iterator[str]:
+        for number in range(6):
+            if number == 3:  # two are being done, and one is read ahead
+                were_all_busy.append(not gate.exists())
+                gate.touch()
+            yield str(gate)
+
+    until_then = threading.Timer(20, gate.touch)
+    until_then.start()
+    assert len(list(workers.map(tasks.wait_for, waiting_for_the_gate()))) == 6
+    until_then.cancel()
+    assert were_all_busy == [True]
+
+
 def test_a_map_may_feed_another(workers: LocalWorkers) -> None:
     results = workers.map(abs, workers.map(operator.neg, range(50)))
     assert list(results) == list(range(50))
