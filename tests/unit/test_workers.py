@@ -183,9 +183,7 @@ def test_a_slow_task_does_not_let_the_others_run_ahead(
     assert len(taken_early) <= 6
 
 
-def test_the_next_tasks_are_read_while_all_are_busy(
-    workers: LocalWorkers, tasks: ModuleType, tmp_path: Path
-) -> None:
+def test_the_next_tasks_are_read_while_all_are_busy(workers: LocalWorkers, tasks: ModuleType, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     were_all_busy = []
 
