@@ -7,7 +7,8 @@ and runs the stage through the stage runner in a child process, once for each nu
 configuration is the default one; `--language-id off` is without language identification. Every process has one thread.
 
 - Seconds are those of the stage: reading, cleaning, writing, and the hashes of what was written.
-- Memory is that of the child and all its descendants, looked at every second: the peak of the sum of their proportional
+- Memory is that of the child and all its descendants, looked at every second, or less often where a look takes long,
+  so that it costs no more than a hundredth of a processor: the peak of the sum of their proportional
   set sizes (PSS: a page that n processes share counts 1/n in each), and of the sum of their resident set sizes (RSS).
 - Disk is the peak of what the stage has written and not yet removed.
 
@@ -23,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +34,8 @@ import psutil
 
 from nmt_core.config import PipelineConfig
 
-_INTERVAL = 1.0  # a look takes some ten milliseconds, from processors that the workers want
-_DISK_EVERY = 2  # looks at memory for each look at the disk, which costs more
+_SHORTEST_INTERVAL = 1.0
+_INTERVAL_BY_LOOK = 100  # a look takes 0.1 s where there is much memory, from processors that the workers want
 _HELD_OUT_PAIRS = 2_000
 _ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1"}
 
@@ -111,11 +111,14 @@ def _measured(folder: Path, config: Path, pairs: int, workers: int) -> Measured:
     cpu_before = _cpu_seconds_of_children()
     child = _start("clean", config, folder, workers)
     peaks = Peaks()
-    for number, _ in enumerate(_looks(child)):
+    while child.poll() is None:
+        start = time.monotonic()
         with suppress(psutil.NoSuchProcess):
             _look_at_memory(psutil.Process(child.pid), peaks)
-        if number % _DISK_EVERY == 0:
-            peaks.disk = max(peaks.disk, _bytes_in(folder / "clean"))
+        peaks.disk = max(peaks.disk, _bytes_in(folder / "clean"))
+        look = time.monotonic() - start
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(max(_SHORTEST_INTERVAL, _INTERVAL_BY_LOOK * look))
     found = _finish(child)
     return Measured(
         pairs=pairs,
@@ -140,13 +143,6 @@ def _finish(child: "subprocess.Popen[bytes]") -> Any:
     if child.returncode:
         sys.exit(f"the stage ended with {child.returncode}")
     return json.loads(printed.splitlines()[-1]) if printed else None
-
-
-def _looks(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Moments to look at a child, as long as it runs."""
-    while child.poll() is None:
-        yield
-        time.sleep(_INTERVAL)
 
 
 def _look_at_memory(process: psutil.Process, peaks: Peaks) -> None:
