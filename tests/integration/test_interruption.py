@@ -12,15 +12,26 @@ from typing import Any
 import psutil
 import pytest
 
+_SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
 _SECONDS_UNTIL_TRAINING = 120
+
+
+def start(nmt: Any, *arguments: str) -> "subprocess.Popen[str]":
+    """Start a run. If it hangs, SIGABRT makes it say where."""
+    process: subprocess.Popen[str] = nmt.start("run", *arguments, "--json", PYTHONFAULTHANDLER="1")
+    return process
 
 
 def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[psutil.Process]]:
     """Signal the process group as a terminal does; what was said, and the descendants that outlive it."""
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
-    out, error = process.communicate(timeout=60)
+    try:
+        out, error = process.communicate(timeout=_SECONDS_UNTIL_THE_END)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        pytest.fail(f"still there {_SECONDS_UNTIL_THE_END} s after the signal:\n{process.communicate()[1]}")
     if number == signal.SIGKILL:
         psutil.wait_procs(family, timeout=_SECONDS_UNTIL_CHILDREN_NOTICE)
     return out, error, [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
@@ -44,7 +55,7 @@ def whole(home: Path) -> bool:
 def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
-    process = nmt.start("run", *recipe, "--json", "--set", "train.max_updates=100000")
+    process = start(nmt, *recipe, "--set", "train.max_updates=100000")
     wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
     out, error, left = end(process, number)
     assert process.returncode == code
@@ -64,7 +75,7 @@ def test_a_run_that_is_ended_again_and_again_gets_there(nmt: Any, recipe: list[s
     draw = random.Random(2)
     finished: set[str] = set()
     for number in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        process = nmt.start("run", *recipe, "--json")
+        process = start(nmt, *recipe)
         try:
             process.wait(timeout=draw.uniform(3, 18))
         except subprocess.TimeoutExpired:
