@@ -55,7 +55,7 @@ def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
     """Most that training takes while it runs; when it has ended, one checkpoint to resume from is left."""
     average = _BYTES_PER_WEIGHT if config.train.ema_decay else 0
     to_resume = _BYTES_PER_WEIGHT_TO_RESUME + average
-    kept = config.train.keep_checkpoints + 1
+    kept = config.train.keep_checkpoints + config.train.keep_best + 1
     size = weights * (_CHECKPOINTS_TO_RESUME * to_resume + _BYTES_PER_WEIGHT * kept + average)
     rule = f"{to_resume} bytes x {_CHECKPOINTS_TO_RESUME} + 4 bytes x {kept}"
     return size, f"while it runs: {weights:,} weights x ({rule})"

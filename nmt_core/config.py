@@ -484,6 +484,8 @@ class TrainConfig(Section):
     """Updates between two checkpoints."""
     keep_checkpoints: int = Field(5, ge=1)
     """Last checkpoints whose weights are kept."""
+    keep_best: int = Field(0, ge=0)
+    """Checkpoints with the best `stop_on` whose weights are kept beside the last `keep_checkpoints`."""
     spike_deviations: float = Field(10.0, ge=0)
     """Go back if an update's loss is this many standard deviations above the mean of those before; 0: never."""
     spike_window: int = Field(200, ge=10)
@@ -491,7 +493,15 @@ class TrainConfig(Section):
     max_rollbacks: int = Field(3, ge=0)
     """How often to go back to the last checkpoint, after a loss too high or no number, before giving up."""
     patience: int = Field(0, ge=0)
-    """Validations without a lower dev loss after which training stops; 0: never."""
+    """Validations without a better `stop_on` after which training stops; 0: never."""
+    stop_on: Literal["dev_loss", "bleu", "chrf"] = "dev_loss"
+    """What has to improve on the dev set for `patience`, and what the checkpoints of `keep_best` are best in."""
+    dev_sentences: int = Field(0, ge=0)
+    """Sentences of the dev set, at even distances, that each validation translates and scores; 0: none."""
+    dev_beam_size: int = Field(1, ge=1, le=64)
+    """Beam size of these translations; 1 is greedy search."""
+    dev_samples: int = Field(3, ge=0, le=100)
+    """Translations that each validation shows in the log."""
 
     @model_validator(mode="after")
     def _slices_fit(self) -> "TrainConfig":
@@ -503,6 +513,17 @@ class TrainConfig(Section):
                 )
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"weight_decay={self.weight_decay} is for adamw: set optimizer to adamw, or leave it 0")
+        return self
+
+    @model_validator(mode="after")
+    def _has_the_scores_it_needs(self) -> "TrainConfig":
+        if self.stop_on != "dev_loss" and not self.dev_sentences:
+            raise ValueError(f"stop_on={self.stop_on} needs translations to score: set dev_sentences, as to 500")
+        if self.keep_best and self.checkpoint_every % self.validate_every:
+            raise ValueError(
+                f"keep_best={self.keep_best} needs a score of every checkpoint, but checkpoint_every="
+                f"{self.checkpoint_every} is no multiple of validate_every={self.validate_every}: change either"
+            )
         return self
 
 
@@ -586,11 +607,15 @@ class PipelineConfig(Section):
         if self.average.strategy == "ema":
             if not self.train.ema_decay:
                 raise ValueError("average.strategy=ema needs a moving average: set train.ema_decay, as to 0.999")
-        elif self.average.checkpoints > self.train.keep_checkpoints:
-            raise ValueError(
-                f"average.checkpoints={self.average.checkpoints} is more than train.keep_checkpoints="
-                f"{self.train.keep_checkpoints}: keep as many as are averaged"
-            )
+        else:
+            kept = {"train.keep_checkpoints": self.train.keep_checkpoints}
+            if self.average.strategy == "best":  # the best may be the last, so their numbers do not add up
+                kept["train.keep_best"] = self.train.keep_best
+            if self.average.checkpoints > max(kept.values()):
+                raise ValueError(
+                    f"average.checkpoints={self.average.checkpoints} is more than "
+                    f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep as many as are averaged"
+                )
         longest = self.train.slice_tokens // (2 if self.train.batching == "packed" else 1)
         if self.encode.max_length > longest:
             raise ValueError(

@@ -40,7 +40,7 @@ STAGES: dict[str, Stage] = {
         Stage(
             "train",
             3,
-            ("train", "model", "languages"),
+            ("train", "model", "languages", "clean"),
             ("encode", "tokenizer", "split"),
             "nmt_core.train.launch:run",
             identity="nmt_core.train.launch:identity",

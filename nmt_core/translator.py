@@ -19,7 +19,7 @@ from nmt_core.config import LanguagesConfig, SearchConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.beam import Hypothesis, beam_search
 from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, Device, OnnxStepper, best_device, open_graph
-from nmt_core.search.step import Stepper
+from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizers
 
@@ -150,7 +150,7 @@ class Translator:
         limit = self.search.max_source_tokens
         sources = self.tokenizers.source.encode([_tidied(line, *self.spelling) for line in lines])
         translations = [Translation("", 0.0, "empty") for _ in lines]
-        batches = _batches([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
+        batches = batches_by_length([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
         results = self._search([[sources[place][:limit] for place in batch] for batch in batches])
         for batch, hypotheses in zip(batches, results, strict=True):
             texts = self.tokenizers.target.decode([hypothesis.ids for hypothesis in hypotheses])
@@ -227,23 +227,6 @@ def _read_search(file: Path) -> SearchConfig:
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> str:
     """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Places of the lines that are not empty, in batches of like length, the longest first.
-
-    A batch holds at most `batch_tokens` source tokens, padding and end marks included, or one line.
-    """
-    batches: list[list[int]] = []
-    longest = 0
-    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
-        if not lengths[place]:
-            break
-        if not batches or (len(batches[-1]) + 1) * longest > batch_tokens:
-            batches.append([])
-            longest = lengths[place] + 1
-        batches[-1].append(place)
-    return batches
 
 
 def _windows(lines: Iterable[str]) -> Iterator[list[str]]:

@@ -11,7 +11,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,9 +24,12 @@ from nmt_core.launchers import CONFIG
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
-from nmt_core.train.launch import METRICS
+from nmt_core.train.launch import DEV_TEXT, METRICS
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from nmt_core.train.translate_dev import DevTranslator
 
 
 def train(folder: Path, world: World) -> Status:
@@ -36,12 +41,22 @@ def train(folder: Path, world: World) -> Status:
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
     model = Transformer(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
-    trainer = Trainer(model, config, world, folder, Curves(folder / METRICS if world.is_first else None))
+    curves = Curves(folder / METRICS if world.is_first else None)
+    trainer = Trainer(model, config, world, folder, curves, _translator(job, config, world))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     is_finished = trainer.fit(shards, dev, stop.is_set)
     return Status("finished" if is_finished else "stopped", trainer.progress.update)
+
+
+def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator | None":
+    """What translates the dev set; if nothing is to be translated, neither text nor tokenizers need to be there."""
+    if not config.dev_sentences:
+        return None
+    from nmt_core.train.translate_dev import DevTranslator  # sacreBLEU takes a while to load
+
+    return DevTranslator.load(job[DEV_TEXT], config, world)
 
 
 def main() -> int:

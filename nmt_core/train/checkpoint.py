@@ -12,6 +12,7 @@ written while training goes on.
 """
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -48,14 +49,26 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     """Updates of this epoch that are done."""
-    best_dev_loss: float = float("inf")
+    best_dev_loss: float = math.inf
+    best: float = math.inf
+    """Least value of a validation (`count_validation`)."""
     validations_since_best: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+    """Value of each validation by update, if the best checkpoints are kept."""
     window: list[float] = field(default_factory=lambda: [0.0] * 4)
     """Sums since the last point of the curves: a resumed run draws the point that an undisturbed one draws."""
     losses: LossWindow = field(default_factory=LossWindow)
     """What the watchdog compares with."""
     rollbacks: int = 0
     """How often the watchdog has gone back."""
+
+    def count_validation(self, value: float, *, remember: bool) -> None:
+        """Note how good the model is now: the less `value` is, the better."""
+        value = math.inf if math.isnan(value) else value
+        self.validations_since_best = 0 if value < self.best else self.validations_since_best + 1
+        self.best = min(self.best, value)
+        if remember:
+            self.scores[str(self.update)] = value
 
     def to_json(self) -> str:
         """As text."""
@@ -96,16 +109,24 @@ class Checkpoints:
 
     Args:
         folder: of the run.
-        keep: checkpoints whose weights are kept.
+        keep: last checkpoints whose weights are kept.
         world: the processes.
         warn: told when a checkpoint cannot be written and an older one is there.
+        keep_best: further checkpoints whose weights are kept: those with the least values in `Progress.scores`.
     """
 
     def __init__(
-        self, folder: Path, keep: int, world: World, warn: Callable[[str], None] = lambda message: None
+        self,
+        folder: Path,
+        keep: int,
+        world: World,
+        warn: Callable[[str], None] = lambda message: None,
+        keep_best: int = 0,
     ) -> None:
         self._folder = folder
         self._keep = keep
+        self._keep_best = keep_best
+        self._scores: Mapping[str, float] = {}
         self._world = world
         self._warn = warn
         self._pending: _Pending | None = None
@@ -129,6 +150,7 @@ class Checkpoints:
             StageError: the one before could not be written, and there is no older one.
         """
         self.settle()
+        self._scores = dict(progress.scores)
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
         files: dict[str, dict[str, Tensor]] = {}
         if with_weights:
@@ -175,7 +197,9 @@ class Checkpoints:
             model_state_dict=state["model"],
             optim_state_dict=state["optimizer"],
         )
-        return Progress.from_json(state["progress"])
+        progress = Progress.from_json(state["progress"])
+        self._scores = dict(progress.scores)
+        return progress
 
     def finish(self, update: int) -> None:
         """Keep one checkpoint, that of the last update, to go on from, now that no crash can tear it.
@@ -230,8 +254,14 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
         averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
         weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))
-        for file in (*weights[: -self._keep], *averages[:-1]):
+        for file in (*set(weights[: -self._keep]) - self._best(weights), *averages[:-1]):
             file.unlink()
+
+    def _best(self, weights: list[Path]) -> set[Path]:
+        """Of those that are there: a checkpoint that found no room is none. Of equal ones the later is the better."""
+        scored = [file for file in weights if str(int(file.stem)) in self._scores]
+        ranked = sorted(scored, key=lambda file: (self._scores[str(int(file.stem))], -int(file.stem)))
+        return set(ranked[: self._keep_best])
 
 
 def _cause(error: BaseException) -> str:

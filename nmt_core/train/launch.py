@@ -11,10 +11,14 @@ from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
+from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.train.status import clear_status, read_status
 
 METRICS = "metrics.jsonl"
+DEV_TEXT = "dev_text"
+"""Section of a job's configuration: where the text of the dev set is, if validations translate it."""
+_WHAT_IS_SHOWN = {"dev_samples"}
 _HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
 
 
@@ -31,12 +35,20 @@ class TrainReport(StageReport):
     """Share of the computed tokens that are no padding."""
     model_flop_utilisation: float
     """Share of what the devices can do in large matrix products that the model made use of."""
+    dev_bleu: float | None
+    """Of the last validation's translations, as the next; None if `train.dev_sentences` is 0."""
+    dev_chrf: float | None
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the weights: all but how the work is spread, which changes the speed and not the result."""
+    """What decides the weights and the curves: all but how the work is spread and what is shown of it.
+
+    What decides which checkpoints are kept, and when training stops, is among it. Languages and spelling, by which the
+    dev set is translated and scored, decide the text and are in its fingerprint.
+    """
+    no_part = _HOW_IT_IS_SPREAD | _WHAT_IS_SHOWN
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
-    sections["train"] = {name: value for name, value in sections["train"].items() if name not in _HOW_IT_IS_SPREAD}
+    sections["train"] = {name: value for name, value in sections["train"].items() if name not in no_part}
     return sections
 
 
@@ -47,15 +59,27 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
         StageError: training cannot go on; the message holds the reason.
         PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
     """
-    data = inputs["encode"].path
-    sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": str(data.resolve())}
-    (out / CONFIG).write_text(json.dumps(sections, indent=1))
+    (out / CONFIG).write_text(json.dumps(_job(config, inputs), indent=1))
     clear_status(out)
     with job.launcher.launch(out) as launched:
         last_lines = _relay(launched, config.train.max_updates, job)
         code = launched.wait()
     _require_the_end(out, code, last_lines)
     return _report(out, inputs["encode"].report()["items_out"])
+
+
+def _job(config: PipelineConfig, inputs: Inputs) -> dict[str, Any]:
+    """What the processes read: they need the text and the tokenizers only if they translate."""
+    data = str(inputs["encode"].path.resolve())
+    sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": data}
+    if config.train.dev_sentences:
+        sections[DEV_TEXT] = {
+            "text": str(inputs["split"].path.resolve()),
+            "tokenizers": str(inputs["tokenizer"].path.resolve()),
+            "target_language": config.languages.target,
+            "spelling": Spelling.of(config.clean, config.languages.source),
+        }
+    return sections
 
 
 def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
@@ -102,7 +126,8 @@ def _parse(line: str) -> dict[str, Any] | None:
 def _note(point: Mapping[str, float]) -> str:
     """In short, for the terminal."""
     if "dev_loss" in point:
-        return f"dev loss {point['dev_loss']:.3f}"
+        scores = f", BLEU {point['dev_bleu']:.1f}, chrF {point['dev_chrf']:.1f}" if "dev_bleu" in point else ""
+        return f"dev loss {point['dev_loss']:.3f}{scores}"
     left = timedelta(seconds=round(point["seconds_left"]))
     return f"loss {point['train_loss']:.3f}, {point['target_tokens_per_second']:,.0f} tokens/s, {left} left"
 
@@ -110,7 +135,7 @@ def _note(point: Mapping[str, float]) -> str:
 def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
     """In one line, for the log."""
     if "dev_loss" in point:
-        return f"update {update:,} of {max_updates:,}: {_note(point)}, best {point['best_dev_loss']:.3f}"
+        return f"update {update:,} of {max_updates:,}: {_note(point)}, lowest dev loss {point['best_dev_loss']:.3f}"
     return (
         f"update {update:,} of {max_updates:,}: {_note(point)}, {point['useful_token_share']:.1%} of tokens useful, "
         f"{point['model_flop_utilisation']:.1%} of the device's matrix rate, learning rate "
@@ -135,4 +160,6 @@ def _report(out: Path, pairs: int) -> TrainReport:
         target_tokens_per_second=sum(point["target_tokens_per_second"] for point in half) / len(half),
         useful_token_share=sum(point["useful_token_share"] for point in half) / len(half),
         model_flop_utilisation=sum(point["model_flop_utilisation"] for point in half) / len(half),
+        dev_bleu=validation.get("dev_bleu"),
+        dev_chrf=validation.get("dev_chrf"),
     )

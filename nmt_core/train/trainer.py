@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,6 +30,9 @@ from nmt_core.train.parallel import Parallel
 from nmt_core.train.speed import matrix_rate, training_flop
 from nmt_core.train.validate import dev_loss
 from nmt_core.train.watchdog import trouble
+
+if TYPE_CHECKING:
+    from nmt_core.train.translate_dev import DevTranslator
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
@@ -79,19 +83,29 @@ class Trainer:
         world: the processes.
         folder: of the run; training goes on from the newest whole checkpoint in it.
         listener: hears how it goes.
+        translator: what validations translate with; None: they compute the loss alone.
     """
 
-    def __init__(self, model: Transformer, config: TrainConfig, world: World, folder: Path, listener: Listener) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        config: TrainConfig,
+        world: World,
+        folder: Path,
+        listener: Listener,
+        translator: "DevTranslator | None" = None,
+    ) -> None:
         self._parallel = Parallel(model, config, world)
         self._model = self._parallel.model
         self._config = config
         self._world = world
         self._folder = folder
         self._listener = listener
+        self._translator = translator
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
-        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say)
+        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say, config.keep_best)
         self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
         self._seconds_waited = 0.0
         self._take_up()
@@ -261,12 +275,13 @@ class Trainer:
         self._window = Window(first_update=update, waited_before=self._seconds_waited)
 
     def _validate(self, dev: TokenPairs) -> None:
-        began = time.monotonic()
-        loss = dev_loss(self._parallel.plain_model(), dev, self._config.slice_tokens, self._world)
-        if loss < self.progress.best_dev_loss:
-            self.progress.best_dev_loss, self.progress.validations_since_best = loss, 0
-        else:
-            self.progress.validations_since_best += 1
-        values = {"update": self.progress.update, "dev_loss": loss, "best_dev_loss": self.progress.best_dev_loss}
+        began, config, progress, model = time.monotonic(), self._config, self.progress, self._parallel.plain_model()
+        loss = dev_loss(model, dev, config.slice_tokens, self._world)
+        progress.best_dev_loss = min(progress.best_dev_loss, loss)
+        values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss}
+        if self._translator:
+            values |= self._translator.scores(model, self._listener.say)
+        value = loss if config.stop_on == "dev_loss" else -values[f"dev_{config.stop_on}"]
+        progress.count_validation(value, remember=config.keep_best > 0)
         self._listener.point(values)
         self._window.start += time.monotonic() - began  # the speed is that of training alone

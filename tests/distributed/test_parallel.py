@@ -68,7 +68,7 @@ def alone(train: Any, config: Any) -> Losses:
     ("processes", "knobs"),
     [
         (2, {"parallel": "ddp"}),
-        (2, {"parallel": "fsdp"}),
+        (2, {"parallel": "fsdp", "dev_sentences": 10}),
         (4, {"parallel": "hsdp", "shard_size": 2}),
         (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed", "ema_decay": 0.9}),
     ],
@@ -87,7 +87,9 @@ def test_the_losses_are_those_of_one_process(
             for key, tensor in weights[0].items():
                 torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
     else:
-        expected, found = alone, losses(train(config(**knobs), processes).path)
+        made = train(config(**knobs), processes)
+        assert (made.report()["dev_chrf"] is not None) is ("dev_sentences" in knobs)
+        expected, found = alone, losses(made.path)
     assert len(expected) == 6
     assert found == pytest.approx(expected, rel=1e-5)
 

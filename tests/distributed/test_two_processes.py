@@ -1,22 +1,27 @@
 """The number of processes changes the speed, never the result: two gloo processes against one, through `torchrun`."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 import torch
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import TokenShards, read_pairs
-from nmt_core.config import PipelineConfig
+from nmt_core.config import PipelineConfig, TrainConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import SilentReporter
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
+from nmt_core.train.translate_dev import DevTranslator
 
 pytestmark = pytest.mark.timeout(120)  # processes that wait for each other for ever fail here
 Losses = dict[tuple[str, float], float]
@@ -71,6 +76,62 @@ def test_an_update_of_one_slice_is_shared_by_two_processes(
     assert {len(update) for update in plan.updates(0)} == {1}
     artifact = start_training(config, Store(tmp_path), SilentReporter(), processes=2)
     assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)
+
+
+TRANSLATING = """
+import json
+import sys
+import torch
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.models.transformer import Transformer
+from nmt_core.train.distributed import join_world
+from nmt_core.train.translate_dev import DevTranslator
+
+job, architecture = map(json.loads, sys.argv[1:])
+model, said = Transformer(ModelConfig.model_validate(architecture), 600), []
+model.load_state_dict(torch.load(job["weights"]))
+with join_world() as world:
+    translator = DevTranslator.load(job, TrainConfig(dev_sentences=19, dev_samples=19), world)
+    scores = translator.scores(model, said.append)
+print(json.dumps([scores, said]))
+"""
+
+
+def test_two_processes_have_the_translations_and_scores_of_one(
+    make_config: Any, tiny: dict[str, Artifact], world: World, tmp_path: Path, free_port: int
+) -> None:
+    """Of a model of random weights; half of the references are what it says, so that there is something to score."""
+    job = {"text": str(tmp_path), "tokenizers": str(tiny["tokenizer"].path), "target_language": "ko"}
+    job |= {"spelling": ["NFC"], "weights": str(tmp_path / "weights")}
+    torch.manual_seed(1)
+    model = Transformer(make_config().model, 600)
+    with torch.no_grad():
+        model.output.weight *= 3
+    torch.save(model.state_dict(), job["weights"])
+    dev = polars.read_parquet(tiny["split"].path / "dev.parquet").head(19)
+    (tmp_path / "splits.json").write_text(json.dumps({"dev": "dev.parquet"}))
+
+    def alone() -> tuple[dict[str, float], list[str]]:
+        said: list[str] = []
+        translator = DevTranslator.load(job, TrainConfig(dev_sentences=19, dev_samples=19), world)
+        return translator.scores(model, said.append), said
+
+    dev.write_parquet(tmp_path / "dev.parquet")
+    own = [line.removeprefix("  translation ") for line in alone()[1][3::4]]
+    assert len(set(own)) > 10
+    dev.with_columns(target=polars.Series([*own[:10], *dev["target"][10:]])).write_parquet(tmp_path / "dev.parquet")
+    scores, said = alone()
+    assert scores["dev_bleu"] > 1
+
+    command = [sys.executable, "-c", TRANSLATING, json.dumps(job), model.config.model_dump_json()]
+    running = []
+    for rank in ("0", "1"):
+        each = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+        each |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
+        running.append(subprocess.Popen(command, env=os.environ | each, stdout=subprocess.PIPE))
+    found = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert [json.loads(each) for each in found] == [[scores, said]] * 2
 
 
 def test_two_processes_stop_and_one_goes_on(

@@ -134,6 +134,22 @@ def test_nothing_slow_is_imported() -> None:
         ),
         (TrainConfig, {"max_tokens_per_pass": 1_000}, "slice_tokens=2048 is more than max_tokens_per_pass=1000"),
         (TrainConfig, {"weight_decay": 0.1}, "weight_decay=0.1 is for adamw"),
+        (TrainConfig, {"stop_on": "chrf"}, "stop_on=chrf needs translations to score: set dev_sentences"),
+        (
+            TrainConfig,
+            {"keep_best": 2, "checkpoint_every": 100, "validate_every": 30},
+            "checkpoint_every=100 is no multiple of validate_every=30",
+        ),
+        (
+            PipelineConfig,
+            TOY | {"average": {"checkpoints": 6}, "train": {"keep_best": 6}},
+            "average.checkpoints=6 is more than train.keep_checkpoints=5: keep",
+        ),
+        (
+            PipelineConfig,
+            TOY | {"average": {"checkpoints": 7, "strategy": "best"}, "train": {"keep_best": 6}},
+            "average.checkpoints=7 is more than train.keep_checkpoints=5 and train.keep_best=6: keep",
+        ),
         (EvaluateConfig, {"sentences": ["two\nlines"]}, "one line of text"),
         (EvaluateConfig, {"sentences": [" "]}, "one line of text"),
         (CleanConfig, {"scores": [{"scorer": "x", "command": " "}]}, "names no program"),
@@ -207,7 +223,7 @@ def section_values(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
 def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, Any], search: dict[str, Any]) -> None:
     # Bounds that hold between knobs have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "slice_tokens": 1_024}
-    fitting |= {"keep_checkpoints": 5, "optimizer": "adamw"}
+    fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config

@@ -74,6 +74,8 @@ def test_the_same_recipe_has_the_same_fingerprints(store: Store) -> None:
         ({"tokenizer": {"vocab_size": 900}}, "tokenizer"),
         ({"encode": {"max_length": 99}}, "encode"),
         ({"train": {"seed": 9}}, "train"),
+        ({"train": {"dev_sentences": 9}}, "train"),
+        ({"train": {"keep_best": 1}}, "train"),
         ({"model": {"dropout": 0.2}}, "train"),
         ({"average": {"checkpoints": 2}}, "average"),
         ({"search": {"beam_size": 2}}, "evaluate"),
@@ -99,6 +101,11 @@ def followers(first: str) -> list[str]:
 )
 def test_names_change_no_fingerprint(store: Store, sections: dict[str, Any]) -> None:
     assert changed(planned(store), planned(store, **sections)) == []
+
+
+@pytest.mark.parametrize("train", [{"dev_samples": 9}, {"parallel": "fsdp"}])
+def test_what_is_shown_and_how_work_is_spread_changes_no_fingerprint(store: Store, train: dict[str, Any]) -> None:
+    assert changed(planned(store), planned(store, train=train)) == []
 
 
 def test_a_mirror_changes_no_fingerprint(store: Store) -> None:

@@ -26,6 +26,8 @@ def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
     train = estimate("train", config, Store(tmp_path))
     assert train.bytes == parameters(config.model, 8_000) * (12 * 3 + 4 * 6)
     assert "12 bytes x 3 + 4 bytes x 6" in train.basis
+    config = PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}, "train": {"keep_best": 2}})
+    assert "12 bytes x 3 + 4 bytes x 8" in estimate("train", config, Store(tmp_path)).basis
 
 
 def test_training_takes_as_much_disk_as_was_told(start_training: Any, make_config: Any, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Checkpoints hold all that training needs; the newest whole one is taken up, and old ones go."""
 
+import math
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -167,6 +168,37 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
     checkpoints.save(training.training, Progress(update=30), with_weights=True)
     checkpoints.settle()
     assert [path.name for path in checkpoints.whole()] == ["000000010", "000000030"]
+
+
+def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: World) -> None:
+    """The best of all finds no room; another process goes on; of two equal ones the later is kept."""
+    values = {10: 3.0, 20: 2.0, 30: 1.0, 40: 2.0, 50: 4.0, 60: 5.0, 70: 6.0}
+    progress, training = Progress(), Moved(seed=1, steps=1).training
+    kept: list[set[int]] = []
+    for update, value in values.items():
+        checkpoints = Checkpoints(tmp_path, 2, world, print, keep_best=2)
+        progress = checkpoints.load_newest(training)
+        progress.update = update
+        progress.count_validation(value, remember=True)
+        with files_of_at_most(1_000 if update == 30 else resource.RLIM_INFINITY):
+            checkpoints.save(training, progress, with_weights=True)
+            checkpoints.settle()
+        kept.append({int(file.stem) for file in (tmp_path / "weights").iterdir() if file.stem.isdigit()})
+    assert kept == [{10}, {10, 20}, {10, 20}, {20, 40}, {20, 40, 50}, {20, 40, 50, 60}, {20, 40, 60, 70}]
+    finishing = Checkpoints(tmp_path, 2, world, print, keep_best=1)
+    finishing.load_newest(training)
+    finishing.finish(70)
+    assert {int(file.stem) for file in (tmp_path / "weights").iterdir() if file.stem.isdigit()} == {40, 60, 70}
+
+
+def test_a_loss_that_is_no_number_is_the_worst() -> None:
+    progress = Progress()
+    for update, value in enumerate((math.nan, 5.0, math.nan, 5.0, 4.0), start=1):
+        progress.update = update
+        progress.count_validation(value, remember=update < 4)
+    assert (progress.best, progress.validations_since_best) == (4.0, 0)
+    assert progress.scores == {"1": math.inf, "2": 5.0, "3": math.inf}
+    assert Progress.from_json(progress.to_json()) == progress
 
 
 def test_a_full_disk_ends_training_that_has_nothing_to_go_back_to(tmp_path: Path, world: World) -> None:

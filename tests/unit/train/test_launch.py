@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import polars
 import psutil
 import pytest
 import safetensors.torch
@@ -42,6 +43,16 @@ class Acting(SilentReporter):
         if step >= self.update and not self.done:
             self.done = True
             self.act()
+
+
+class Log(SilentReporter):
+    """Keeps the lines of the log."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def log(self, message: str) -> None:
+        self.lines.append(message)
 
 
 def interrupt() -> None:
@@ -86,12 +97,21 @@ def newest_update(store: Store) -> int:
 
 @pytest.fixture(scope="module")
 def config(make_config: Any) -> PipelineConfig:
-    return make_config(train={"max_updates": 400, "checkpoint_every": 100, "validate_every": 50})
+    scored = {"dev_sentences": 20, "dev_samples": 2, "keep_best": 1}
+    return make_config(train={"max_updates": 400, "checkpoint_every": 100, "validate_every": 50} | scored)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(start_training: Train, config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return start_training(config, Store(tmp_path_factory.mktemp("undisturbed")), SilentReporter())
+def log() -> Log:
+    """What the undisturbed training says."""
+    return Log()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    start_training: Train, config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory, log: Log
+) -> Artifact:
+    return start_training(config, Store(tmp_path_factory.mktemp("undisturbed")), log)
 
 
 def test_it_learns(undisturbed: Artifact) -> None:
@@ -111,6 +131,24 @@ def test_the_report_tells_the_last_of_the_curves(undisturbed: Artifact) -> None:
     assert report["dev_loss"] == report["best_dev_loss"] == points[-1]["dev_loss"]
     assert report["items_out"] == 3
     assert 0.85 < report["useful_token_share"] < 1
+
+
+def test_translations_of_the_dev_set_are_scored_and_shown(
+    undisturbed: Artifact, log: Log, tiny: dict[str, Artifact]
+) -> None:
+    """A new user sees them get better."""
+    report, dev = undisturbed.report(), polars.read_parquet(tiny["split"].path / "dev.parquet")
+    points = [point for point in curve(undisturbed.path) if "dev_loss" in point]
+    assert (report["dev_bleu"], report["dev_chrf"]) == (points[-1]["dev_bleu"], points[-1]["dev_chrf"])
+    assert points[-1]["dev_chrf"] > points[0]["dev_chrf"]
+    scores = f"BLEU {report['dev_bleu']:.1f}, chrF {report['dev_chrf']:.1f}, lowest dev loss"
+    (last,) = [number for number, line in enumerate(log.lines) if "update 400 of 400: dev loss" in line]
+    assert scores in log.lines[last]
+    first, second = log.lines[last - 8 : last - 4], log.lines[last - 4 : last]
+    assert [first[0], second[0]] == ["line 1 of the dev set", "line 11 of the dev set"]
+    assert first[1:3] == [f"  source      {dev['source'][0]}", f"  reference   {dev['target'][0]}"]
+    assert second[3].startswith("  translation ")
+    assert len(second[3].split()) > 2
 
 
 def test_a_finished_run_keeps_weights_to_average_and_one_checkpoint(undisturbed: Artifact) -> None:

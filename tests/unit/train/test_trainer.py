@@ -192,10 +192,13 @@ def watch(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -
     return run
 
 
-def test_a_pair_that_ruins_the_loss_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:
+def test_a_pair_that_ruins_the_loss_is_passed_by(
+    watch: Any, corpus_with: Any, make_config: Any, tmp_path: Path
+) -> None:
     """One source sentence holds a piece whose embedding is no number; the last checkpoint knows nothing of it."""
-    train = SHORT | {"max_updates": 100, "checkpoint_every": 10}
-    config = make_config(train=train, model={"tied_embeddings": "none"})
+    train = SHORT | {"max_updates": 100, "validate_every": 10, "checkpoint_every": 10, "keep_best": 2}
+    wild = {"learning_rate_scale": 8.0, "keep_checkpoints": 2}  # so that the best are not the last
+    config = make_config(train=train | wild, model={"tied_embeddings": "none"})
     trainer, listener, incidents = watch(config, corpus_with([[POISON, 3]], [[5, 3]]), ruin=float("nan"))
     assert trainer.progress.rollbacks == len(incidents) >= 1
     assert trainer.progress.update == 100
@@ -209,6 +212,10 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(watch: Any, corpus_with: Any, m
     assert len(told) == len(incidents)
     assert "the loss is nan" in told[0]
     assert f"the first of its {len(incidents[0]['pairs'])} pairs" in told[0]
+    dev_losses = {point["update"]: point["dev_loss"] for point in listener.points if "dev_loss" in point}
+    best = set(sorted(dev_losses, key=dev_losses.__getitem__)[:2])
+    assert best - {90, 100}
+    assert {int(file.stem) for file in (tmp_path / "run" / "weights").iterdir()} == best | {90, 100}
 
 
 def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:

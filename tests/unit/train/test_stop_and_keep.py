@@ -1,0 +1,145 @@
+"""When training stops, and which weights it leaves: by the loss, BLEU or chrF of the dev set."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from nmt_core.artifacts import Artifact
+from nmt_core.batches.shards import TokenShards, read_pairs
+from nmt_core.config import TrainConfig
+from nmt_core.models.transformer import Transformer
+from nmt_core.train.curves import Listener
+from nmt_core.train.distributed import World
+from nmt_core.train.trainer import Trainer
+from nmt_core.train.translate_dev import DevTranslator
+
+Curve = dict[int, dict[str, float]]
+
+
+class Remembering:
+    """Keeps the validations and the messages."""
+
+    def __init__(self) -> None:
+        self.validations: Curve = {}
+        self.said: list[str] = []
+
+    def point(self, values: Mapping[str, float]) -> None:
+        if "dev_loss" in values:
+            self.validations[int(values["update"])] = dict(values)
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def go_back(self, update: int) -> None: ...
+
+
+@pytest.fixture
+def trainer(tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path: Path) -> Callable[..., Trainer]:
+    """A trainer with a translator, in a folder of the test's own."""
+
+    def make(knobs: Mapping[str, Any], listener: Listener, folder: str = "run") -> Trainer:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        whole = make_config(train=knobs, average={"checkpoints": 1})
+        config: TrainConfig = whole.train
+        torch.manual_seed(config.seed)
+        places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
+        job = places | {"target_language": "ko", "spelling": ["NFC", "as is", "en"]}
+        translator = DevTranslator.load(job, config, world) if config.dev_sentences else None
+        return Trainer(Transformer(whole.model, 600), config, world, tmp_path / folder, listener, translator)
+
+    return make
+
+
+@pytest.fixture
+def fit(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
+    """Trains to the end, or until it is stopped after an update."""
+    data = tiny["encode"].path
+    pairs = TokenShards([data / "train-00000.parquet"]), read_pairs([data / "dev.parquet"])
+
+    def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
+        listener = Remembering()
+        one = trainer(knobs, listener, folder)
+        finished = one.fit(*pairs, lambda: bool(stop_at) and one.progress.update == stop_at - 1)
+        assert finished is not bool(stop_at)
+        return listener
+
+    return run
+
+
+def kept(folder: Path) -> set[int]:
+    """Updates whose weights are there."""
+    return {int(file.stem) for file in (folder / "weights").iterdir()}
+
+
+def best(validations: Curve, name: str, count: int) -> set[int]:
+    """Updates of the best validations; of equal ones the later."""
+    sign = 1 if name == "dev_loss" else -1
+    return set(sorted(validations, key=lambda update: (sign * validations[update][name], -update))[:count])
+
+
+EARLY = {"max_updates": 60, "validate_every": 10, "checkpoint_every": 20, "patience": 2, "dev_sentences": 10}
+
+
+@pytest.mark.parametrize("stop_on", ["dev_loss", "bleu"])
+def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit: Any, stop_on: str) -> None:
+    """A model so young gets no four words right, and its BLEU stays; its loss falls all the while."""
+    validations = fit(EARLY | {"stop_on": stop_on}).validations
+    losses = [point["dev_loss"] for point in validations.values()]
+    assert losses == sorted(losses, reverse=True), "the loss has improved each time"
+    bleu = [point["dev_bleu"] for point in validations.values()]
+    assert max(bleu[1:3]) <= bleu[0]
+    assert max(validations) == (30 if stop_on == "bleu" else 60)
+
+
+WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 8.0}
+"""At such a rate neither the loss nor the scores get better from one validation to the next."""
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs"),
+    [("dev_loss", {}), ("dev_chrf", {"stop_on": "chrf", "dev_sentences": 20})],
+)
+def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
+    fit: Any, tmp_path: Path, name: str, knobs: dict[str, Any]
+) -> None:
+    validations = fit(WILD | {"keep_checkpoints": 2, "keep_best": 3} | knobs).validations
+    expected = best(validations, name, 3)
+    assert expected - {72, 80}, "otherwise the last alone would pass"
+    assert kept(tmp_path / "run") == expected | {72, 80}
+
+
+def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(fit: Any, tmp_path: Path) -> None:
+    """Also when it is stopped between two checkpoints, and after the best of them."""
+    knobs = WILD | {"keep_checkpoints": 1, "keep_best": 2, "stop_on": "chrf", "dev_sentences": 20}
+    undisturbed = fit(knobs, "undisturbed")
+    found: Curve = {}
+    for stop_at in (20, 61, 77, 0):
+        found |= fit(knobs, "stopped", stop_at).validations
+    assert found == undisturbed.validations
+    assert kept(tmp_path / "stopped") == kept(tmp_path / "undisturbed")
+    for update in kept(tmp_path / "undisturbed"):
+        files = [tmp_path / folder / "weights" / f"{update:09d}.safetensors" for folder in ("stopped", "undisturbed")]
+        stopped, expected = (safetensors.torch.load_file(file) for file in files)
+        assert all(torch.equal(stopped[name], tensor) for name, tensor in expected.items())
+
+
+def test_patience_counts_on_through_a_stop(fit: Any) -> None:
+    assert max(fit(EARLY | {"stop_on": "bleu"}, stop_at=25).validations) == 20
+    assert max(fit(EARLY | {"stop_on": "bleu"}).validations) == 30
+
+
+def test_translations_change_no_weight(fit: Any, tmp_path: Path) -> None:
+    """They draw no random numbers, and leave the model as it was."""
+    short = {"max_updates": 20, "validate_every": 5, "checkpoint_every": 20}
+    for sentences in (0, 5):
+        said = fit(short | {"dev_sentences": sentences}, f"{sentences}").said
+        assert bool(said) is bool(sentences)
+    without, with_them = (
+        safetensors.torch.load_file(tmp_path / f"{sentences}" / "weights" / "000000020.safetensors")
+        for sentences in (0, 5)
+    )
+    assert all(torch.equal(with_them[name], tensor) for name, tensor in without.items())
