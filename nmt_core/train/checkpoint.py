@@ -23,7 +23,7 @@ import safetensors.torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
@@ -33,9 +33,8 @@ from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.watchdog import LossWindow
+from nmt_core.train.weights import CHECKPOINTS, WEIGHTS, Label
 
-WEIGHTS = "weights"
-_CHECKPOINTS = "checkpoints"
 _MOVING_AVERAGE = ".ema.safetensors"
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
@@ -99,22 +98,29 @@ class Checkpoints:
         keep: checkpoints whose weights are kept.
         world: the processes.
         warn: told when a checkpoint cannot be written and an older one is there.
+        label: what the files of weights say of themselves; None: nothing.
     """
 
     def __init__(
-        self, folder: Path, keep: int, world: World, warn: Callable[[str], None] = lambda message: None
+        self,
+        folder: Path,
+        keep: int,
+        world: World,
+        warn: Callable[[str], None] = lambda message: None,
+        label: Label | None = None,
     ) -> None:
         self._folder = folder
         self._keep = keep
         self._world = world
         self._warn = warn
+        self._metadata = label.metadata() if label else None
         self._pending: _Pending | None = None
         # Messages of a save that is under way must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
 
     def whole(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
+        return sorted(file.parent for file in (self._folder / CHECKPOINTS).glob("*/.metadata"))
 
     def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
@@ -129,7 +135,7 @@ class Checkpoints:
             StageError: the one before could not be written, and there is no older one.
         """
         self.settle()
-        path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
+        path = self._folder / CHECKPOINTS / f"{progress.update:09d}"
         files: dict[str, dict[str, Tensor]] = {}
         if with_weights:
             files[f"{path.name}.safetensors"] = whole_copies(training.parallel.parameters())
@@ -177,6 +183,18 @@ class Checkpoints:
         )
         return Progress.from_json(state["progress"])
 
+    @staticmethod
+    def take_over_moments(training: Training, checkpoint: Path) -> None:
+        """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
+
+        Rates and decays stay those of this one. Called by every process.
+        """
+        ours = training.state()["optimizer"]
+        theirs = {"optimizer": {"state": ours["state"]}}
+        load(theirs, checkpoint_id=checkpoint)
+        moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
+        set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
+
     def finish(self, update: int) -> None:
         """Keep one checkpoint, that of the last update, to go on from, now that no crash can tear it.
 
@@ -199,7 +217,7 @@ class Checkpoints:
             file.parent.mkdir(exist_ok=True)
             draft = file.with_suffix(".tmp")
             try:
-                safetensors.torch.save_file(weights, draft)
+                safetensors.torch.save_file(weights, draft, self._metadata)
                 draft.replace(file)
             except Exception as error:  # safetensors has errors of its own for what the system says
                 draft.unlink(missing_ok=True)
@@ -226,7 +244,7 @@ class Checkpoints:
 
     def _remove_old(self, spare: int) -> None:
         whole = self.whole()
-        for path in set((self._folder / _CHECKPOINTS).iterdir()) - set(whole[-spare:]):
+        for path in set((self._folder / CHECKPOINTS).iterdir()) - set(whole[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
         averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
         weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))

@@ -12,6 +12,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
 from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.start import content, find_start
 from nmt_core.train.status import clear_status, read_status
 
 METRICS = "metrics.jsonl"
@@ -31,12 +32,18 @@ class TrainReport(StageReport):
     """Share of the computed tokens that are no padding."""
     model_flop_utilisation: float
     """Share of what the devices can do in large matrix products that the model made use of."""
+    started_from: str = ""
+    """Artifact or file of the weights that it started from; empty: random weights."""
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the weights: all but how the work is spread, which changes the speed and not the result."""
+    """What decides the weights: all but how the work is spread, which changes the speed and not the result.
+
+    What training starts from counts by its content, not by its place.
+    """
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
     sections["train"] = {name: value for name, value in sections["train"].items() if name not in _HOW_IT_IS_SPREAD}
+    sections["train"] |= content(config.train)
     return sections
 
 
@@ -44,18 +51,22 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     """Train, or go on training, in `out`.
 
     Raises:
-        StageError: training cannot go on; the message holds the reason.
+        StageError: training cannot start or go on; the message holds the reason.
         PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
     """
     data = inputs["encode"].path
+    start = find_start(config.train, config.model, inputs["tokenizer"])
+    if start.name:
+        job.reporter.log(f"starting from {start.name}")
     sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": str(data.resolve())}
+    sections["start"] = start.model_dump(mode="json")
     (out / CONFIG).write_text(json.dumps(sections, indent=1))
     clear_status(out)
     with job.launcher.launch(out) as launched:
         last_lines = _relay(launched, config.train.max_updates, job)
         code = launched.wait()
     _require_the_end(out, code, last_lines)
-    return _report(out, inputs["encode"].report()["items_out"])
+    return _report(out, inputs["encode"].report()["items_out"], start.name)
 
 
 def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
@@ -119,7 +130,7 @@ def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
     )
 
 
-def _report(out: Path, pairs: int) -> TrainReport:
+def _report(out: Path, pairs: int, started_from: str) -> TrainReport:
     points = [json.loads(line) for line in (out / METRICS).read_text().splitlines()]
     training = [point for point in points if "train_loss" in point]
     validation = [point for point in points if "dev_loss" in point][-1]
@@ -135,4 +146,5 @@ def _report(out: Path, pairs: int) -> TrainReport:
         target_tokens_per_second=sum(point["target_tokens_per_second"] for point in half) / len(half),
         useful_token_share=sum(point["useful_token_share"] for point in half) / len(half),
         model_flop_utilisation=sum(point["model_flop_utilisation"] for point in half) / len(half),
+        started_from=started_from,
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.speed import matrix_rate, training_flop
+from nmt_core.train.start import Start
 from nmt_core.train.validate import dev_loss
 from nmt_core.train.watchdog import trouble
 
@@ -79,9 +81,22 @@ class Trainer:
         world: the processes.
         folder: of the run; training goes on from the newest whole checkpoint in it.
         listener: hears how it goes.
+        start: where training starts that is not taken up; by default from the weights that the model has.
     """
 
-    def __init__(self, model: Transformer, config: TrainConfig, world: World, folder: Path, listener: Listener) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        config: TrainConfig,
+        world: World,
+        folder: Path,
+        listener: Listener,
+        start: Start = Start(),  # noqa: B008  # it is frozen
+    ) -> None:
+        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say, start.label)
+        is_new = not self._checkpoints.whole()
+        if is_new and start.weights:
+            safetensors.torch.load_model(model, start.weights)
         self._parallel = Parallel(model, config, world)
         self._model = self._parallel.model
         self._config = config
@@ -91,10 +106,11 @@ class Trainer:
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
-        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say)
         self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
         self._seconds_waited = 0.0
         self._take_up()
+        if is_new and start.checkpoint:
+            self._checkpoints.take_over_moments(self._training, start.checkpoint)
 
     def fit(self, train: TokenShards, dev: TokenPairs, should_stop: Callable[[], bool]) -> bool:
         """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
