@@ -63,7 +63,9 @@ def _place(section: str, address: str, settings: Settings) -> Path:
         return _registered(knob, address, MADE_OF[section], settings).path
     stored = _STORED.fullmatch(address)
     if not stored or stored[1] not in STAGES:
-        return Path(address)  # if nothing is there, the stage says so
+        if not Path(address).exists():  # the stage would say so too, but hours later
+            raise ConfigError(f"{knob}: there is no such file or folder, seen from {Path.cwd()}: correct the path")
+        return Path(address)
     if stored[1] not in _TAKES[section]:
         forms = " or ".join(f"{stage}/FINGERPRINT" for stage in _TAKES[section])
         raise ConfigError(f"{knob}: {stored[1]} makes nothing to start from here: give {forms}")

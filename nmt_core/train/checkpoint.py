@@ -33,7 +33,8 @@ from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.watchdog import LossWindow
-from nmt_core.train.weights import CHECKPOINTS, WEIGHTS, Label
+from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
+from nmt_core.train.weights import WEIGHTS, Label
 
 _MOVING_AVERAGE = ".ema.safetensors"
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
@@ -120,7 +121,7 @@ class Checkpoints:
 
     def whole(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        return sorted(file.parent for file in (self._folder / CHECKPOINTS).glob("*/.metadata"))
+        return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
 
     def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
@@ -135,7 +136,7 @@ class Checkpoints:
             StageError: the one before could not be written, and there is no older one.
         """
         self.settle()
-        path = self._folder / CHECKPOINTS / f"{progress.update:09d}"
+        path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
         files: dict[str, dict[str, Tensor]] = {}
         if with_weights:
             files[f"{path.name}.safetensors"] = whole_copies(training.parallel.parameters())
@@ -244,7 +245,7 @@ class Checkpoints:
 
     def _remove_old(self, spare: int) -> None:
         whole = self.whole()
-        for path in set((self._folder / CHECKPOINTS).iterdir()) - set(whole[-spare:]):
+        for path in set((self._folder / _CHECKPOINTS).iterdir()) - set(whole[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
         averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
         weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))

@@ -64,7 +64,7 @@ def test_the_same_command_reuses_it(
 
 
 def test_another_vocabulary_fails_before_any_process_starts(finished: Finished) -> None:
-    nmt, parent = finished
+    nmt, _ = finished
     learnt = [*OTHER_TEXT[:2], *OTHER_TEXT[4:], "--set", "tokenizer.vocab_size=701"]
     summary = nmt.run(*learnt, "--until", "train", code=1)
     assert "set tokenizer.start_from to the vocabulary of that model" in summary["error"]

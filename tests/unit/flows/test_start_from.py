@@ -127,6 +127,10 @@ def test_an_artifact_is_known_by_the_digits_that_are_shown(settings: Settings) -
 
 def test_a_path_becomes_absolute(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"there is no such file or folder, seen from {tmp_path}"):
+        resolved(recipe("bundles/weights.safetensors"), settings)
+    (tmp_path / "bundles").mkdir()
+    (tmp_path / "bundles" / "weights.safetensors").touch()
     assert resolved(recipe("bundles/weights.safetensors"), settings).train.start_from == str(
         tmp_path / "bundles/weights.safetensors"
     )
