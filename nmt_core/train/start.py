@@ -51,7 +51,7 @@ def find_start(config: TrainConfig, model: ModelConfig, tokenizer: Artifact) -> 
     label = Label.of(model, tokenizer.path)
     if not config.start_from:
         return Start(label=label)
-    place = Path(config.start_from)
+    place = Path(config.start_from).absolute()  # the processes may have other working folders
     weights = _weights_in(place)
     if not weights:
         raise StageError(

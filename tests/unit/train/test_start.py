@@ -221,6 +221,18 @@ def test_an_average_has_no_moments_and_names_the_training_that_has(
         find_start(config.train, config.model, trainings.tokenizer)
 
 
+def test_a_training_that_has_not_ended_gives_its_weights_and_not_its_moments(
+    trainings: Trainings, child: Any, parent: Artifact, tmp_path: Path
+) -> None:
+    """Its last checkpoint may be of another update than its last file of weights."""
+    shutil.copytree(parent.path, tmp_path / "partial", ignore=shutil.ignore_patterns("manifest.json"))
+    config = child(start_from=str(tmp_path / "partial"))
+    assert find_start(config.train, config.model, trainings.tokenizer).weights
+    config = child(start_from=str(tmp_path / "partial"), start_optimizer="kept")
+    with pytest.raises(StageError, match=r"holds no moments of the optimizer: set train\.start_from to the train/FING"):
+        find_start(config.train, config.model, trainings.tokenizer)
+
+
 def test_the_content_counts_and_not_the_place(child: Any, parent: Artifact, tmp_path: Path) -> None:
     kept = identity(child(start_optimizer="kept"))
     shutil.copytree(parent.path, tmp_path / "copy")
