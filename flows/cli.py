@@ -4,13 +4,16 @@ import gc
 import importlib.metadata
 import sys
 import traceback
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
 from nmt_core.errors import NmtError
+
+if TYPE_CHECKING:
+    from nmt_core.config import PipelineConfig
 
 _DEBUG = "--debug"
 
@@ -56,6 +59,15 @@ def _selection(first: StepName, last: StepName, force: list[str] | None) -> Sele
     return Selection(first, last, tuple(cast(StepName, name) for name in force or ()))
 
 
+def _configuration(recipe: str, overrides: list[str] | None) -> "PipelineConfig":
+    """Read a recipe, and find what it starts from."""
+    from flows.settings import Settings
+    from flows.start_from import resolved
+    from nmt_core.recipe import load_recipe
+
+    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=_DEBUG in sys.argv)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"nmt-pipeline {importlib.metadata.version('nmt-pipeline')}")
@@ -86,9 +98,8 @@ def run(
     The stages: download, clean, split, tokenizer, encode, train, average, export, evaluate, register.
     """
     from flows.commands.run import run
-    from nmt_core.recipe import load_recipe
 
-    run(load_recipe(recipe, overrides or ()), _selection(from_, until, force), as_json=as_json, debug=debug)
+    run(_configuration(recipe, overrides), _selection(from_, until, force), as_json=as_json, debug=debug)
 
 
 @app.command()
@@ -102,10 +113,9 @@ def stage(
 ) -> None:
     """Run one stage by itself. What it needs of earlier stages must have been made."""
     from flows.commands.run import run
-    from nmt_core.recipe import load_recipe
 
     selection = Selection(name, name, (name,) if force else ())
-    run(load_recipe(recipe, overrides or ()), selection, as_json=as_json, debug=debug)
+    run(_configuration(recipe, overrides), selection, as_json=as_json, debug=debug)
 
 
 @app.command()
@@ -119,9 +129,8 @@ def plan(
 ) -> None:
     """Check a recipe and show what a run would do, and why. Touches nothing."""
     from flows.commands.plan import show_plan
-    from nmt_core.recipe import load_recipe
 
-    show_plan(load_recipe(recipe, overrides or ()), _selection(from_, until, force))
+    show_plan(_configuration(recipe, overrides), _selection(from_, until, force))
 
 
 @app.command()
@@ -133,9 +142,8 @@ def why(
 ) -> None:
     """Say why a stage would run, or would be reused."""
     from flows.commands.plan import show_reason
-    from nmt_core.recipe import load_recipe
 
-    show_reason(stage, load_recipe(recipe, overrides or ()))
+    show_reason(stage, _configuration(recipe, overrides))
 
 
 @app.command()
@@ -147,9 +155,8 @@ def manifest(
 ) -> None:
     """Print what would be submitted to a cluster to train a recipe."""
     from flows.commands.manifest import show_manifest
-    from nmt_core.recipe import load_recipe
 
-    show_manifest(load_recipe(recipe, overrides or ()), launcher)
+    show_manifest(_configuration(recipe, overrides), launcher)
 
 
 @app.command()

@@ -9,11 +9,12 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nmt_core
+from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
@@ -33,6 +34,7 @@ _EVALUATE_TAG = "nmt.evaluate"
 _SCORE_TAG = "nmt.score"
 _SCORED_ON_TAG = "nmt.scored_on"
 _CARD_TAG = "nmt.card"
+STARTED_FROM_TAG = "nmt.started_from"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
 _LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
 _MORE = "- and more: see `corpora.json` of the download"
@@ -65,6 +67,10 @@ class Candidate:
     """The text that it learnt from, for the licences; None: the store no longer has it."""
     clean: Artifact | None = None
     """The clean text, for the corpora that were left out; None: the store no longer has it."""
+    made_of: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of its weights and its vocabulary by stage, for who starts from it."""
+    started_from: str = ""
+    """What its training started from; empty: random weights, or the store no longer knows."""
 
     @property
     def fingerprint(self) -> str:
@@ -87,6 +93,8 @@ class Candidate:
             f"nmt.{s['metric']}.{s['test_set']}": f"{s['score']:.2f}" for s in self.evaluate.report().get("scores", [])
         }
         tags |= {_EXPORT_TAG: self.export.fingerprint, _EVALUATE_TAG: self.evaluate.fingerprint}
+        tags |= {tag_of(stage): fingerprint for stage, fingerprint in self.made_of.items()}
+        tags |= {STARTED_FROM_TAG: self.started_from} if self.started_from else {}
         return tags | {_SCORE_TAG: f"{score:.4f}", _SCORED_ON_TAG: scored_on}
 
 
@@ -111,7 +119,7 @@ def register_model(
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
-        about = describe(config, candidate.download, candidate.clean)
+        about = describe(config, candidate.download, candidate.clean, candidate.started_from)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
@@ -128,7 +136,14 @@ def register_model(
         raise ModelError(
             f"register: MLflow at {tracking_uri} says: {' '.join(str(error).split())[:300]}: {_REMEDY}"
         ) from error
-    return RegisteredModel(name=name, version=str(version.version), aliases=aliases, verdict=verdict, reused=reused)
+    return RegisteredModel(
+        name=name,
+        version=str(version.version),
+        aliases=aliases,
+        verdict=verdict,
+        reused=reused,
+        made_of=dict(candidate.made_of),
+    )
 
 
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
@@ -181,14 +196,18 @@ def _requirements() -> list[str]:
     return [f"{name}=={version}" for name, version in versions.items()]
 
 
-def describe(config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None) -> str:
+def describe(
+    config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None, started_from: str = ""
+) -> str:
     """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
 
     Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
     """
-    text = f"{config.description}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
+    about = config.description
+    if started_from:
+        about += f"\n\nIts training started from {started_from}: the text which that one learnt from counts as well."
     if not download:
-        return text
+        return f"{about}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
     index = CorpusIndex.of(download)
     left_out = index.skipped | (clean.report()["skipped"] if clean else {})
     trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
@@ -196,7 +215,7 @@ def describe(config: PipelineConfig, download: Artifact | None, clean: Artifact 
     lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
-    parts = [config.description, "", "Trained on:", *lines]
+    parts = [about, "", "Trained on:", *lines]
     while len("\n".join(parts)) > _LONGEST_DESCRIPTION:
         parts = [*parts[:-2], _MORE] if parts[-1] == _MORE else [*parts[:-1], _MORE]
     return "\n".join(parts)

@@ -16,9 +16,10 @@ from flows import reports
 from flows.clusters import workers_for
 from flows.launchers import launcher_for
 from flows.progress import StageReporter, current_display
-from flows.register import Candidate, register_model
+from flows.register import STARTED_FROM_TAG, Candidate, register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
+from flows.start_from import MADE_OF, resolved
 from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
 from flows.tracking import TextPart, TrackedRun, Tracker
 from nmt_core.artifacts import Artifact, fingerprint_of
@@ -57,11 +58,11 @@ class Retraining:
     """One run. Used as a context: whatever ends it, MLflow and the summary are told how."""
 
     def __init__(self, config: PipelineConfig, selection: Selection, run_id: str = "") -> None:
-        self.config = config
-        self.summary = RunSummary.begin(config, run_id or new_run_id(config.name))
-        self._selection = selection
         self._settings = Settings.load()
         self._settings.prepare()
+        self.config = resolved(config, self._settings)  # a form has other ways in than the command line
+        self.summary = RunSummary.begin(self.config, run_id or new_run_id(config.name))
+        self._selection = selection
         self._display = current_display.get()
         self._fingerprints: dict[str, str] = {}
         self._artifacts: dict[str, Artifact] = {}
@@ -106,8 +107,10 @@ class Retraining:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            text = (self._artifacts.get(name) for name in ("download", "clean"))
-            candidate = Candidate(export, evaluate, *text)
+            download, clean, train = (self._artifacts.get(name) for name in ("download", "clean", "train"))
+            started_from = train.report()["started_from"] if train else ""
+            made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
+            candidate = Candidate(export, evaluate, download, clean, made_of, started_from)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
 
@@ -157,7 +160,9 @@ class Retraining:
         self._tracker.metrics(step.tracked, reports.metrics(report))
         self._tracker.text(step.tracked, text, "report.md")
         self._tracker.finish(step.tracked, "FINISHED")
-        self._tracker.tags(self._tracked, {f"artifact.{step.name}": row.fingerprint})
+        of_all = {f"artifact.{step.name}": row.fingerprint}
+        of_all |= {STARTED_FROM_TAG: report["started_from"]} if report.get("started_from") else {}
+        self._tracker.tags(self._tracked, of_all)
         row.mlflow_run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_A_LINK)
         self._show_in_prefect(step, text)
         self._display.end(step.name, "reused" if made.reused else f"{row.seconds:.1f} s")
@@ -196,7 +201,7 @@ class Retraining:
         run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
         model = register_model(self.config, candidate, self._settings.mlflow_tracking_uri, run_id, self._tags)
         self.summary.model = model
-        report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json")}
+        report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json", exclude={"made_of"})}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 
     def _save(self) -> None:

@@ -71,6 +71,8 @@ class RegisteredModel(BaseModel):
     verdict: str
     """Why it is champion, or is not."""
     reused: bool = False
+    made_of: dict[str, str] = Field(default_factory=dict)
+    """Fingerprints of its weights and its vocabulary, by the stage that made them."""
 
     @property
     def uri(self) -> str:

@@ -375,6 +375,10 @@ class MixConfig(Section):
 class TokenizerConfig(Section):
     """SentencePiece: one model for both languages, or one for each."""
 
+    start_from: str = ""
+    """Take over a vocabulary in place of learning one: that of a registered model (`models:/NAME@ALIAS` or
+    `models:/NAME/VERSION`), of an artifact (`tokenizer/FINGERPRINT`), or in a folder, such as a bundle. Of the knobs
+    below, only `user_symbols`, which it must hold, `sample_pairs` and `seed` then count."""
     kind: Literal["bpe", "unigram"] = "bpe"
     """Algorithm that learns the pieces."""
     vocabularies: Literal["joint", "separate"] = "joint"
@@ -436,6 +440,13 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """Optimisation. The number of processes changes the speed, never the result."""
 
+    start_from: str = ""
+    """What training starts from: a registered model (`models:/NAME@ALIAS` or `models:/NAME/VERSION`), an artifact
+    (`average/FINGERPRINT` or `train/FINGERPRINT`), its folder, or a .safetensors file; empty: random weights. Its
+    vocabulary and its `model` must be those of this recipe."""
+    start_optimizer: Literal["fresh", "kept"] = "fresh"
+    """Adam's moments at the start: none, or those of the last checkpoint of a `train/FINGERPRINT`. Learning rate, order
+    of the data and count of updates start anew in both cases."""
     seed: int = Field(1, ge=0)
     """Seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
@@ -502,6 +513,12 @@ class TrainConfig(Section):
     """Beam size of these translations; 1 is greedy search."""
     dev_samples: int = Field(3, ge=0, le=100)
     """Translations that each validation shows in the log."""
+
+    @model_validator(mode="after")
+    def _has_an_optimizer_to_keep(self) -> "TrainConfig":
+        if self.start_optimizer == "kept" and not self.start_from:
+            raise ValueError("start_optimizer=kept needs something to start from: set start_from to train/FINGERPRINT")
+        return self
 
     @model_validator(mode="after")
     def _slices_fit(self) -> "TrainConfig":

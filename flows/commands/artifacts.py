@@ -1,6 +1,7 @@
 """`nmt artifacts`: what the store holds, where it comes from, and what can go."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +11,8 @@ from rich.tree import Tree
 
 from flows import reports
 from flows.settings import Settings
-from flows.summary import last_runs
+from flows.start_from import MADE_OF
+from flows.summary import RegisteredModel, RunSummary, last_runs
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.corpus import storage
 from nmt_core.stages import STAGES
@@ -90,11 +92,13 @@ def collect_garbage(keep_runs: int, *, delete: bool) -> None:
 
 
 def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
-    """Folders that neither the last runs nor what they were made from need, nor a run that may go on."""
-    store = settings.store
-    kept: dict[Path, Artifact] = {}
+    """Folders that neither the last runs nor what they were made from need, nor a run that may go on, nor who starts
+    from a registered model.
+    """
+    store, runs = settings.store, last_runs(settings.runs, sys.maxsize)
+    kept = {artifact.path: artifact for artifact in _to_start_from(store, runs, runs[:keep_runs])}
     unfinished = set()
-    for run in last_runs(settings.runs, keep_runs):
+    for run in runs[:keep_runs]:
         for row in run.stages:
             artifact = store.find(row.name, row.fingerprint)
             if artifact:
@@ -106,6 +110,25 @@ def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
         for folder in store.garbage(list(kept.values()))
         if (folder.parent.name, folder.name.split(".")[0]) not in unfinished
     ]
+
+
+def _to_start_from(store: Store, runs: list[RunSummary], last: list[RunSummary]) -> list[Artifact]:
+    """Weights and vocabularies of the newest champion and challenger of each model, and what the last runs start from.
+
+    Args:
+        store: of the artifacts.
+        runs: all of them, the newest first.
+        last: those that are kept.
+    """
+    holders: dict[tuple[str, str], RegisteredModel] = {}
+    for model in [run.model for run in runs if run.model]:
+        for alias in model.aliases:
+            holders.setdefault((model.name, alias), model)
+    wanted = [part for model in holders.values() for part in model.made_of.items()]
+    for run in last:
+        places = [Path(run.config.get(section, {}).get("start_from", "")) for section in MADE_OF]
+        wanted += [(place.parent.name, place.name) for place in places if place.parent.parent == store.root]
+    return [artifact for stage, fingerprint in wanted if (artifact := store.find(stage, fingerprint))]
 
 
 def _size(folder: Path) -> int:

@@ -37,7 +37,7 @@ from nmt_core.search.onnx_step import (
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer, Tokenizers, tokenizer_files
-from nmt_core.train.average import MODEL_FILE
+from nmt_core.train.weights import MODEL_FILE
 from nmt_core.translator import BUNDLE_FILE, BundleConfig, sha256_of
 
 MAX_POSITIONS = 2_048

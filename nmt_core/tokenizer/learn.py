@@ -1,4 +1,4 @@
-"""The `tokenizer` stage: learn SentencePiece models, one for both languages or one each.
+"""The `tokenizer` stage: learn SentencePiece models, one for both languages or one each, or take them over.
 
 Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018), from a seeded sample of the training text as
 `split` has mixed it. The trainer takes the sample line by line; nothing else holds it in memory.
@@ -6,6 +6,7 @@ Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018), from a
 
 import io
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from nmt_core.errors import ConfigError
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
 from nmt_core.tokenizer.sample import SIDES, Sample, Side, count_pairs, text_shards
+from nmt_core.tokenizer.start import files_to_take
 from nmt_core.tokenizer.tokenizer import (
     BOS_ID,
     EOS_ID,
@@ -27,6 +29,7 @@ from nmt_core.tokenizer.tokenizer import (
     SPM_FILE,
     TARGET_SPM_FILE,
     UNK_ID,
+    Tokenizer,
     Tokenizers,
 )
 
@@ -37,6 +40,7 @@ _MAX_SENTENCE_BYTES = 1 << 20
 _UNIGRAM_PAIRS = 1_000_000
 _MEASURED_PAIRS = 100_000
 _EXAMPLES = 10
+_SIDES_OF: dict[str, Sequence[Side]] = {SPM_FILE: SIDES, SOURCE_SPM_FILE: SIDES[:1], TARGET_SPM_FILE: SIDES[1:]}
 _RESERVED = re.compile("<(pad|unk|s|/s|0x[0-9A-F]{2})>")
 
 
@@ -46,9 +50,9 @@ class TokenizerReport(StageReport):
     vocab_size: int
     """Pieces of each vocabulary, the four special ones included."""
     sampled_pairs: int
-    """Pairs that the pieces were learnt from."""
+    """Pairs that the pieces were learnt from; 0: the vocabulary was taken over."""
     measured_pairs: int
-    """Pairs of these that the figures below are measured on."""
+    """Pairs of the sample that the figures below are measured on."""
     source: Fit
     target: Fit
     unused_pieces: dict[str, int]
@@ -58,29 +62,54 @@ class TokenizerReport(StageReport):
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TokenizerReport:
-    """Learn the pieces from the training text alone; write `spm.model`, or `spm.source.model` and `spm.target.model`.
+    """Learn the pieces from the training text alone, or take them over from `tokenizer.start_from`.
+
+    Writes `spm.model`, or `spm.source.model` and `spm.target.model`.
 
     Raises:
         ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, or a symbol cannot be one.
+        StageError: there is nothing to take over.
     """
     knobs = config.tokenizer
     shards = text_shards(inputs["split"].path)
     pairs = sum(map(count_pairs, shards))
-    wanted = min(knobs.sample_pairs, _UNIGRAM_PAIRS) if knobs.kind == "unigram" else knobs.sample_pairs
+    is_bounded = knobs.kind == "unigram" and not knobs.start_from
+    wanted = min(knobs.sample_pairs, _UNIGRAM_PAIRS) if is_bounded else knobs.sample_pairs
     sample = Sample(shards, wanted / max(1, pairs), knobs.seed)
-    sampled = len(sample)
+    sampled = 0 if knobs.start_from else len(sample)
     if wanted < min(pairs, knobs.sample_pairs):
         job.reporter.log(f"tokenizer.sample_pairs={knobs.sample_pairs}: a unigram model learns from {wanted:,} at most")
-    vocabularies: dict[str, Sequence[Side]] = (
-        {SPM_FILE: SIDES} if knobs.vocabularies == "joint" else {SOURCE_SPM_FILE: SIDES[:1], TARGET_SPM_FILE: SIDES[1:]}
-    )
-    for number, (file, sides) in enumerate(vocabularies.items()):
-        note = f"learning {knobs.vocab_size:,} pieces from {sampled:,} pairs"
-        job.reporter.progress(number, len(vocabularies), note)
-        (out / file).write_bytes(_learn(config, sample, sides))
+    if knobs.start_from:
+        files = _take_over(config, out)
+    else:
+        files = [SPM_FILE] if knobs.vocabularies == "joint" else [SOURCE_SPM_FILE, TARGET_SPM_FILE]
+        for number, file in enumerate(files):
+            job.reporter.progress(number, len(files), f"learning {knobs.vocab_size:,} pieces from {sampled:,} pairs")
+            (out / file).write_bytes(_learn(config, sample, _SIDES_OF[file]))
     job.reporter.progress(1, 1)
     measured = replace(sample, share=min(sample.share, _MEASURED_PAIRS / max(1, pairs)))
-    return _report(Tokenizers.load(out), list(vocabularies), measured, items_in=pairs, sampled_pairs=sampled)
+    return _report(Tokenizers.load(out), files, measured, items_in=pairs, sampled_pairs=sampled)
+
+
+def _take_over(config: PipelineConfig, out: Path) -> list[str]:
+    """Copy the files of `tokenizer.start_from`; their names.
+
+    Raises:
+        ConfigError: a symbol is no piece there, so that it would be cut.
+    """
+    taken = files_to_take(config.tokenizer.start_from)
+    for file in taken:
+        tokenizer = Tokenizer(file)
+        pieces = {tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
+        if missing := [
+            each for each in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if each not in pieces
+        ]:
+            raise ConfigError(
+                f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: take it out of "
+                "tokenizer.user_symbols or mix.corpora, or learn a vocabulary and train anew"
+            )
+        shutil.copyfile(file, out / file.name)
+    return [file.name for file in taken]
 
 
 def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **counts: int) -> TokenizerReport:

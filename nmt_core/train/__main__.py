@@ -25,8 +25,10 @@ from nmt_core.models.transformer import Transformer
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import DEV_TEXT, METRICS
+from nmt_core.train.start import Start
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
+from nmt_core.train.validate import DevSet
 
 if TYPE_CHECKING:
     from nmt_core.train.translate_dev import DevTranslator
@@ -37,12 +39,13 @@ def train(folder: Path, world: World) -> Status:
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
-    shards, dev = TokenShards(sorted(data.glob(TRAIN_FILES))), read_pairs([data / DEV_FILE])
+    shards = TokenShards(sorted(data.glob(TRAIN_FILES)))
+    dev = DevSet(read_pairs([data / DEV_FILE]), _translator(job, config, world))
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
     model = Transformer(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
     curves = Curves(folder / METRICS if world.is_first else None)
-    trainer = Trainer(model, config, world, folder, curves, _translator(job, config, world))
+    trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides

@@ -20,11 +20,9 @@ from nmt_core.config import AverageConfig, ModelConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import Inputs, Job, StageReport
-from nmt_core.train.checkpoint import WEIGHTS
 from nmt_core.train.distributed import World
 from nmt_core.train.validate import dev_loss
-
-MODEL_FILE = "model.safetensors"
+from nmt_core.train.weights import MODEL_FILE, WEIGHTS
 
 _SLICE_TOKENS = 2_048  # of the dev set, computed together: any other number gives the same loss
 
@@ -68,7 +66,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
             losses[file] = dev.loss_of(file)
             job.reporter.progress(done, len(kept) + 1, f"dev loss {losses[file]:.4f} after update {_update(file):,}")
         chosen = moving[-1:] if config.average.strategy == "ema" else choose(config.average, losses)
-        safetensors.torch.save_file(mean_weights(chosen), average)
+        safetensors.torch.save_file(mean_weights(chosen), average, _metadata(chosen[0]))
         averaged_loss = dev.loss_of(average)
     best = min(kept, key=losses.__getitem__)
     if not math.isfinite(min(averaged_loss, losses[best])):
@@ -140,6 +138,13 @@ def _require_enough(config: AverageConfig, kept: int, moving: int) -> None:
             f"average.checkpoints={config.checkpoints}: training left {kept}: set it lower, or lower "
             "train.checkpoint_every"
         )
+
+
+def _metadata(file: Path) -> dict[str, str] | None:
+    """What a file of weights says of itself."""
+    with safetensors.safe_open(file, "pt") as reader:
+        metadata: dict[str, str] | None = reader.metadata()
+        return metadata
 
 
 def _update(file: Path) -> int:

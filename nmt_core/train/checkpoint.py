@@ -24,7 +24,7 @@ import safetensors.torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
@@ -34,9 +34,9 @@ from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.watchdog import LossWindow
+from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
+from nmt_core.train.weights import WEIGHTS, Label
 
-WEIGHTS = "weights"
-_CHECKPOINTS = "checkpoints"
 _MOVING_AVERAGE = ".ema.safetensors"
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
@@ -113,6 +113,7 @@ class Checkpoints:
         world: the processes.
         warn: told when a checkpoint cannot be written and an older one is there.
         keep_best: further checkpoints whose weights are kept: those with the least values in `Progress.scores`.
+        label: what the files of weights say of themselves; None: nothing.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Checkpoints:
         world: World,
         warn: Callable[[str], None] = lambda message: None,
         keep_best: int = 0,
+        label: Label | None = None,
     ) -> None:
         self._folder = folder
         self._keep = keep
@@ -129,6 +131,7 @@ class Checkpoints:
         self._scores: Mapping[str, float] = {}
         self._world = world
         self._warn = warn
+        self._metadata = label.metadata() if label else None
         self._pending: _Pending | None = None
         # Messages of a save that is under way must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
@@ -201,6 +204,18 @@ class Checkpoints:
         self._scores = dict(progress.scores)
         return progress
 
+    @staticmethod
+    def take_over_moments(training: Training, checkpoint: Path) -> None:
+        """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
+
+        Rates and decays stay those of this one. Called by every process.
+        """
+        ours = training.state()["optimizer"]
+        theirs = {"optimizer": {"state": ours["state"]}}
+        load(theirs, checkpoint_id=checkpoint)
+        moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
+        set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
+
     def finish(self, update: int) -> None:
         """Keep one checkpoint, that of the last update, to go on from, now that no crash can tear it.
 
@@ -223,7 +238,7 @@ class Checkpoints:
             file.parent.mkdir(exist_ok=True)
             draft = file.with_suffix(".tmp")
             try:
-                safetensors.torch.save_file(weights, draft)
+                safetensors.torch.save_file(weights, draft, self._metadata)
                 draft.replace(file)
             except Exception as error:  # safetensors has errors of its own for what the system says
                 draft.unlink(missing_ok=True)

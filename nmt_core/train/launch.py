@@ -13,6 +13,7 @@ from nmt_core.errors import PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
 from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.start import Start, content, find_start
 from nmt_core.train.status import clear_status, read_status
 
 METRICS = "metrics.jsonl"
@@ -38,17 +39,21 @@ class TrainReport(StageReport):
     dev_bleu: float | None
     """Of the last validation's translations, as the next; None if `train.dev_sentences` is 0."""
     dev_chrf: float | None
+    started_from: str
+    """Artifact or file of the weights that it started from; empty: random weights."""
 
 
 def identity(config: PipelineConfig) -> Identity:
     """What decides the weights and the curves: all but how the work is spread and what is shown of it.
 
     What decides which checkpoints are kept, and when training stops, is among it. Languages and spelling, by which the
-    dev set is translated and scored, decide the text and are in its fingerprint.
+    dev set is translated and scored, decide the text and are in its fingerprint. What training starts from counts by
+    its content, not by its place.
     """
     no_part = _HOW_IT_IS_SPREAD | _WHAT_IS_SHOWN
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
     sections["train"] = {name: value for name, value in sections["train"].items() if name not in no_part}
+    sections["train"] |= content(config.train)
     return sections
 
 
@@ -56,22 +61,26 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     """Train, or go on training, in `out`.
 
     Raises:
-        StageError: training cannot go on; the message holds the reason.
+        StageError: training cannot start or go on; the message holds the reason.
         PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
     """
-    (out / CONFIG).write_text(json.dumps(_job(config, inputs), indent=1))
+    start = find_start(config.train, config.model, inputs["tokenizer"])
+    if start.name:
+        job.reporter.log(f"starting from {start.name}")
+    (out / CONFIG).write_text(json.dumps(_job(config, inputs, start), indent=1))
     clear_status(out)
     with job.launcher.launch(out) as launched:
         last_lines = _relay(launched, config.train.max_updates, job)
         code = launched.wait()
     _require_the_end(out, code, last_lines)
-    return _report(out, inputs["encode"].report()["items_out"])
+    return _report(out, inputs["encode"].report()["items_out"], start.name)
 
 
-def _job(config: PipelineConfig, inputs: Inputs) -> dict[str, Any]:
+def _job(config: PipelineConfig, inputs: Inputs, start: Start) -> dict[str, Any]:
     """What the processes read: they need the text and the tokenizers only if they translate."""
     data = str(inputs["encode"].path.resolve())
     sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": data}
+    sections["start"] = start.model_dump(mode="json")
     if config.train.dev_sentences:
         sections[DEV_TEXT] = {
             "text": str(inputs["split"].path.resolve()),
@@ -144,7 +153,7 @@ def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
     )
 
 
-def _report(out: Path, pairs: int) -> TrainReport:
+def _report(out: Path, pairs: int, started_from: str) -> TrainReport:
     points = [json.loads(line) for line in (out / METRICS).read_text().splitlines()]
     training = [point for point in points if "train_loss" in point]
     validation = [point for point in points if "dev_loss" in point][-1]
@@ -162,4 +171,5 @@ def _report(out: Path, pairs: int) -> TrainReport:
         model_flop_utilisation=sum(point["model_flop_utilisation"] for point in half) / len(half),
         dev_bleu=validation.get("dev_bleu"),
         dev_chrf=validation.get("dev_chrf"),
+        started_from=started_from,
     )

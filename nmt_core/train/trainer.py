@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from nmt_core.batches.loader import Loader, Pass, Share, Update
 from nmt_core.batches.plan import Plan
-from nmt_core.batches.shards import TokenPairs, TokenShards
+from nmt_core.batches.shards import TokenShards
 from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
@@ -28,11 +28,9 @@ from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.speed import matrix_rate, training_flop
-from nmt_core.train.validate import dev_loss
+from nmt_core.train.start import Start
+from nmt_core.train.validate import DevSet, dev_loss
 from nmt_core.train.watchdog import trouble
-
-if TYPE_CHECKING:
-    from nmt_core.train.translate_dev import DevTranslator
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
@@ -83,7 +81,7 @@ class Trainer:
         world: the processes.
         folder: of the run; training goes on from the newest whole checkpoint in it.
         listener: hears how it goes.
-        translator: what validations translate with; None: they compute the loss alone.
+        start: where training starts that is not taken up; by default from the weights that the model has.
     """
 
     def __init__(
@@ -93,24 +91,30 @@ class Trainer:
         world: World,
         folder: Path,
         listener: Listener,
-        translator: "DevTranslator | None" = None,
+        start: Start = Start(),  # noqa: B008  # it is frozen
     ) -> None:
+        self._checkpoints = Checkpoints(
+            folder, config.keep_checkpoints, world, listener.say, config.keep_best, start.label
+        )
+        is_new = not self._checkpoints.whole()
+        if is_new and start.weights:
+            safetensors.torch.load_model(model, start.weights)
         self._parallel = Parallel(model, config, world)
         self._model = self._parallel.model
         self._config = config
         self._world = world
         self._folder = folder
         self._listener = listener
-        self._translator = translator
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
-        self._checkpoints = Checkpoints(folder, config.keep_checkpoints, world, listener.say, config.keep_best)
         self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
         self._seconds_waited = 0.0
         self._take_up()
+        if is_new and start.checkpoint:
+            self._checkpoints.take_over_moments(self._training, start.checkpoint)
 
-    def fit(self, train: TokenShards, dev: TokenPairs, should_stop: Callable[[], bool]) -> bool:
+    def fit(self, train: TokenShards, dev: DevSet, should_stop: Callable[[], bool]) -> bool:
         """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
 
         Raises:
@@ -236,7 +240,7 @@ class Trainer:
             f"{0.5 ** max(0, self.progress.rollbacks - 1):g} of the learning rate; {named}"
         )
 
-    def _after_update(self, dev: TokenPairs, stop: bool) -> None:
+    def _after_update(self, dev: DevSet, stop: bool) -> None:
         """Report, validate and save, whatever is due."""
         config, update = self._config, self.progress.update
         if is_due := update % LOG_EVERY == 0 or update == config.max_updates:
@@ -274,13 +278,13 @@ class Trainer:
         )
         self._window = Window(first_update=update, waited_before=self._seconds_waited)
 
-    def _validate(self, dev: TokenPairs) -> None:
+    def _validate(self, dev: DevSet) -> None:
         began, config, progress, model = time.monotonic(), self._config, self.progress, self._parallel.plain_model()
-        loss = dev_loss(model, dev, config.slice_tokens, self._world)
+        loss = dev_loss(model, dev.pairs, config.slice_tokens, self._world)
         progress.best_dev_loss = min(progress.best_dev_loss, loss)
         values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss}
-        if self._translator:
-            values |= self._translator.scores(model, self._listener.say)
+        if dev.translator:
+            values |= dev.translator.scores(model, self._listener.say)
         value = loss if config.stop_on == "dev_loss" else -values[f"dev_{config.stop_on}"]
         progress.count_validation(value, remember=config.keep_best > 0)
         self._listener.point(values)

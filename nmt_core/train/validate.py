@@ -1,5 +1,8 @@
 """Loss on the dev set, shared among the processes."""
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
@@ -10,6 +13,18 @@ from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.distributed import World
+
+if TYPE_CHECKING:
+    from nmt_core.train.translate_dev import DevTranslator
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """What validations judge a model by."""
+
+    pairs: TokenPairs
+    translator: "DevTranslator | None" = None
+    """Translates some of its sentences; None: the loss says it all."""
 
 
 @torch.inference_mode()

@@ -31,6 +31,7 @@ from nmt_core.models.transformer import Transformer, count_parameters
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.parallel import Objective
 from nmt_core.train.trainer import Trainer
+from nmt_core.train.validate import DevSet
 
 _SPANS = ("input", "forward", "backward", "optimizer", "between")
 
@@ -157,7 +158,7 @@ def train(
             marks.add("input")
             return before_update(len(run.starts) - 1)
 
-        trainer.fit(shards, dev, should_stop)
+        trainer.fit(shards, DevSet(dev), should_stop)
     run.spans = marks.spans()
     run.peak_bytes = torch.cuda.max_memory_allocated() if is_cuda else 0
     run.weights = {name: weight.detach().cpu() for name, weight in model.named_parameters()}

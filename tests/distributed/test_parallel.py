@@ -60,8 +60,13 @@ def train(
 
 
 @pytest.fixture(scope="module")
-def alone(train: Any, config: Any) -> Losses:
-    return losses(train(config(), 1).path)
+def one(train: Any, config: Any) -> Artifact:
+    return train(config(), 1)
+
+
+@pytest.fixture(scope="module")
+def alone(one: Artifact) -> Losses:
+    return losses(one.path)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +97,17 @@ def test_the_losses_are_those_of_one_process(
         expected, found = alone, losses(made.path)
     assert len(expected) == 6
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
+    train: Any, config: Any, one: Artifact, alone: Losses
+) -> None:
+    start = {"start_from": str(one.path), "start_optimizer": "kept", "max_updates": 25, "checkpoint_every": 25}
+    expected = losses(train(config(**start), 1).path)
+    sharded = train(config(**start, parallel="fsdp", activation_checkpointing=True), 2)
+    assert losses(sharded.path) == pytest.approx(expected, rel=1e-5)
+    assert sharded.report()["started_from"].startswith("train/")
+    assert max(expected.values()) < min(alone.values()), "it goes on from where the other has ended"
 
 
 def test_two_nodes_of_two_processes_train_as_one_process_does(

@@ -22,6 +22,7 @@ from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.translate_dev import DevTranslator
+from nmt_core.train.validate import DevSet
 
 pytestmark = pytest.mark.timeout(120)  # processes that wait for each other for ever fail here
 Losses = dict[tuple[str, float], float]
@@ -57,7 +58,7 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
         model = Transformer(config.model, shards.vocab_size)
         (tmp_path / "one").mkdir()
         file = tmp_path / "one" / "metrics.jsonl"
-        Trainer(model, config.train, world, tmp_path / "one", Curves(file)).fit(shards, dev, lambda: False)
+        Trainer(model, config.train, world, tmp_path / "one", Curves(file)).fit(shards, DevSet(dev), lambda: False)
         return losses([json.loads(line) for line in file.read_text().splitlines()])
 
     return train

@@ -84,9 +84,11 @@ def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[An
         "config.json",
         "search.json",
     }
-    tags = dict(nmt.select("mlflow.db", "select key, value from model_version_tags where version = 1"))
+    of_first = "select key, value from model_version_tags where version = 1 and name = 'quickstart'"
+    tags = dict(nmt.select("mlflow.db", of_first))
     fingerprints = {stage["name"]: stage["fingerprint"] for stage in summary["stages"]}
     assert tags["nmt.export"] == fingerprints["export"]
     assert tags["nmt.evaluate"] == fingerprints["evaluate"]
+    assert (tags["nmt.average"], tags["nmt.tokenizer"]) == (fingerprints["average"], fingerprints["tokenizer"])
     assert float(tags["nmt.score"]) == pytest.approx(summary["metrics"][0]["score"], abs=1e-3)
     assert tags["prefect.flow_run_id"] == summary["prefect_flow_run_id"]

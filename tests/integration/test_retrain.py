@@ -85,7 +85,9 @@ def test_mlflow_lists_the_text_that_a_run_used(finished: Finished) -> None:
 def test_the_registry_says_that_a_toy_is_a_toy(finished: Finished) -> None:
     nmt, summary = finished
     of_model = nmt.select("mlflow.db", "select description from registered_models where name = 'quickstart'")
-    of_version = nmt.select("mlflow.db", "select description from model_versions where version = 1")
+    of_version = nmt.select(
+        "mlflow.db", "select description from model_versions where version = 1 and name = 'quickstart'"
+    )
     licence = f"Trained on:\n- toy: {summary['config']['corpus']['licence']}"
     assert summary["description"].startswith("A TOY")
     assert of_model == of_version == [(f"{summary['description']}\n\n{licence}",)]

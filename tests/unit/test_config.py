@@ -28,7 +28,7 @@ from nmt_core.config import (
 from nmt_core.corpus import toy
 
 FREE_TEXT = {"description", "licence", "citation", "source_column", "target_column", "corpus", "member"}
-PLACES = {"address", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
+PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 
 
@@ -116,6 +116,7 @@ def test_nothing_slow_is_imported() -> None:
     [
         (ModelConfig, {"d_model": 30, "num_heads": 4}, "d_model=30 is not a multiple of num_heads=4"),
         (ModelConfig, {"d_model": 9, "num_heads": 3}, "d_model=9 is odd"),
+        (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs something to start from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
         (CorpusConfig, {}, "names no training text"),
@@ -224,6 +225,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     # Bounds that hold between knobs have tests of their own.
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "slice_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
+    fitting |= {"start_optimizer": "fresh"}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, load_model, save_file
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from nmt_core.train.average import MODEL_FILE, AverageReport, mean_weights, run
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
+from nmt_core.train.validate import DevSet
 
 Weights = dict[str, Tensor]
 
@@ -42,7 +44,7 @@ def trained(
     torch.manual_seed(1)
     listener = Curves(folder / "metrics.jsonl")
     Trainer(Transformer(config.model, shards.vocab_size), config.train, world, folder, listener).fit(
-        shards, dev, lambda: False
+        shards, DevSet(dev), lambda: False
     )
     return Artifact("train", "0" * 32, folder)
 
@@ -254,6 +256,21 @@ def test_any_ties_and_vocabularies(
     written = stage.written()
     assert sum("embedding" in name or name == "output.weight" for name in written) == matrices
     assert load_model(make_model(config.model, source_pieces), tmp_path / "out" / MODEL_FILE) == (set(), [])
+
+
+@pytest.mark.parametrize(("checkpoints", "taken"), [(2, "averaged"), (1, "averaged"), (2, "single")])
+def test_the_model_says_of_itself_what_the_checkpoints_say(
+    bench: MakeBench, good: Weights, tmp_path: Path, checkpoints: int, taken: str
+) -> None:
+    folder = tmp_path / "checkpoints"
+    (folder / "weights").mkdir(parents=True)
+    for update in (1, 2):
+        noise = 0.01 if taken == "averaged" else float(update - 1)
+        save_file(off(good, noise), folder / "weights" / f"{update:09d}.safetensors", {"nmt": "what it is of"})
+    stage = bench("last", checkpoints)
+    assert stage.average_of(Artifact("train", "0" * 32, folder)).taken == taken
+    with safe_open(tmp_path / "out" / MODEL_FILE, "pt") as reader:
+        assert reader.metadata() == {"nmt": "what it is of"}
 
 
 def make_model(config: ModelConfig, source_pieces: int | None) -> Transformer:

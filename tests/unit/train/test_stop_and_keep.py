@@ -16,6 +16,7 @@ from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.translate_dev import DevTranslator
+from nmt_core.train.validate import DevSet
 
 Curve = dict[int, dict[str, float]]
 
@@ -38,10 +39,10 @@ class Remembering:
 
 
 @pytest.fixture
-def trainer(tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path: Path) -> Callable[..., Trainer]:
+def trainer(tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path: Path) -> Callable[..., Any]:
     """A trainer with a translator, in a folder of the test's own."""
 
-    def make(knobs: Mapping[str, Any], listener: Listener, folder: str = "run") -> Trainer:
+    def make(knobs: Mapping[str, Any], listener: Listener, folder: str = "run") -> tuple[Trainer, DevTranslator | None]:
         (tmp_path / folder).mkdir(exist_ok=True)
         whole = make_config(train=knobs, average={"checkpoints": 1})
         config: TrainConfig = whole.train
@@ -49,7 +50,7 @@ def trainer(tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path:
         places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
         job = places | {"target_language": "ko", "spelling": ["NFC", "as is", "en"]}
         translator = DevTranslator.load(job, config, world) if config.dev_sentences else None
-        return Trainer(Transformer(whole.model, 600), config, world, tmp_path / folder, listener, translator)
+        return Trainer(Transformer(whole.model, 600), config, world, tmp_path / folder, listener), translator
 
     return make
 
@@ -62,8 +63,10 @@ def fit(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
 
     def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
         listener = Remembering()
-        one = trainer(knobs, listener, folder)
-        finished = one.fit(*pairs, lambda: bool(stop_at) and one.progress.update == stop_at - 1)
+        one, translator = trainer(knobs, listener, folder)
+        finished = one.fit(
+            pairs[0], DevSet(pairs[1], translator), lambda: bool(stop_at) and one.progress.update == stop_at - 1
+        )
         assert finished is not bool(stop_at)
         return listener
 

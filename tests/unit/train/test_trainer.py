@@ -14,13 +14,14 @@ import safetensors.torch
 import torch
 
 from nmt_core.artifacts import Artifact
-from nmt_core.batches.shards import ShardWriter, TokenPairs, TokenShards, read_pairs
+from nmt_core.batches.shards import ShardWriter, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.checkpoint import Progress
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import INCIDENTS, Trainer
+from nmt_core.train.validate import DevSet
 
 Points = list[dict[str, float]]
 
@@ -53,14 +54,14 @@ SHORT = {"max_updates": 50, "validate_every": 25, "checkpoint_every": 25}
 
 
 @pytest.fixture(scope="module")
-def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, TokenPairs]:
+def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, DevSet]:
     """Training and dev pairs."""
     folder = tiny["encode"].path
-    return TokenShards([folder / "train-00000.parquet"]), read_pairs([folder / "dev.parquet"])
+    return TokenShards([folder / "train-00000.parquet"]), DevSet(read_pairs([folder / "dev.parquet"]))
 
 
 @pytest.fixture
-def train(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -> Any:
+def train(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> Any:
     """Trains by a configuration in a folder of the test's own; returns what came of it and the points of the curves."""
 
     def train_to_the_end(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
@@ -175,7 +176,7 @@ def corpus_with(tiny: dict[str, Artifact], tmp_path: Path) -> Callable[..., Toke
 
 
 @pytest.fixture
-def watch(pairs: tuple[TokenShards, TokenPairs], world: World, tmp_path: Path) -> Any:
+def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> Any:
     """Trains to the end; the trainer, what it told, and what the watchdog noted."""
 
     def run(config: PipelineConfig, shards: TokenShards, ruin: float = 0.0) -> tuple[Trainer, Remembering, Points]:
@@ -234,7 +235,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
     assert rates[150] == pytest.approx(16**-0.5 * 150**-0.5 * halved)
 
 
-def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, TokenPairs]) -> None:
+def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, DevSet]) -> None:
     """With an epsilon far above the gradient, Adam's first step is the gradient times rate / epsilon."""
     epsilon, rate = 1e3, 100.0
     one = {"max_updates": 1, "warmup_updates": 1, "adam_epsilon": epsilon, "learning_rate_scale": rate * 16**0.5}
