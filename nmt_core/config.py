@@ -492,6 +492,8 @@ class TrainConfig(Section):
     """How often to go back to the last checkpoint, after a loss too high or no number, before giving up."""
     patience: int = Field(0, ge=0)
     """Validations without a lower dev loss after which training stops; 0: never."""
+    profile_updates: int = Field(0, ge=0)
+    """Updates to trace with PyTorch's profiler, from the eleventh of each process on, into `profile/`; 0: none."""
 
     @model_validator(mode="after")
     def _slices_fit(self) -> "TrainConfig":

@@ -15,7 +15,10 @@ from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.train.status import clear_status, read_status
 
 METRICS = "metrics.jsonl"
+PROFILE = "profile"
+"""Folder of the profiler's traces and tables, one of each for each process."""
 _HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
+_HOW_IT_IS_WATCHED = {"profile_updates"}
 
 
 class TrainReport(StageReport):
@@ -34,9 +37,10 @@ class TrainReport(StageReport):
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the weights: all but how the work is spread, which changes the speed and not the result."""
+    """What decides the weights: all but how the work is spread and watched, which changes the speed alone."""
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
-    sections["train"] = {name: value for name, value in sections["train"].items() if name not in _HOW_IT_IS_SPREAD}
+    no_part = _HOW_IT_IS_SPREAD | _HOW_IT_IS_WATCHED
+    sections["train"] = {name: value for name, value in sections["train"].items() if name not in no_part}
     return sections
 
 
