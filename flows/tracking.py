@@ -240,12 +240,18 @@ class Tracker:
     def _experiment_id(self, client: MlflowClient) -> str:
         if not self._experiment:
             found = client.get_experiment_by_name(self._experiment_name)
-            ours = self._uri.startswith("sqlite:")
-            location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
-            self._experiment = (
-                found.experiment_id if found else client.create_experiment(self._experiment_name, location)
-            )
+            self._experiment = found.experiment_id if found else self._made_experiment(client)
         return self._experiment
+
+    def _made_experiment(self, client: MlflowClient) -> str:
+        ours = self._uri.startswith("sqlite:")
+        location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
+        try:
+            return str(client.create_experiment(self._experiment_name, location))
+        except MlflowException:
+            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just made it
+                return str(found.experiment_id)
+            raise
 
     def _is_hopeless(self, error: Exception) -> bool:
         """Whether MLflow answered, and would refuse the same thing again."""
