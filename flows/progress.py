@@ -149,6 +149,8 @@ class StageReporter:
         self._tracker = tracker
         self._run = run
         self._display = current_display.get()
+        self.curves: set[str] = set()
+        """Names that MLflow has curves of."""
 
     def progress(self, done: float, total: float, note: str = "") -> None:
         """Show how far the stage is."""
@@ -160,6 +162,7 @@ class StageReporter:
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each curve in MLflow."""
+        self.curves |= values.keys()
         self._tracker.metrics(self._run, values, step)
 
 

@@ -14,6 +14,7 @@ from prefect.runtime import flow_run, task_run
 
 from flows import reports
 from flows.clusters import workers_for
+from flows.figures import show_training
 from flows.launchers import launcher_for
 from flows.progress import StageReporter, current_display
 from flows.register import STARTED_FROM_TAG, Candidate, register_model
@@ -21,6 +22,7 @@ from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
 from flows.start_from import MADE_OF, resolved
 from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
+from flows.system_metrics import sampled
 from flows.tracking import TextPart, TrackedRun, Tracker
 from nmt_core.artifacts import Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig
@@ -29,6 +31,7 @@ from nmt_core.stage import Job, Stage, run_stage
 from nmt_core.stages import STAGES
 
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
+_SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
 _SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
 
 
@@ -83,7 +86,7 @@ class Retraining:
     ) -> None:
         self.summary.end(error)
         self._tracker.finish(self._tracked, status_of(error))
-        self._tracker.close()
+        self._tracker.close(patience=0 if error else _SECONDS_UNTIL_MLFLOW_IS_BACK)
         self._save()
 
     @property
@@ -138,7 +141,8 @@ class Retraining:
         step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
         self._save()
         try:
-            made = work(step)
+            with sampled(step.reporter.metrics):
+                made = work(step)
         except BaseException as error:
             row.status = "failed" if status_of(error) == "FAILED" else "killed"
             row.seconds = round(time.monotonic() - start, 2)
@@ -157,7 +161,10 @@ class Retraining:
         tags["artifact.fingerprint"] = row.fingerprint
         text = reports.markdown(f"{step.name}: {made.label}", report)
         self._tracker.tags(step.tracked, tags)
-        self._tracker.metrics(step.tracked, reports.metrics(report))
+        numbers = reports.metrics(report).items()  # but for a last point of a curve, which would come at update 0
+        self._tracker.metrics(
+            step.tracked, {name: value for name, value in numbers if name not in step.reporter.curves}
+        )
         self._tracker.text(step.tracked, text, "report.md")
         self._tracker.finish(step.tracked, "FINISHED")
         of_all = {f"artifact.{step.name}": row.fingerprint}
@@ -183,10 +190,16 @@ class Retraining:
         return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{tracked.id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
-        force = stage.name in self._selection.force
+        force, store = stage.name in self._selection.force, self._settings.store
         with workers_for(self._settings) as workers:
             job = Job(step.reporter, self._settings.resources, workers, launcher_for(self._settings, self.config.name))
-            outcome = run_stage(stage, self.config, self._settings.store, inputs, job, force=force)
+            try:
+                outcome = run_stage(stage, self.config, store, inputs, job, force=force)
+            except BaseException:
+                show_training(store.partial(stage.name, self._fingerprints[stage.name]), self._tracker, step.tracked)
+                raise
+        if not outcome.reused:
+            show_training(outcome.artifact.path, self._tracker, step.tracked)
         artifact = self._artifacts[stage.name] = outcome.artifact
         # A first download learns the hashes of its files, and is known by them from then on.
         self._fingerprints[stage.name] = step.row.fingerprint = artifact.fingerprint

@@ -34,6 +34,9 @@ _ENVIRONMENT = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the second UI calls an analytics host, whatever the settings say
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    # A call is tried again after 2, 4, 8, ... 128 s, so it outwaits four minutes without the API. By default it is one:
+    # then lines of the log are lost, and a stage that ends meanwhile fails, as its report cannot be shown.
+    "PREFECT_CLIENT_MAX_RETRIES": "7",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # otherwise 13 processes and 3.5 GB
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not hold up a run: the default waits for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -137,6 +140,7 @@ class Settings:
         machine = {
             "PREFECT_HOME": str(self.home / "prefect"),
             "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": console,
+            "PREFECT_INTERNAL_LOGGING_LEVEL": "ERROR" if debug else "CRITICAL",  # of threads that will try again
             "MLFLOW_TRACKING_URI": self.mlflow_tracking_uri,
         }
         for name, value in (_ENVIRONMENT | machine).items():

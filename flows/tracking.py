@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
@@ -100,6 +101,8 @@ class Tracker:
         self._changed = threading.Condition()
         self._closing = False
         self._failing = False
+        self._has_answered = False
+        self._gives_up_at = 0.0
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
         self._thread.start()
 
@@ -145,6 +148,16 @@ class Tracker:
         """Keep a text as a file of the run."""
         self._enqueue(lambda client: client.log_text(run.id, text, file))
 
+    def image(self, run: TrackedRun, content: bytes, file: str) -> None:
+        """Keep an image as a file of the run."""
+
+        def log_image(client: MlflowClient) -> None:
+            with TemporaryDirectory() as folder:
+                (Path(folder) / file).write_bytes(content)
+                client.log_artifact(run.id, str(Path(folder) / file))
+
+        self._enqueue(log_image)
+
     def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
         """List text as input of a run."""
         inputs = [_dataset_input(part) for part in parts]
@@ -162,13 +175,20 @@ class Tracker:
             pass
         return run.id
 
-    def close(self, timeout: float = 10) -> None:
-        """Hand over what is left, for as long as `timeout`; then give up and say so."""
+    def close(self, timeout: float = 10, patience: float = 0) -> None:
+        """Hand over what is left, for as long as `timeout`; then give up and say so.
+
+        An MLflow that has answered before, and does not now, gets `patience` seconds to come back.
+        """
         with self._changed:
             self._closing = True
+            patience = patience if self._has_answered else 0
+            self._gives_up_at = time.monotonic() + patience
             self._gather_points()
+            if self._failing:
+                self._say_that_it_waits()
             self._changed.notify_all()
-        self._thread.join(timeout)
+        self._thread.join(max(timeout, patience))
         if self._operations:
             self._warn(f"MLflow at {self._uri} still does not answer: what it should have logged of this run is lost")
 
@@ -205,12 +225,12 @@ class Tracker:
                 operation(client)
             except Exception as error:
                 if not self._is_hopeless(error):
-                    if self._closing and self._failing:
+                    if self._closing and self._failing and time.monotonic() >= self._gives_up_at:
                         return
                     self._wait_out(error)
                     continue
             with self._changed:
-                self._failing = False
+                self._failing, self._has_answered = False, True
                 self._operations.popleft()
                 self._changed.notify_all()
 
@@ -220,12 +240,18 @@ class Tracker:
     def _experiment_id(self, client: MlflowClient) -> str:
         if not self._experiment:
             found = client.get_experiment_by_name(self._experiment_name)
-            ours = self._uri.startswith("sqlite:")
-            location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
-            self._experiment = (
-                found.experiment_id if found else client.create_experiment(self._experiment_name, location)
-            )
+            self._experiment = found.experiment_id if found else self._made_experiment(client)
         return self._experiment
+
+    def _made_experiment(self, client: MlflowClient) -> str:
+        ours = self._uri.startswith("sqlite:")
+        location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
+        try:
+            return str(client.create_experiment(self._experiment_name, location))
+        except MlflowException:
+            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just made it
+                return str(found.experiment_id)
+            raise
 
     def _is_hopeless(self, error: Exception) -> bool:
         """Whether MLflow answered, and would refuse the same thing again."""
@@ -239,10 +265,17 @@ class Tracker:
             _log.debug("MLflow does not answer", exc_info=error)
             if not self._closing:
                 self._warn(f"MLflow at {self._uri} does not answer: going on, and logging it later")
+            else:
+                self._say_that_it_waits()
         with self._changed:
             self._failing = True
             self._changed.notify_all()
             self._changed.wait(0.5 if self._closing else _SECONDS_BETWEEN_TRIES)
+
+    def _say_that_it_waits(self) -> None:
+        seconds = self._gives_up_at - time.monotonic()
+        if seconds > 1:
+            self._warn(f"waiting for MLflow at {self._uri} for up to {seconds:.0f} s, to log what it has missed")
 
 
 def _log_points(points: list[_Point]) -> Operation:

@@ -513,6 +513,8 @@ class TrainConfig(Section):
     """Beam size of these translations; 1 is greedy search."""
     dev_samples: int = Field(3, ge=0, le=100)
     """Translations that each validation shows in the log."""
+    profile_updates: int = Field(0, ge=0)
+    """Updates to trace with PyTorch's profiler, from the eleventh of each process on, into `profile/`; 0: none."""
 
     @model_validator(mode="after")
     def _has_an_optimizer_to_keep(self) -> "TrainConfig":

@@ -24,7 +24,8 @@ from nmt_core.launchers import CONFIG
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
-from nmt_core.train.launch import DEV_TEXT, METRICS
+from nmt_core.train.launch import DEV_TEXT, METRICS, PROFILE
+from nmt_core.train.profile import profiled
 from nmt_core.train.start import Start
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
@@ -49,7 +50,8 @@ def train(folder: Path, world: World) -> Status:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
-    is_finished = trainer.fit(shards, dev, stop.is_set)
+    with profiled(config.profile_updates, folder / PROFILE, world.rank, curves.say):
+        is_finished = trainer.fit(shards, dev, stop.is_set)
     return Status("finished" if is_finished else "stopped", trainer.progress.update)
 
 

@@ -19,8 +19,10 @@ from nmt_core.train.status import clear_status, read_status
 METRICS = "metrics.jsonl"
 DEV_TEXT = "dev_text"
 """Section of a job's configuration: where the text of the dev set is, if validations translate it."""
-_WHAT_IS_SHOWN = {"dev_samples"}
+PROFILE = "profile"
+"""Folder of the profiler's traces and tables, one of each for each process."""
 _HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
+_HOW_IT_IS_WATCHED = {"dev_samples", "profile_updates"}
 
 
 class TrainReport(StageReport):
@@ -44,13 +46,13 @@ class TrainReport(StageReport):
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the weights and the curves: all but how the work is spread and what is shown of it.
+    """What decides the weights and the curves: all but how the work is spread and watched.
 
     What decides which checkpoints are kept, and when training stops, is among it. Languages and spelling, by which the
     dev set is translated and scored, decide the text and are in its fingerprint. What training starts from counts by
     its content, not by its place.
     """
-    no_part = _HOW_IT_IS_SPREAD | _WHAT_IS_SHOWN
+    no_part = _HOW_IT_IS_SPREAD | _HOW_IT_IS_WATCHED
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
     sections["train"] = {name: value for name, value in sections["train"].items() if name not in no_part}
     sections["train"] |= content(config.train)

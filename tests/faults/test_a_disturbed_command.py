@@ -1,4 +1,4 @@
-"""`nmt` while its training is preempted, or while MLflow is away: it ends with the right code, and loses nothing."""
+"""`nmt` while its training is preempted, or servers are away: it ends with the right code, and loses nothing."""
 
 import contextlib
 import os
@@ -7,15 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
+from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from flows.servers import free_port, start_mlflow
+from flows.servers import Server, free_port, start_mlflow, start_prefect
 from flows.settings import Settings
+from nmt_core.train.trainer import LOG_EVERY
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
@@ -38,6 +42,7 @@ SMALL = {
 RECIPE = ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
 SECONDS = 300
 SECONDS_AWAY = 15
+SECONDS_BOTH_AWAY = 120
 
 
 @dataclass
@@ -113,6 +118,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
     first = nmt.newest_whole()
     assert first >= 20
     assert f"stopped from outside after {first} updates, with a checkpoint" in nmt.log
+    assert len(list(nmt.home.glob("mlflow/*/artifacts/curves.png"))) == 1, "of the curves so far"
     assert "Traceback" not in nmt.log
     kept = (nmt.made / "metrics.jsonl").read_bytes()
 
@@ -146,11 +152,17 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
     os.environ.update(before)
 
 
-def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
-    """A curve of the run of `train`."""
+def run_of_train(settings: Settings) -> tuple[MlflowClient, Run]:
+    """The one that MLflow has."""
     client = MlflowClient(settings.mlflow_tracking_uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     (run,) = [run for run in client.search_runs(experiments) if run.info.run_name == "train"]
+    return client, run
+
+
+def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
+    """A curve of the run of `train`."""
+    client, run = run_of_train(settings)
     return sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, name))
 
 
@@ -179,4 +191,89 @@ def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve
     for name in ("train_loss", "dev_loss"):
         expected = [(point["update"], point[name]) for point in curve(nmt.made) if name in point]
         assert points_in_mlflow(settings, name) == expected
+    samples = points_in_mlflow(settings, "system/cpu_utilization_percentage")
+    assert [step for step, _ in samples] == list(range(len(samples))), "nor of the machine, every 10 seconds"
+    assert len(samples) >= SECONDS_AWAY // 10
     assert "is lost" not in nmt.log
+
+
+@dataclass
+class Servers:
+    """Prefect and MLflow as `nmt up` starts them: processes of their own, that come back with what they knew."""
+
+    settings: Settings
+    prefect_port: int = field(default_factory=free_port)
+    mlflow_port: int = field(default_factory=free_port)
+    running: list[Server] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells `nmt` where they are."""
+        return {
+            "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
+            "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.mlflow_port}",
+        }
+
+    def start(self) -> None:
+        self.running.append(start_mlflow(self.settings, self.mlflow_port))
+        self.running.append(start_prefect(self.settings, self.prefect_port, embedded=False))
+        self.running[0].wait_until(f"http://127.0.0.1:{self.mlflow_port}/health")
+        self.running[1].wait_until(f"http://127.0.0.1:{self.prefect_port}/api/health")
+
+    def kill(self) -> None:
+        """kill -9: nothing is said to those who are connected."""
+        while self.running:
+            self.running.pop().stop(grace=0)
+
+    def in_prefect(self, kind: str) -> list[dict[str, Any]]:
+        """All flow_runs, task_runs, artifacts or logs."""
+        response = httpx.post(f"{self.environment['PREFECT_API_URL']}/{kind}/filter", json={"limit": 200})
+        response.raise_for_status()
+        return list(response.json())
+
+
+@pytest.fixture
+def servers(settings: Settings, nmt: Command) -> Iterator[Servers]:
+    servers = Servers(settings)
+    servers.start()
+    nmt.environment |= servers.environment
+    yield servers
+    servers.kill()
+
+
+def test_two_minutes_without_prefect_and_mlflow_cost_nothing(
+    nmt: Command, servers: Servers, settings: Settings, curve: Curve
+) -> None:
+    """Both are killed in mid-training, which comes to its end meanwhile unless the machine is slow."""
+    last = 400
+    nmt.start("run", *RECIPE, "--set", f"train.max_updates={last}", "--until", "train")
+    nmt.wait_for(lambda: nmt.updates(curve) >= 20)
+    servers.kill()
+    left_at = time.monotonic()
+    nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_BOTH_AWAY)
+    servers.start()
+    assert nmt.end() == 0, nmt.log
+    assert "does not answer: going on, and logging it later" in nmt.log
+    for word in ("is lost", "Traceback", "Error", "ERROR"):
+        assert word not in nmt.log
+
+    (made,) = nmt.home.glob("artifacts/train/*/metrics.jsonl")
+    points = curve(made.parent)
+    for name, every in {"train_loss": LOG_EVERY, "dev_loss": 10}.items():
+        expected = [(point["update"], point[name]) for point in points if name in point]
+        assert [update for update, _ in expected] == list(range(every, last + 1, every)), "no update is lost"
+        assert points_in_mlflow(settings, name) == expected
+    client, train = run_of_train(settings)
+    assert {run.info.status for run in client.search_runs([train.info.experiment_id])} == {"FINISHED"}
+    assert "curves.png" in [file.path for file in client.list_artifacts(train.info.run_id)]
+
+    (flow,) = servers.in_prefect("flow_runs")
+    assert flow["state_name"] == "Completed"
+    assert "report-train" in {artifact["key"] for artifact in servers.in_prefect("artifacts")}
+    logged = [line["message"].partition(":")[0] for line in servers.in_prefect("logs")]
+    told = [f"update {point['update']:,} of {last:,}" for point in points]
+    assert sorted(line for line in logged if line.startswith("update ")) == sorted(told)
+    deadline = time.monotonic() + SECONDS  # Prefect learns the states of tasks from events, a moment later
+    while {task["state_name"] for task in servers.in_prefect("task_runs")} != {"Completed"}:
+        assert time.monotonic() < deadline, servers.in_prefect("task_runs")
+        time.sleep(0.5)

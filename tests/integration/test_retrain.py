@@ -61,6 +61,14 @@ def test_mlflow_holds_the_lineage(finished: Finished) -> None:
     assert nmt.select("mlflow.db", curve.format(children["train"]))[0][0] > 0
 
 
+def test_mlflow_has_a_figure_of_the_curves_of_the_training_and_of_nothing_else(finished: Finished) -> None:
+    nmt, summary = finished
+    (train,) = [stage["mlflow_run_id"] for stage in summary["stages"] if stage["name"] == "train"]
+    figures = list(nmt.home.glob("mlflow/*/artifacts/*.png"))
+    assert [(file.parent.parent.name, file.name) for file in figures] == [(train, "curves.png")]
+    assert figures[0].read_bytes().startswith(b"\x89PNG")
+
+
 def test_mlflow_lists_the_text_that_a_run_used(finished: Finished) -> None:
     nmt, summary = finished
     split = next(stage for stage in summary["stages"] if stage["name"] == "split")

@@ -180,6 +180,33 @@ def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything(
     assert ["logging it later" in warning for warning in warnings] == [True, True]
 
 
+def test_a_server_that_has_answered_before_is_waited_for_at_the_end_but_not_for_ever(
+    settings: Settings, found: Finder
+) -> None:
+    port = free_port()
+    warnings: dict[str, list[str]] = {"patient": [], "hasty": []}
+    trackers = {
+        name: Tracker(f"http://127.0.0.1:{port}", "corpus", settings.model_files, warned.append)
+        for name, warned in warnings.items()
+    }
+    with serving(settings, port):
+        runs = {name: tracker.start(name, {}, {}) for name, tracker in trackers.items()}
+        while not all(tracker.id_of(runs[name], timeout=1) for name, tracker in trackers.items()):
+            time.sleep(0.05)
+    for name, tracker in trackers.items():
+        tracker.metrics(runs[name], {"loss": 1.5}, 1)
+        tracker.finish(runs[name], "FINISHED")
+    closing = threading.Thread(target=trackers["patient"].close, kwargs={"timeout": 0, "patience": 200})
+    closing.start()
+    trackers["hasty"].close(timeout=0, patience=3)
+    with serving(settings, port):
+        closing.join()
+    assert {name: run.info.status for name, run in found().items()} == {"patient": "FINISHED", "hasty": "RUNNING"}
+    assert found()["patient"].data.metrics == {"loss": 1.5}
+    assert ["is lost" in warned[-1] for warned in warnings.values()] == [False, True]
+    assert all(any("waiting for MLflow" in warning for warning in warned) for warned in warnings.values())
+
+
 def test_a_refusal_does_not_hold_up_the_rest(settings: Settings, found: Finder) -> None:
     warnings: list[str] = []
     tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, warnings.append)

@@ -1,0 +1,77 @@
+import threading
+import time
+from collections.abc import Mapping
+
+import pytest
+from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+
+from flows.system_metrics import sampled
+
+MACHINE = {"cpu_utilization_percentage", "system_memory_usage_megabytes", "disk_usage_percentage"}
+
+
+class Told:
+    """Keeps what it is told, and can be waited for."""
+
+    def __init__(self, enough: int) -> None:
+        self.samples: list[tuple[int, dict[str, float]]] = []
+        self.has_enough = threading.Event()
+        self._enough = enough
+
+    def __call__(self, step: int, values: Mapping[str, float]) -> None:
+        self.samples.append((step, dict(values)))
+        if len(self.samples) >= self._enough:
+            self.has_enough.set()
+
+
+def sampler_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "system metrics"]
+
+
+def test_samples_have_mlflows_names_and_true_figures() -> None:
+    told = Told(3)
+    with sampled(told, seconds=0.3):
+        while not told.has_enough.is_set():
+            sum(range(1_000))  # so that a CPU has something to do
+    assert [step for step, _ in told.samples[:3]] == [0, 1, 2]
+    for _, values in told.samples:
+        assert {f"system/{name}" for name in MACHINE} <= values.keys()
+        assert 0 < values["system/cpu_utilization_percentage"] <= 100, "the first one too"
+        assert 100 < values["system/system_memory_usage_megabytes"] < 1e8
+        assert 0 < values["system/disk_usage_percentage"] <= 100
+
+
+def test_nothing_is_told_after_the_end_and_no_thread_is_left() -> None:
+    told = Told(2)
+    with sampled(told, seconds=0.05):
+        assert told.has_enough.wait(60)
+    (thread, *_) = [*sampler_threads(), None]
+    if thread:
+        thread.join(60)
+    assert not sampler_threads()
+    count = len(told.samples)
+    time.sleep(0.3)
+    assert len(told.samples) == count
+
+
+def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine whose disk cannot be asked, and whose CPUs cannot be from the second sample on."""
+    asked: list[CPUMonitor] = []
+    read = CPUMonitor.collect_metrics
+
+    def read_twice(self: CPUMonitor) -> None:
+        asked.append(self)
+        if len(asked) > 2:
+            raise OSError("gone")
+        read(self)
+
+    def refuse(path: str) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(CPUMonitor, "collect_metrics", read_twice)
+    monkeypatch.setattr("psutil.disk_usage", refuse)
+    told = Told(3)
+    with sampled(told, seconds=0.05):
+        assert told.has_enough.wait(60)
+    kinds = [{name.split("_")[0] for name in values} for _, values in told.samples[:3]]
+    assert kinds == [{"system/cpu", "system/system", "system/network"}, {"system/network"}, {"system/network"}]

@@ -1,0 +1,79 @@
+"""Traces of some updates: they can be read, they name what the model computes, and they change nothing of it."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from nmt_core.artifacts import Artifact, Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stage import SilentReporter
+from nmt_core.train.profile import profiled
+
+SHORT = {"max_updates": 20, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}
+
+
+@pytest.fixture(scope="module")
+def config(make_config: Any) -> PipelineConfig:
+    return make_config(train=SHORT)
+
+
+@pytest.fixture(scope="module")
+def traced(start_training: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """Trained by two processes, three updates of which are traced."""
+    store = Store(tmp_path_factory.mktemp("traced"))
+    return start_training(make_config(train=SHORT | {"profile_updates": 3}), store, SilentReporter(), processes=2)
+
+
+def trace_of(artifact: Artifact, rank: int) -> list[dict[str, Any]]:
+    with gzip.open(artifact.path / "profile" / f"{rank}.json.gz", "rt") as file:
+        return list(json.load(file)["traceEvents"])
+
+
+def test_a_trace_names_the_matrix_products_of_the_updates_asked_for(traced: Artifact) -> None:
+    for rank in (0, 1):
+        trace = trace_of(traced, rank)
+        updates = {event["name"] for event in trace if event["name"].startswith("ProfilerStep")}
+        assert updates == {"ProfilerStep#10", "ProfilerStep#11", "ProfilerStep#12"}, "counted from 0"
+        products = [event["args"]["Input Dims"] for event in trace if event["name"] == "aten::mm"]
+        assert any(dims[1] == [16, 32] for dims in products), "into the feed-forward layer, with the shapes"
+        assert any(dims[1] == [600, 16] for dims in products), "and of the vocabulary"
+
+
+def test_a_table_lists_the_costliest_operators(traced: Artifact) -> None:
+    lines = (traced.path / "profile" / "0.txt").read_text().splitlines()
+    rules = [number for number, line in enumerate(lines) if line.startswith("---")]
+    operators = lines[rules[1] + 1 : rules[2]]
+    assert len(operators) == 30
+    assert any(line.split()[0] == "aten::mm" for line in operators)
+    shares = [float(line.split("%")[0].split()[-1]) for line in operators]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_the_weights_are_those_of_a_training_that_nobody_looked_at(
+    traced: Artifact, start_training: Any, config: PipelineConfig, tmp_path: Path
+) -> None:
+    plain = start_training(config, Store(tmp_path), SilentReporter(), processes=2)
+    assert plain.fingerprint == traced.fingerprint
+    assert not (plain.path / "profile").exists()
+    (file,) = (plain.path / "weights").iterdir()
+    seen = safetensors.torch.load_file(traced.path / "weights" / file.name)
+    for name, tensor in safetensors.torch.load_file(file).items():
+        assert torch.equal(seen[name], tensor), name
+
+
+def test_a_profile_that_cannot_be_written_costs_no_training(tmp_path: Path) -> None:
+    (tmp_path / "profile").touch()  # where the folder should be
+    said: list[str] = []
+    weights = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weights], lr=0.1)
+    with profiled(2, tmp_path / "profile", 0, said.append):
+        for _ in range(15):
+            weights.sum().backward()
+            optimizer.step()
+    assert len(said) == 1
+    assert "cannot be written" in said[0]
