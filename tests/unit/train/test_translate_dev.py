@@ -85,18 +85,18 @@ def test_training_goes_on_with_dropout(
 def test_the_source_is_spelt_as_the_training_text_is(
     tiny: dict[str, Artifact], tokenizers: Tokenizers, model: Transformer, make_config: Any, world: World
 ) -> None:
-    text, said = text_of(tiny["split"].path), list[list[str]]()
+    text = text_of(tiny["split"].path).head(5)
     config = make_config(train={"dev_sentences": 5, "dev_samples": 5}).train
-    written = ['"{}"', "\u00a0„{}“\u00ad "]
-    for mark in written:
-        sources = [mark.format(line) for line in text["source"].head(5)]
-        lines = DevText(sources, text["target"].head(5).to_list(), range(1, 6))
-        said.append([])
-        moses = Spelling("NFC", "Moses", "en")
-        DevTranslator(lines, tokenizers, moses, "ko", config, world).scores(model, said[-1].append)
-    translations = [[sample[3] for sample in samples(each)] for each in said]
-    assert translations[0] == translations[1]
-    assert all(translations[0])
+
+    def translations(mark: str, spelling: Spelling) -> list[str]:
+        said: list[str] = []
+        pairs = DevText([f"{line}{mark}" for line in text["source"]], text["target"].to_list(), range(1, 6))
+        DevTranslator(pairs, tokenizers, spelling, "ko", config, world).scores(model, said.append)
+        return [sample[3] for sample in samples(said)]
+
+    moses = Spelling("NFC", "Moses", "en")
+    assert translations(" Minsu\u00ad’s", AS_IT_IS) != translations(" Minsu's", AS_IT_IS)
+    assert translations(" Minsu\u00ad’s", moses) == translations(" Minsu's", moses)
 
 
 def test_sentences_and_samples_stand_at_even_distances(
