@@ -52,7 +52,7 @@ def train(folder: Path, world: World) -> Status:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     with profiled(config.profile_updates, folder / PROFILE, world.rank, curves.say):
         is_finished = trainer.fit(shards, dev, stop.is_set)
-    return Status("finished" if is_finished else "stopped", trainer.progress.update)
+    return Status("finished" if is_finished else "stopped", trainer.saved_update)
 
 
 def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator | None":

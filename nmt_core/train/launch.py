@@ -15,6 +15,7 @@ from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.train.start import Start, content, find_start
 from nmt_core.train.status import clear_status, read_status
+from nmt_core.train.watchdog import updates_passed_by
 
 METRICS = "metrics.jsonl"
 DEV_TEXT = "dev_text"
@@ -41,6 +42,8 @@ class TrainReport(StageReport):
     dev_bleu: float | None
     """Of the last validation's translations, as the next; None if `train.dev_sentences` is 0."""
     dev_chrf: float | None
+    updates_passed_by: int
+    """Updates whose data led to a loss too high or no number, and was left out: see `incidents.jsonl`."""
     started_from: str
     """Artifact or file of the weights that it started from; empty: random weights."""
 
@@ -173,5 +176,6 @@ def _report(out: Path, pairs: int, started_from: str) -> TrainReport:
         model_flop_utilisation=sum(point["model_flop_utilisation"] for point in half) / len(half),
         dev_bleu=validation.get("dev_bleu"),
         dev_chrf=validation.get("dev_chrf"),
+        updates_passed_by=updates_passed_by(out),
         started_from=started_from,
     )

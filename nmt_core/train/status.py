@@ -17,9 +17,9 @@ class Status:
     """The end of a job."""
 
     state: Literal["finished", "stopped", "failed"]
-    """All updates are done; it was asked to stop and has written a checkpoint; or it cannot go on."""
+    """All updates are done; it was asked to stop; or it cannot go on."""
     update: int = 0
-    """Updates that are done."""
+    """Updates that are done and saved."""
     error: str = ""
     """Why it cannot go on."""
 

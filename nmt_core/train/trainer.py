@@ -30,13 +30,10 @@ from nmt_core.train.parallel import Parallel
 from nmt_core.train.speed import matrix_rate, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
-from nmt_core.train.watchdog import trouble
+from nmt_core.train.watchdog import INCIDENTS, trouble
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
-INCIDENTS = "incidents.jsonl"
-"""What the watchdog saw: for each time that it went back the reason, and the pairs of the update."""
-
 _PAIRS_NAMED = 5
 
 
@@ -140,6 +137,11 @@ class Trainer:
                         break
         self._checkpoints.finish(self.progress.update)
         return True
+
+    @property
+    def saved_update(self) -> int:
+        """Update of the checkpoint that another run would go on from."""
+        return int(self._checkpoints.whole()[-1].name)
 
     def _take_up(self) -> None:
         """Go on from the newest checkpoint."""

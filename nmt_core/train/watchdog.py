@@ -1,7 +1,12 @@
 """The watchdog: sees from an update's loss and gradient that training goes wrong, before it has gone on for a week."""
 
+import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
+
+INCIDENTS = "incidents.jsonl"
+"""What it saw, in the folder of the run: for each time that training went back the reason, and the update's pairs."""
 
 _LEAST_SHARE_OF_MEAN = 0.01  # a smaller deviation is no measure: the loss of a model that hardly learns is constant
 
@@ -47,3 +52,10 @@ def trouble(loss: float, gradient_norm: float, window: LossWindow, length: int, 
         above = (loss - window.mean) / window.deviation
         return f"the loss is {loss:.3f}, {above:.0f} deviations above {window.mean:.3f}, the mean of {length:,} updates"
     return ""
+
+
+def updates_passed_by(folder: Path) -> int:
+    """Updates of the plan whose data was left out of the run in this folder."""
+    file = folder / INCIDENTS
+    incidents = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return len({(incident["epoch"], incident["number"]) for incident in incidents})  # a killed run sees some again

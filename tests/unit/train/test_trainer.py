@@ -20,8 +20,9 @@ from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.checkpoint import Progress
 from nmt_core.train.distributed import World
-from nmt_core.train.trainer import INCIDENTS, Trainer
+from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
+from nmt_core.train.watchdog import INCIDENTS, updates_passed_by
 
 Points = list[dict[str, float]]
 
@@ -95,6 +96,17 @@ def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config:
     assert found[256][0] == pytest.approx(found[512][0], rel=1e-5)
     for name, tensor in found[512][1].items():
         torch.testing.assert_close(found[256][1][name], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_a_stop_that_finds_no_room_tells_from_where_another_run_goes_on(
+    pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
+) -> None:
+    config = make_config(train=SHORT)
+    trainer = Trainer(Transformer(config.model, pairs[0].vocab_size), config.train, world, tmp_path, Remembering())
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / f"{30:09d}").write_text("in the place of a folder")
+    assert not trainer.fit(*pairs, lambda: trainer.progress.update == 29)
+    assert (trainer.progress.update, trainer.saved_update) == (30, 25)
 
 
 @pytest.mark.parametrize("stop_at", [25, 33])
@@ -203,6 +215,7 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(
     trainer, listener, incidents = watch(config, corpus_with([[POISON, 3]], [[5, 3]]), ruin=float("nan"))
     assert trainer.progress.rollbacks == len(incidents) >= 1
     assert trainer.progress.update == 100
+    assert updates_passed_by(tmp_path / "run") == len(incidents)
     for incident in incidents:
         assert incident["problem"] == "the loss is nan"
         assert "poison:930" in incident["pairs"]
