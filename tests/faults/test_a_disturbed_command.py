@@ -227,9 +227,14 @@ class Servers:
 
     def in_prefect(self, kind: str) -> list[dict[str, Any]]:
         """All flow_runs, task_runs, artifacts or logs."""
-        response = httpx.post(f"{self.environment['PREFECT_API_URL']}/{kind}/filter", json={"limit": 200})
-        response.raise_for_status()
-        return list(response.json())
+        found: list[dict[str, Any]] = []
+        while True:  # a page has 200 at most
+            page = {"limit": 200, "offset": len(found)}
+            response = httpx.post(f"{self.environment['PREFECT_API_URL']}/{kind}/filter", json=page)
+            response.raise_for_status()
+            found += response.json()
+            if len(response.json()) < page["limit"]:
+                return found
 
 
 @pytest.fixture
