@@ -6,13 +6,15 @@ opened, renamed and removed without going through fsspec.
 """
 
 import contextlib
+import glob
 import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 import fsspec
 import polars as pl
@@ -81,6 +83,35 @@ def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
         _upload(b"".join(parts), url)
 
 
+@contextlib.contextmanager
+def published(url: str) -> Iterator[BinaryIO]:
+    """A file to be written piece by piece: it appears if the block ends well, whole and safe from a loss of power."""
+    if path := local_path(url):
+        draft = Path(_temporary(str(path)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # a renamed file may else be empty when the machine comes up again
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        return
+    file_system, name = url_to_fs(url)
+    temporary = _temporary(name)  # fsspec closes, and so publishes, what is half written when an error passes by
+    try:
+        file_system.makedirs(file_system._parent(name), exist_ok=True)
+        with file_system.open(temporary, "wb") as file:
+            yield file
+        file_system.mv(temporary, name)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            file_system.rm_file(temporary)
+        raise
+
+
 def read_bytes(url: str, start: int, stop: int) -> bytes:
     """Bytes `start` to `stop` of a file, fewer if it ends sooner.
 
@@ -147,6 +178,19 @@ def sweep(folder: str) -> None:
         return
     file_system, name = url_to_fs(folder)
     remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{_TEMPORARY}"))
+
+
+def sweep_drafts(url: str) -> None:
+    """Remove what killed processes left half written of one file. Whoever is writing it now does so in vain."""
+    if path := local_path(url):
+        remove(str(file) for file in path.parent.glob(f"{glob.escape(path.name)}.*{_TEMPORARY}"))
+        return
+    file_system, name = url_to_fs(url)
+    remove(
+        file_system.unstrip_protocol(file)
+        for file in file_system.ls(file_system._parent(name), detail=False)
+        if file.startswith(f"{name}.") and file.endswith(_TEMPORARY)
+    )
 
 
 @lru_cache(maxsize=4096)

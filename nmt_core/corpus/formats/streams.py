@@ -42,7 +42,8 @@ class ByteStream:
 
     `packing` is gz, zst, xz, bz2, or empty for text that is not packed as one stream.
     `packed_bytes` says how many bytes have gone in; without it, what comes out is not bounded.
-    `path` is set where the bytes are those of a whole file, so that one may also seek in it.
+    `path` or `file` is set where the bytes are those of a whole file, here or in a store, so that one may also seek in
+    it.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ByteStream:
         self.packing = packing
         self._packed_bytes = packed_bytes
         self.path: Path | None = None
+        self.file: BinaryIO | None = None
         self._ahead = b""
         self._unpacked = 0
 
