@@ -47,7 +47,7 @@ class Wanted:
 
 
 Report = dict[str, Any]
-"""What came of a job: model, model_version, target, lines, seconds, lines_per_second, by_status, reused."""
+"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status, reused."""
 
 
 def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
@@ -111,13 +111,14 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
         )
         with _workers(settings) as workers, _tracked(wanted, model, settings, warn) as report:
             means = Means(str(model.folder), settings.threads if is_here else 1, workers, progress=progress)
-            done, reused = run_job(wanted.model, order, folder, means)
+            outcome = run_job(wanted.model, order, folder, means)
             report |= {
-                "lines": done.lines,
-                "seconds": done.seconds,
-                "lines_per_second": round(done.translated / max(done.seconds, 1e-3), 1),
-                "by_status": dict(done.statuses),
-                "reused": reused,
+                "lines": outcome.done.lines,
+                "translated_here": outcome.translated,
+                "seconds": round(outcome.seconds, 2),
+                "lines_per_second": round(outcome.translated / max(outcome.seconds, 1e-3), 1),
+                "by_status": dict(outcome.done.statuses),
+                "reused": outcome.reused,
             }
     return report
 

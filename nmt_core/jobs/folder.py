@@ -28,10 +28,6 @@ class Done(BaseModel):
     """Rows by what became of them."""
     outputs: tuple[InputFile, ...]
     """The files that were written."""
-    seconds: float
-    """What the last attempt took."""
-    translated: int
-    """Rows that the last attempt translated itself."""
 
     @property
     def lines(self) -> int:

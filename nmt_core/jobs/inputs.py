@@ -112,41 +112,38 @@ def identity(url: str, name: str) -> InputFile | None:
             state = path.stat()
             return InputFile(url=url, name=name, bytes=state.st_size, version=str(state.st_mtime_ns))
         store, key = store_of(url)
-        return _described(store, store.info(key), url, name)
+        return _described(store.info(key), url, name)
     except FileNotFoundError:
         return None
 
 
 def _here(path: Path) -> tuple[list[InputFile], bool]:
-    is_one = False
-    if path.is_dir():
-        files = [file for file in path.rglob("*") if not any(p.startswith(".") for p in file.relative_to(path).parts)]
-        root = path
-    elif path.exists() or not _WILD & set(str(path)):
-        files, root, is_one = [path], path.parent, True
-    else:
-        root = Path(_before_the_wild(str(path)))
-        files = list(root.glob(str(path).removeprefix(f"{root}/")))
-    named = sorted((file, file.relative_to(root).as_posix()) for file in files if not file.is_dir())
-    found = [identity(str(file.absolute()), name) for file, name in named]
-    return [file for file in found if file], is_one
+    is_pattern = bool(_WILD & set(str(path))) and not path.exists()
+    if not path.is_dir() and not is_pattern:
+        file = identity(str(path.absolute()), path.name)
+        return [file] if file else [], True
+    root = Path(_before_the_wild(str(path))) if is_pattern else path
+    files = root.glob(str(path).removeprefix(f"{root}/")) if is_pattern else root.rglob("*")
+    named = sorted((file, file.relative_to(root)) for file in files if file.is_file())
+    seen = [(file, name) for file, name in named if not any(part.startswith(".") for part in name.parts)]
+    found = [identity(str(file.absolute()), name.as_posix()) for file, name in seen]
+    return [file for file in found if file], False
 
 
 def _in_store(source: str) -> tuple[list[InputFile], bool]:
     store, name = store_of(source)
     is_one = False
     if store.isfile(name):
-        root, found, is_one = name.rpartition("/")[0], {name: store.info(name)}, True
+        root, found, is_one = name.rpartition("/")[0], [name], True
     elif _WILD & set(name):
-        root, found = _before_the_wild(name), store.glob(name, detail=True)
+        root, found = _before_the_wild(name), [key for key in store.glob(name) if store.isfile(key)]
     else:
-        root, found = name, store.find(name, detail=True)
-    files = [
-        _described(store, info, str(store.unstrip_protocol(key)), key.removeprefix(root).lstrip("/"))
-        for key, info in sorted(found.items())
-        if info.get("type") != "directory"
-    ]
-    return files, is_one
+        root, found = name, store.find(name)
+    # One by one: what a listing says of a file need not be what the store says of the file itself.
+    return [
+        _described(store.info(key), str(store.unstrip_protocol(key)), key.removeprefix(root).lstrip("/"))
+        for key in sorted(found)
+    ], is_one
 
 
 def _before_the_wild(pattern: str) -> str:
@@ -155,7 +152,7 @@ def _before_the_wild(pattern: str) -> str:
     return fixed.rpartition("/")[0] or ("/" if fixed.startswith("/") else "")
 
 
-def _described(store: Any, info: dict[str, Any], url: str, name: str) -> InputFile:
+def _described(info: dict[str, Any], url: str, name: str) -> InputFile:
     version = next((str(info[key]) for key in _IDENTITIES if info.get(key)), "")
     return InputFile(url=url, name=name, bytes=int(info.get("size") or 0), version=version)
 

@@ -39,7 +39,19 @@ class Means:
     progress: Progress = _silence
 
 
-def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> tuple[Done, bool]:
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended."""
+
+    done: Done
+    reused: bool
+    """Whether the job was done before."""
+    translated: int
+    """Rows that this attempt has translated; others may have done the rest."""
+    seconds: float
+
+
+def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcome:
     """Do what is left of a job. When it is done, its output is there and its chunks are gone.
 
     Args:
@@ -48,16 +60,15 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> tuple[
         folder: where the job is, or will be.
         means: who does it.
 
-    Returns:
-        What came of it, and whether that was so before.
-
     Raises:
         StageError: the folder holds another job that is not done, or a disk is full.
         DataError: the text cannot be read.
         ModelError: the model cannot be loaded, or has changed.
     """
     try:
-        return _Attempt(asked, order, folder, means).run()
+        attempt = _Attempt(asked, order, folder, means)
+        done, reused = attempt.run()
+        return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
     except Exception as error:
         kept = f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done, and kept"
         if is_full_disk(error):
@@ -191,8 +202,6 @@ class _Attempt:
             model_version=self.order.model.version,
             statuses=dict(sorted(statuses.items())),
             outputs=tuple(file for file in files if file),
-            seconds=round(time.monotonic() - self.start, 2),
-            translated=self.translated,
         )
 
     def _clean_up(self) -> None:

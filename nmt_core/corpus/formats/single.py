@@ -130,13 +130,13 @@ def _jsonl(stream: ByteStream, column: str, max_line_bytes: int) -> Iterator[Cel
             continue
         try:
             record = json.loads(cell.text)
+            paths = list(paths_of(record)) if not path and isinstance(record, dict) else []
         except (ValueError, RecursionError):
             record = None
         if not isinstance(record, dict):
             yield Cell(cell.text, INVALID_JSON)
             continue
         if not path:
-            paths = list(paths_of(record))
             path = paths[find_column([".".join(names) for names in paths], column, stream.name)]
         text, fault = text_at(path, record)
         if not fault and not is_unicode([text]):
