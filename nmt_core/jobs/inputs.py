@@ -71,7 +71,9 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
         raise DataError(f"{source}: cannot be read ({_words(error)}): check the address and your credentials") from None
     if is_one and any(file.url in apart_from for file in found):
         raise DataError(f"{source}: is input and output at the same time: write to another file")
-    files = [file for file in found if not any(f"{file.url}/".startswith(f"{place}/") for place in apart_from)]
+    files = [
+        file for file in found if is_one or not any(f"{file.url}/".startswith(f"{place}/") for place in apart_from)
+    ]
     if not files:
         raise DataError(f"{source}: there is no such file, or nothing in it: give a text file, a folder or a pattern")
     return Inputs(tuple(files), is_one)

@@ -38,7 +38,9 @@ _KINDS = {
     ".json": Kind.JSONL,
     ".parquet": Kind.PARQUET,
 }
-_NO_LINES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf": "a 7z archive", b"Rar!": "a RAR archive", b"%PDF-": "a PDF"}
+# All of each mark: a text may well begin with the letters of one.
+_PARQUET = b"PAR1\x15"
+_NO_LINES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a\x07": "a RAR archive"}
 
 
 def kind_by_name(name: str) -> Kind:
@@ -59,7 +61,7 @@ def read_single(stream: ByteStream, kind: Kind, column: str, max_line_bytes: int
     Raises:
         DataError: the file is truncated or damaged, is no text, or has no such column; some rows may have come before.
     """
-    if stream.peek(4).startswith(b"PAR1"):
+    if stream.peek(8).startswith(_PARQUET):
         kind = Kind.PARQUET
     elif not stream.peek(1):
         return
