@@ -47,7 +47,8 @@ class Wanted:
 
 
 Report = dict[str, Any]
-"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status, reused."""
+"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status and
+reused."""
 
 
 def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:

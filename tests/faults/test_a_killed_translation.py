@@ -7,15 +7,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
+from flows.settings import Settings
+from flows.translate import translate
+from flows.translation import Wanted, translate_job
+from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
+
+pytestmark = pytest.mark.faults
 
 LINES = 60_000
 SECONDS = 240
@@ -31,7 +40,7 @@ from nmt_core.jobs.run import Means, run_job
 from nmt_core.translator import sha256_of
 from nmt_core.workers import InProcess, LocalWorkers
 
-bundle, source, target, job, workers, name = sys.argv[1:]
+bundle, source, target, job, workers = sys.argv[1:]
 order = Order(
     model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
     search=SearchConfig(beam_size=1, max_length_offset=1),
@@ -64,7 +73,7 @@ class Job:
 
     def start(self, workers: int = 1, within: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         """Start a process that does what is left."""
-        arguments = [self.bundle, self.source, self.target, self.folder / "job", workers, "x"]
+        arguments = [self.bundle, self.source, self.target, self.folder / "job", workers]
         command = [*within, sys.executable, "-c", TRANSLATE, *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.started.append(process)
@@ -189,12 +198,19 @@ def test_a_killed_child_costs_a_chunk(job: Job, undisturbed: bytes) -> None:
     assert job.target.read_bytes() == undisturbed
 
 
-def test_the_command_goes_on_after_sigterm(tiny_bundle: Path, source: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "translate", "--model", str(tiny_bundle)]
-    command += ["--beam", "1", "--input", str(source), "--output", str(tmp_path / "out.txt")]
+@pytest.fixture
+def quick_bundle(tiny_bundle: Path, tmp_path: Path) -> Path:
+    """The bundle with settings of a search that takes little time."""
+    folder = shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    (folder / "search.json").write_text(SearchConfig(beam_size=1, max_length_offset=1).model_dump_json())
+    return Path(folder)
+
+
+def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from flows.cli import main; main()", "translate", "--model", str(quick_bundle)]
+    command += ["--input", str(source), "--output", str(tmp_path / "out.txt")]
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    job = Job(tiny_bundle, source, tmp_path)
     shown = tmp_path / "out.txt.job"
     deadline = time.monotonic() + SECONDS
     while not list(shown.glob("*/output/0000002.parquet")):
@@ -209,7 +225,43 @@ def test_the_command_goes_on_after_sigterm(tiny_bundle: Path, source: Path, tmp_
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "out.txt").read_text().split("\n")) == LINES + 1
-    assert job.source.exists()
+
+
+@pytest.fixture
+def settings(prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two workers on a Dask cluster of this machine."""
+    environment = {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "2", "NMT_WORKERS": "dask"}
+    environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{tmp_path}/home/mlflow.db"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return Settings.load()
+
+
+def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
+    settings: Settings, quick_bundle: Path, source: Path, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + SECONDS
+        while not list(tmp_path.glob("out.parquet.job/*/output/0000003.parquet")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        children = psutil.Process().children(recursive=True)
+        victim = next(child for child in children if "multiprocessing.spawn" in " ".join(child.cmdline()))
+        killed.append(victim.pid)
+        victim.kill()
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    report = translate(str(quick_bundle), str(source), str(tmp_path / "out.parquet"))
+    killer.join()
+    assert killed and report["lines"] == LINES and report["translated_here"] == LINES
+    alone = Wanted(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
+    translate_job(alone, replace(settings, workers="local"), lambda done, total, note: None, pytest.fail)
+    assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+    with get_client(sync_client=True) as client:
+        shown = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["report-translate"])))
+    assert "60,000" in str(shown[0].data)
 
 
 @pytest.fixture(scope="session")
