@@ -83,9 +83,6 @@ class Claims:
         finally:
             over.set()
             heart.join(self.seconds)
-            with suppress(Exception):  # it would end by itself
-                if self._is_ours(url):
-                    storage.remove([url])
 
     def _take(self, url: str) -> bool:
         found = self._read(url)
@@ -97,11 +94,15 @@ class Claims:
         return self._is_ours(url)
 
     def _beat(self, url: str, over: threading.Event) -> None:
+        """Put the end off until the work is over, then give the claim back: here, where no signal interrupts it."""
         while not over.wait(self.seconds / 3):
             with suppress(Exception):  # the store does not answer: the next beat may reach it
                 if not self._is_ours(url):  # we were thought dead
                     return
                 self._write(url)
+        with suppress(Exception):  # it would end by itself
+            if self._is_ours(url):
+                storage.remove([url])
 
     def _create(self, url: str) -> bool:
         """Write the claim where there is none; in one step, as far as the store can do that."""
