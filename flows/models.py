@@ -54,6 +54,7 @@ def model_of(asked: str, settings: Settings, *, shared: bool = False) -> Iterato
         ModelError: there is none.
     """
     if asked.startswith("models:/"):
+        settings.prepare()  # MLflow reads its environment when it is imported
         with tempfile.TemporaryDirectory(prefix="nmt-model-", dir=settings.home if shared else None) as copy:
             uri, name, version = _registered(asked, settings)
             folder = _download(uri, Path(copy), settings)
@@ -86,7 +87,6 @@ def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
         return asked, asked, ""
     name, version = match[1], match["version"]
     if match["alias"]:
-        settings.prepare()
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
 
@@ -99,7 +99,6 @@ def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
 
 
 def _download(uri: str, folder: Path, settings: Settings) -> Path:
-    settings.prepare()
     import mlflow
     from mlflow.exceptions import MlflowException
 

@@ -102,7 +102,11 @@ def exists(url: str) -> bool:
     if path := local_path(url):
         return path.exists()
     store, name = store_of(url)
-    return bool(store.exists(name))
+    try:
+        store.info(name)  # its `exists` says no as well where the store does not answer
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def read_bytes(url: str) -> bytes | None:

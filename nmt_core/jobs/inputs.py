@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 from fsspec.core import url_to_fs
 from pydantic import BaseModel, ConfigDict
 
+from nmt_core.corpus import storage
 from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
 from nmt_core.corpus.storage import local_path
 from nmt_core.errors import DataError, NmtError
+
+UNREADABLE = ".unreadable.jsonl"
+"""Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
 
 _WILD = frozenset("*?[")
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
@@ -71,9 +75,7 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
         raise DataError(f"{source}: cannot be read ({_words(error)}): check the address and your credentials") from None
     if is_one and any(file.url in apart_from for file in found):
         raise DataError(f"{source}: is input and output at the same time: write to another file")
-    files = [
-        file for file in found if is_one or not any(f"{file.url}/".startswith(f"{place}/") for place in apart_from)
-    ]
+    files = [file for file in found if is_one or not _is_written(file.url, apart_from)]
     if not files:
         raise DataError(f"{source}: there is no such file, or nothing in it: give a text file, a folder or a pattern")
     return Inputs(tuple(files), is_one)
@@ -117,6 +119,12 @@ def identity(url: str, name: str) -> InputFile | None:
         return _described(store.info(key), url, name)
     except FileNotFoundError:
         return None
+
+
+def _is_written(url: str, places: Sequence[str]) -> bool:
+    """Whether a file is one of ours: below one of the places, or beside it, or half written."""
+    beside = any(url == place + UNREADABLE or f"{url}/".startswith(f"{place}/") for place in places)
+    return beside or url.endswith(storage.TEMPORARY)
 
 
 def _here(path: Path) -> tuple[list[InputFile], bool]:

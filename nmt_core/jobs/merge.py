@@ -17,11 +17,9 @@ from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.single import has_header, kind_by_name
 from nmt_core.jobs.chunk import SCHEMA
 from nmt_core.jobs.folder import Parts
+from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.writers import COLUMNS, writing
-
-UNREADABLE = ".unreadable.jsonl"
-"""Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from nmt_core.errors import ArtifactError, DataError, StageError
 from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
-from nmt_core.jobs.inputs import identity
-from nmt_core.jobs.merge import UNREADABLE, merge, outputs_of
+from nmt_core.jobs.inputs import UNREADABLE, identity
+from nmt_core.jobs.merge import merge, outputs_of
 from nmt_core.jobs.order import Order, Plan, differences
 from nmt_core.jobs.staging import stage
 from nmt_core.stage import is_full_disk
@@ -205,7 +205,7 @@ class _Attempt:
         )
 
     def _clean_up(self) -> None:
-        with suppress(OSError):  # somebody may still write there
+        with suppress(Exception):  # somebody may still write there, and each store has errors of its own
             storage.remove_folder(self.parts.root)
 
     def _pause(self, note: str) -> None:

@@ -133,6 +133,15 @@ def test_a_folder_becomes_a_folder_and_a_pattern_one_file(job: Any, tmp_path: Pa
     assert pl.read_parquet(tmp_path / "all.parquet")["source"].to_list() == ["a dog", "now", "the cat"]
 
 
+def test_what_is_written_into_the_folder_that_is_read_is_no_input(job: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_bytes(b"now\n\xff\n")
+    for _ in range(2):
+        assert job.run(tmp_path / "in", tmp_path / "in" / "all.parquet").done.lines == 2
+        (tmp_path / "in" / "all.parquet.0123.partial").touch()  # of a job that was killed
+    assert (tmp_path / "in" / "all.parquet.unreadable.jsonl").exists()
+
+
 def test_a_store_is_read_and_written_without_a_file_here(job: Any, tmp_path: Path) -> None:
     """fsspec's own store stands for s3://, of which there is no server here."""
     memory = fsspec.filesystem("memory")
