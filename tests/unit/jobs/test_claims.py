@@ -55,21 +55,22 @@ def test_one_holds_a_claim_and_gives_it_back(folder: str) -> None:
 
 
 def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
-    start, over = threading.Barrier(8), threading.Barrier(8)
+    """All of them have seen that there is no claim."""
+    start = threading.Barrier(8)
     got: list[bool] = []
 
-    def try_it() -> None:
+    def create(url: str) -> None:
         start.wait()
-        with Claims(str(tmp_path)).held("7") as is_ours:
-            got.append(is_ours)
-            over.wait()
+        got.append(Claims(str(tmp_path))._create(url))
 
-    threads = [threading.Thread(target=try_it) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(got) == [False] * 7 + [True]
+    for number in range(20):
+        threads = [threading.Thread(target=create, args=(f"{tmp_path}/{number}.json",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert got.count(True) == 20 and len(got) == 160
+    assert len(list(tmp_path.iterdir())) == 20
 
 
 def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
@@ -114,8 +115,11 @@ def test_another_process_with_the_number_of_a_dead_one_is_not_its_owner() -> Non
 
 def test_a_claim_that_was_taken_over_is_not_given_back(folder: str) -> None:
     other = Claims(folder)
-    with Claims(folder).held("7"):
+    with Claims(folder, seconds=0.3).held("7"):
         other._write(f"{folder}/7.json")  # we were thought dead
+        time.sleep(0.4)  # for as long as a beat, which must not take it back
+        found = claim_of(folder, "7")
+        assert found and found.owner == other.owner
     found = claim_of(folder, "7")
     assert found and found.owner == other.owner
 

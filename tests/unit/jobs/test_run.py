@@ -101,8 +101,33 @@ def test_it_stops_while_the_text_is_cut(
     order = job.order(source, tmp_path / "out.parquet")
     assert job.folder(order).plan() is None
     assert job.folder(order).parts(order.fingerprint).staged() == {0, 1, 2}
-    job.run(source, tmp_path / "out.parquet")
+    written: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(staging, "_write", lambda group, url: (written.append(url[-15:]), former(group, url)))
+        job.run(source, tmp_path / "out.parquet")
+    assert written == [f"{number:07d}.parquet" for number in range(3, 9)], "what was cut is not cut again"
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
+
+
+def test_a_text_that_changes_while_it_is_read_is_refused(
+    job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nmt_core.jobs import staging
+
+    order = job.order(source, tmp_path / "out.txt")
+
+    def write_and_change(group: list[Any], url: str) -> None:
+        source.write_text("now\n")
+        former(group, url)
+
+    former = staging._write
+    message = rf"{source}: has changed or gone since the job began: put back the file of 1,050 bytes"
+    with monkeypatch.context() as patch, pytest.raises(DataError, match=message):
+        patch.setattr(staging, "_write", write_and_change)
+        run_job("tiny", order, job.folder(order), job.means)
+    with pytest.raises(DataError, match=message):
+        run_job("tiny", order, job.folder(order), job.means)
+    assert job.folder(order).plan() is None
 
 
 def test_what_is_done_is_not_done_again_unless_the_output_is_gone(
