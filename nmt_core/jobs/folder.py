@@ -1,5 +1,6 @@
 """Where the parts of a job lie, and the two files of its journal: `plan.json` and `done.json`."""
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,6 +93,14 @@ class JobFolder:
         with storage.published(f"{self.url}/{name}") as file:
             file.write(note.model_dump_json(indent=1 if isinstance(note, Done) else None).encode())
 
+    def clean_up(self, fingerprint: str) -> None:
+        """Remove the files of an order, and of any that was given up before it had a plan; those of a new job stay."""
+        plan = self.plan()
+        is_last = plan is not None and plan.order.fingerprint == fingerprint
+        for name in _names(self.url):
+            if name == fingerprint or (is_last and re.fullmatch("[0-9a-f]{32}", name)):
+                storage.remove_folder(self.parts(name).root)
+
     def forget(self) -> None:
         """Take back that the job is done: its output is gone."""
         storage.remove([f"{self.url}/done.json"])
@@ -132,13 +141,16 @@ def _read(url: str, model: type[Model]) -> Model | None:
         ) from None
 
 
-def _numbers(folder: str) -> set[int]:
-    names: list[str] = []
+def _names(folder: str) -> list[str]:
+    """What there is in a folder."""
     with suppress(FileNotFoundError):
         if path := local_path(folder):
-            names = [file.name for file in path.iterdir()]
-        else:
-            store, key = store_of(folder)
-            names = [name.rpartition("/")[2] for name in store.ls(key, detail=False)]
-    stems = (name.removesuffix(".parquet") for name in names if name.endswith(".parquet"))
+            return [file.name for file in path.iterdir()]
+        store, key = store_of(folder)
+        return [name.rstrip("/").rpartition("/")[2] for name in store.ls(key, detail=False)]
+    return []
+
+
+def _numbers(folder: str) -> set[int]:
+    stems = (name.removesuffix(".parquet") for name in _names(folder) if name.endswith(".parquet"))
     return {int(stem) for stem in stems if stem.isdecimal()}

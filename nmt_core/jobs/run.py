@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nmt_core.corpus import storage
 from nmt_core.errors import ArtifactError, DataError, StageError
 from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
@@ -145,7 +144,6 @@ class _Attempt:
                     f"{'; '.join(differences(plan.order, self.order))}. End it with the command that began it, remove "
                     "the folder to give it up, or name another one with --job"
                 )
-            storage.remove_folder(self.folder.parts(former).root)
 
     def _translate(self, plan: Plan) -> bool:
         """Until every chunk is there, whoever does them; False: the files of the job have gone."""
@@ -206,7 +204,7 @@ class _Attempt:
 
     def _clean_up(self) -> None:
         with suppress(Exception):  # somebody may still write there, and each store has errors of its own
-            storage.remove_folder(self.parts.root)
+            self.folder.clean_up(self.fingerprint)
 
     def _pause(self, note: str) -> None:
         if note:

@@ -55,6 +55,8 @@ def stop(*_: object) -> None:
 
 
 def test_every_line_has_its_line_and_the_journal_alone_is_left(job: Any, source: Path, tmp_path: Path) -> None:
+    given_up = tmp_path / "out.txt.job" / ("a" * 32) / "input"
+    given_up.mkdir(parents=True)
     done = job.run(source, tmp_path / "out.txt")
     lines = (tmp_path / "out.txt").read_text().split("\n")
     assert (len(lines), lines[-1], lines[1]) == (71, "", "")
@@ -142,6 +144,18 @@ def test_what_is_done_is_not_done_again_unless_the_output_is_gone(
     (tmp_path / "out.txt").unlink()
     assert run_job("tiny", order, job.folder(order), job.means).reused is False
     assert (tmp_path / "out.txt").read_bytes() == first and len(begun) == 9
+
+
+def test_a_job_that_is_done_leaves_the_next_one_alone(
+    job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = job.order(source, tmp_path / "out.txt")
+    job.run(source, tmp_path / "out.txt")
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_after(3, patch)
+        job.run(source, tmp_path / "out.txt", chunk_lines=7)
+    assert run_job("tiny", former, job.folder(former), job.means).reused
+    assert job.run(source, tmp_path / "out.txt", chunk_lines=7).translated == 70 - 3 * 7
 
 
 def test_another_input_or_model_is_refused_until_the_job_is_done(
