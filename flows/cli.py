@@ -177,23 +177,42 @@ def recipes(
 @app.command()
 def translate(
     model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[str, typer.Option("--input", "-i", metavar="FILE", help="Text to read; left out: stdin.")] = "-",
-    target: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Text to write; left out: stdout.")
+    source: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="FILE",
+            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
+            "left out: stdin.",
+        ),
     ] = "-",
+    target: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
+        ),
+    ] = "-",
+    column: Annotated[
+        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
+    ] = "",
+    job: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
+    ] = "",
     beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
+    long_lines: Annotated[
+        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
+    ] = "",
     debug: Debug = False,
 ) -> None:
-    """Translate text: one line out for each line in."""
-    from flows.interruption import interruptible
-    from flows.settings import Settings
-    from flows.translation import translate_file
+    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
+    from flows.commands.translate import translate
+    from flows.translation import Wanted
 
-    with interruptible():
-        statuses = translate_file(model, source, target, beam, Settings.load())
-    for status, count in statuses.items():
-        if status != "ok":
-            typer.echo(f"{count:,} of {statuses.total():,} lines: {status}", err=True)
+    translate(Wanted(model, source, target, column, job, beam, long_lines))
 
 
 @app.command()

@@ -51,6 +51,7 @@ _PACKED_MODULES = (
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/beam.py",
+    "search/long_lines.py",
     "search/step.py",
     "search/onnx_step.py",
 )

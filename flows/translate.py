@@ -1,24 +1,57 @@
-"""Batch translation as a Prefect flow: the same function as `nmt translate`."""
+"""Batch translation as a Prefect flow: the same job as that of `nmt translate`."""
 
-from prefect import flow
+import time
+from typing import Any, Literal
+
+from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 
 from flows import reports
+from flows.progress import current_display
 from flows.settings import Settings
-from flows.translation import translate_file
+from flows.translation import Wanted, translate_job
+from nmt_core.errors import ConfigError
+
+_SECONDS_BETWEEN_LINES = 30.0
+_STEP = "translate"
 
 
 @flow(name="translate", persist_result=False)
-def translate(model: str, source: str, target: str, beam_size: int | None = None) -> dict[str, int]:
-    """Translate a file, line by line.
+def translate(
+    model: str,
+    source: str,
+    target: str,
+    column: str = "",
+    job: str = "",
+    beam_size: int | None = None,
+    long_lines: Literal["", "split", "cut"] = "",
+) -> dict[str, Any]:
+    """Translate files, line by line. A run that was stopped goes on where it was if it is started again.
 
     Args:
         model: models:/NAME@champion, or the folder of an exported model.
-        source: Text file to read.
-        target: Text file to write, one line for each line read.
+        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, packed or not.
+        target: File to write, in the format of its suffix; for a folder or pattern, a folder.
+        column: Column of a table to translate: its name, or its number where the first row holds no names.
+        job: Folder or address that all workers on the same job name; empty: beside the target.
         beam_size: Beam size, if not the model's own.
+        long_lines: What becomes of lines that are too long for the model, if not what the model says.
     """
-    statuses = translate_file(model, source, target, beam_size, Settings.load())
-    report = {"model": model, "target": target, "lines": statuses.total(), "by_status": dict(statuses)}
+    wanted = Wanted(model, source, target, column, job, beam_size, long_lines)
+    if not wanted.is_job:
+        raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: name files")
+    logger, display = get_run_logger(), current_display.get()
+    said = time.monotonic()
+
+    def progress(done: float, total: float, note: str) -> None:
+        nonlocal said
+        display.progress(_STEP, done, total, note)
+        if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
+            said = time.monotonic()
+            logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
+
+    display.begin(_STEP)
+    report = translate_job(wanted, Settings.load(), progress, logger.warning)
+    display.end(_STEP, f"{report['lines']:,} lines")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
-    return dict(statuses)
+    return report

@@ -1,26 +1,58 @@
-"""Translate lines with an exported or registered model; no Prefect, and no MLflow unless the model is in a registry."""
+"""Translate text: files as a job that goes on after any death, pipes at once. No Prefect; the totals go to MLflow."""
 
-import contextlib
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
-from flows.register import SEARCH_FILE
+from flows import reports
+from flows.models import Model, model_of
 from flows.settings import Settings
-from nmt_core.config import SearchConfig
-from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError
+from flows.summary import status_of
+from nmt_core.corpus.storage import local_path
+from nmt_core.errors import DataError
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.inputs import absolute, find_inputs
+from nmt_core.jobs.order import Order
+from nmt_core.workers import InProcess, Workers
 
 if TYPE_CHECKING:
-    from nmt_core.translator import Translation, Translator
+    from nmt_core.jobs.run import Progress
 
-_STANDARD = "-"
+PIPE = "-"
+EXPERIMENT = "translate"
+"""Name of the MLflow experiment."""
 
 
-def translate_file(model: str, source: str, target: str, beam_size: int | None, settings: Settings) -> Counter[str]:
-    """Translate line by line from one file to another; "-" is standard input or output.
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be translated, and how; see the options of `nmt translate`."""
+
+    model: str
+    source: str
+    target: str
+    column: str = ""
+    job: str = ""
+    """Folder of the job; empty: beside the target."""
+    beam_size: int | None = None
+    long_lines: str = ""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether files are read and written, so that it can be gone on with."""
+        return PIPE not in (self.source, self.target)
+
+
+Report = dict[str, Any]
+"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status and
+reused."""
+
+
+def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
+    """Translate from standard input, or to standard output, or both.
 
     Returns:
         How many lines ended with each status.
@@ -28,118 +60,133 @@ def translate_file(model: str, source: str, target: str, beam_size: int | None, 
     Raises:
         NmtError: the model or the text cannot be read.
     """
+    from nmt_core.jobs import stream
     from nmt_core.translator import Translator
 
-    with bundle_of(model, settings) as folder:
-        translator = Translator.load(folder, _search(folder, beam_size), settings.threads)
-    with _reading(source) as lines_in, _writing(target) as lines_out:
-        return translate_lines(translator, lines_in, lines_out, source)
+    with ExitStack() as stack:
+        with model_of(wanted.model, settings) as model:
+            search = model.search(wanted.beam_size, wanted.long_lines)
+            translator = Translator.load(model.folder, search, settings.threads)
+        is_typed = wanted.source == PIPE and sys.stdin.isatty()
+        if is_typed:
+            cells = stream.typed(sys.stdin.buffer)
+        elif wanted.source == PIPE:
+            cells = stream.piped(sys.stdin.buffer, wanted.column)
+        else:
+            cells = stream.stored(find_inputs(wanted.source), wanted.column)
+        if wanted.target == PIPE:
+            write = stream.to_pipe(sys.stdout.buffer)
+        else:
+            _see_that_it_can_be_written(absolute(wanted.target))
+            write = stack.enter_context(stream.to_file(absolute(wanted.target)))
+        return stream.translate_stream(cells, translator, model.version, write, at_once=is_typed)
 
 
-def translate_lines(translator: "Translator", source: BinaryIO, target: BinaryIO, name: str) -> Counter[str]:
-    """Write exactly one line for each line read."""
-    statuses: Counter[str] = Counter()
-    lines = (_decoded(line, name, number) for number, line in enumerate(source, start=1))
-    if source.isatty():  # somebody waits for each line
-        translations: Iterator[Translation] = (
-            translation for line in lines for translation in translator.translate([line])
-        )
-    else:
-        translations = translator.translate_stream(lines)
-    for translation in translations:
-        target.write(translation.text.encode() + b"\n")
-        statuses[translation.status] += 1
-        if source.isatty():
-            target.flush()
-    target.flush()
-    return statuses
+def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
+    """Translate files to files, or do what is left of that.
 
-
-@contextlib.contextmanager
-def bundle_of(model: str, settings: Settings) -> Iterator[Path]:
-    """The folder of a model given as `models:/...`, as a folder, or as the name of an export artifact.
+    Args:
+        wanted: what to translate.
+        settings: of this machine; they name the workers.
+        progress: see `jobs.run.Progress`.
+        warn: takes a message for the person who watches.
 
     Raises:
-        ModelError: there is none.
+        NmtError: the model or the text cannot be read, or the folder of the job holds another job.
     """
-    if model.startswith("models:/"):
-        with tempfile.TemporaryDirectory(prefix="nmt-model-") as copy:
-            yield _download(model, Path(copy), settings)
-        return
-    folder = Path(model)
-    if not folder.is_dir():
-        try:
-            folder = settings.store.resolve(model).path
-        except ArtifactError:
-            raise ModelError(
-                f"model {model!r}: no such folder: give one that holds encoder.onnx, the name of an export artifact, "
-                "or models:/NAME@champion"
-            ) from None
-    yield folder
+    from nmt_core.jobs.run import Means, run_job
 
-
-def _download(model: str, folder: Path, settings: Settings) -> Path:
-    settings.prepare()
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    try:
-        uri = settings.mlflow_tracking_uri
-        return Path(
-            mlflow.artifacts.download_artifacts(model, dst_path=str(folder), tracking_uri=uri), "artifacts/bundle"
+    target = absolute(wanted.target)
+    folder = JobFolder(absolute(wanted.job or f"{target}.job"))
+    inputs = find_inputs(wanted.source, (target, folder.url))
+    _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
+    is_here = settings.workers == "local"
+    with model_of(_pinned(wanted.model, folder), settings, shared=not is_here) as model:
+        order = Order(
+            model=model.version,
+            search=model.search(wanted.beam_size, wanted.long_lines),
+            inputs=inputs.files,
+            target=target,
+            into_folder=not inputs.is_one,
+            column=wanted.column,
         )
-    except MlflowException as error:
-        raise ModelError(
-            f"model {model}: {' '.join(str(error).split())[:200]} (in {settings.mlflow_tracking_uri}): "
-            "`nmt run RECIPE` registers one"
-        ) from None
+        with _workers(settings) as workers, _tracked(wanted, model, settings, warn) as report:
+            means = Means(str(model.folder), settings.threads if is_here else 1, workers, progress=progress)
+            outcome = run_job(wanted.model, order, folder, means)
+            report |= {
+                "lines": outcome.done.lines,
+                "translated_here": outcome.translated,
+                "seconds": round(outcome.seconds, 2),
+                "lines_per_second": round(outcome.translated / max(outcome.seconds, 1e-3), 1),
+                "by_status": dict(outcome.done.statuses),
+                "reused": outcome.reused,
+            }
+    return report
 
 
-def _search(folder: Path, beam_size: int | None) -> SearchConfig | None:
-    """The model's own search settings with another beam size; None if they are to stay as they are."""
-    if beam_size is None:
-        return None
-    if not 1 <= beam_size <= 64:
-        raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
-    file = folder / SEARCH_FILE
-    own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
-    return own.model_copy(update={"beam_size": beam_size})
+def _pinned(asked: str, folder: JobFolder) -> str:
+    """The version with which a job began, if it was asked for by the same alias and is not done."""
+    plan = folder.plan()
+    if not plan or plan.asked != asked or folder.done(plan.order.fingerprint):
+        return asked
+    model = plan.order.model
+    return (
+        f"models:/{model.name}/{model.version}" if asked.startswith("models:/") and model.version.isdecimal() else asked
+    )
 
 
-def _decoded(line: bytes, name: str, number: int) -> str:
-    try:
-        return line.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}, line {number}: not UTF-8 ({error.reason}): convert the file to UTF-8") from None
-
-
-@contextlib.contextmanager
-def _reading(name: str) -> Iterator[BinaryIO]:
-    if name == _STANDARD:
-        yield sys.stdin.buffer
+@contextmanager
+def _workers(settings: Settings) -> Iterator[Workers]:
+    """Threads of this process, which share one model; or a cluster."""
+    if settings.workers == "local":
+        yield InProcess()
         return
-    try:
-        file = Path(name).open("rb")  # noqa: SIM115  # closed below; only the opening may fail like this
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error.strerror}): give the path of a text file") from None
-    with file:
-        yield file
+    from flows.clusters import workers_for
+
+    with workers_for(settings) as workers:
+        yield workers
 
 
-@contextlib.contextmanager
-def _writing(name: str) -> Iterator[BinaryIO]:
-    """A file that appears only when it is whole."""
-    if name == _STANDARD:
-        yield sys.stdout.buffer
-        return
-    draft = Path(f"{name}.partial")
+@contextmanager
+def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[str], None]) -> Iterator[Report]:
+    """An MLflow run around the block, which fills the report."""
+    settings.prepare()
+    from flows.tracking import Tracker, open_database
+
+    report: Report = {
+        "model": model.version.name,
+        "model_version": model.version.version,
+        "target": absolute(wanted.target),
+    }
+    open_database(settings.mlflow_tracking_uri)
+    tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
+    params = report | {"source": wanted.source, "column": wanted.column, "beam_size": wanted.beam_size or "the model's"}
+    run = tracker.start(Path(wanted.target).name, {"nmt.job": wanted.job or f"{wanted.target}.job"}, params)
+    error: BaseException | None = None
     try:
-        file = draft.open("wb")
-    except OSError as error:
-        raise DataError(f"{name}: cannot be written ({error.strerror}): give a path in a folder that exists") from None
-    try:
-        with file:
-            yield file
-        draft.replace(name)
+        yield report
+        tracker.metrics(run, reports.metrics(report))
+        tracker.text(run, reports.markdown(f"translated {wanted.source}", report), "report.md")
+    except BaseException as raised:
+        error = raised
+        raise
     finally:
-        draft.unlink(missing_ok=True)
+        tracker.finish(run, status_of(error))
+        tracker.close()
+
+
+def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None:
+    """Now, and not after hours of work."""
+    path = local_path(target)
+    if path is None:
+        return
+    if path.is_dir() and not as_folder:
+        raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
+    if not path.parent.is_dir():
+        raise DataError(f"{target}: cannot be written: there is no folder {path.parent}: make it, or name another")
+    probe = path.with_name(f"{path.name}.probe.partial")
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror}): name a place where you may write") from None

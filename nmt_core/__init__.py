@@ -4,13 +4,13 @@
 
 Every arrow is an artifact: an immutable folder, named by the fingerprint of what made it (`artifacts.py`). Every word
 between arrows is a stage: one function of one shape (`stage.py`), listed in one table (`stages.py`). The flows above
-(`flows/`) add Prefect, MLflow, registration and batch translation; nothing in here imports either.
+(`flows/`) add Prefect, MLflow and registration; nothing in here imports either.
 
 Layers; imports point only to the left, and a test says so:
 
     codes, config, errors, spelling, processes -> artifacts, workers, launchers -> stage -> corpus -> tokenizer
-    -> batches -> models -> search, scoring -> train -> evaluate -> export -> stages -> flows
+    -> batches -> models -> search, scoring -> train -> evaluate -> export -> jobs -> stages -> flows
 
 `translator.py` stands beside the path: it loads a bundle and translates, with onnxruntime and sentencepiece but without
-torch, Prefect or MLflow.
+torch, Prefect or MLflow. `jobs/` translates files of any size with it.
 """

@@ -578,7 +578,10 @@ class SearchConfig(Section):
     max_length_offset: int = Field(50, ge=1)
     """Most target tokens: those of the source plus this many (Vaswani et al. 2017, section 6.1)."""
     max_source_tokens: int = Field(1_024, ge=4)
-    """Source tokens that a model reads; a longer line is cut there and its status says so."""
+    """Source tokens that a model reads at a time."""
+    long_lines: Literal["split", "cut"] = "split"
+    """What becomes of a line with more tokens: its sentences are translated one by one, or its end is left out. The
+    line's status says which."""
     batch_tokens: int = Field(2_048, ge=16)
     """Source tokens translated together, padding included."""
 

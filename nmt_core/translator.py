@@ -8,8 +8,8 @@ A bundle is a folder that a machine without this pipeline can use: `encoder.onnx
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from nmt_core.config import LanguagesConfig, SearchConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.beam import Hypothesis, beam_search
+from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.onnx_step import ENCODER_FILE, STEP_FILE, Device, OnnxStepper, best_device, open_graph
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
@@ -27,7 +28,7 @@ BUNDLE_FILE = "config.json"
 SEARCH_FILE = "search.json"
 BUNDLE_FORMAT: Literal[1] = 1
 
-Status = Literal["ok", "empty", "cut", "unfinished"]
+Status = Literal["ok", "empty", "split", "cut", "unfinished"]
 
 # A window of `translate_stream`: long enough to fill batches with lines of one length, short enough for any memory.
 _WINDOW_LINES = 8_192
@@ -73,10 +74,12 @@ class Translation:
     text: str
     """One line, without a line break; empty if there was nothing to translate."""
     score: float
-    """Log-probability in nats over the length penalty; 0 if there was nothing to translate."""
+    """Log-probability in nats over the length penalty; 0 if there was nothing to translate. Of a line that was split,
+    the mean over its sentences, weighted by their tokens."""
     status: Status
-    """ok; empty: the line holds no text; cut: it was longer than `max_source_tokens`, and its end was left out;
-    unfinished: the translation reached its greatest length before its end."""
+    """ok; empty: the line holds no text; split: it was longer than `max_source_tokens`, and its sentences were
+    translated one by one; cut: it was longer, and its end was left out (`search.long_lines` chooses); unfinished: the
+    translation, or that of a sentence, reached its greatest length before its end."""
     tokens: int = 0
     """Tokens of the translation, the end mark not counted."""
 
@@ -90,6 +93,7 @@ class Translator:
         search: beam size, lengths, and source tokens per batch.
         threads: batches that are translated at the same time, each on one CPU thread.
         spelling: how the training text of the source side was spelt.
+        between_sentences: what joins the sentences of a line that was split.
     """
 
     def __init__(
@@ -99,12 +103,14 @@ class Translator:
         search: SearchConfig,
         threads: int = 1,
         spelling: Spelling = AS_IT_IS,
+        between_sentences: str = " ",
     ) -> None:
         self.stepper = stepper
         self.tokenizers = tokenizers
         self.search = search
         self.threads = threads
         self.spelling = spelling
+        self.between_sentences = between_sentences
 
     @classmethod
     def load(
@@ -143,21 +149,52 @@ class Translator:
         encoder, step = open_graph(folder / ENCODER_FILE, device), open_graph(folder / STEP_FILE, device)
         stepper = OnnxStepper(encoder, step, bundle.vocab_size, device)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
-        return cls(stepper, tokenizers, search, threads, spelling)
+        return cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
 
     def translate(self, lines: Sequence[str]) -> list[Translation]:
         """One translation per line, in order. Any text is a line, line breaks and control characters included."""
+        tidied = [_tidied(line, *self.spelling) for line in lines]
+        sources = self.tokenizers.source.encode(tidied)
+        pieces = [self._pieces(line, ids) for line, ids in zip(tidied, sources, strict=True)]
+        translated = iter(self._translate_ids([ids for of_line in pieces for ids in of_line]))
         limit = self.search.max_source_tokens
-        sources = self.tokenizers.source.encode([_tidied(line, *self.spelling) for line in lines])
-        translations = [Translation("", 0.0, "empty") for _ in lines]
-        batches = batches_by_length([min(len(ids), limit) for ids in sources], self.search.batch_tokens)
-        results = self._search([[sources[place][:limit] for place in batch] for batch in batches])
+        return [
+            self._whole(list(islice(translated, len(of_line))), is_long=len(ids) > limit)
+            for of_line, ids in zip(pieces, sources, strict=True)
+        ]
+
+    def _pieces(self, line: str, ids: list[int]) -> list[list[int]]:
+        """What of a line the model reads in one go each: nothing, or all of it, or its sentences."""
+        limit = self.search.max_source_tokens
+        if len(ids) > limit and self.search.long_lines == "split":
+            return pieces_of(line, self.tokenizers.source, limit)
+        return [ids[:limit]] if ids else []
+
+    def _whole(self, pieces: list[Translation], *, is_long: bool) -> Translation:
+        """The translation of a line from those of its pieces."""
+        if not pieces:
+            return Translation("", 0.0, "empty")
+        if not is_long:
+            return pieces[0]
+        if self.search.long_lines == "cut":
+            return replace(pieces[0], status="cut")
+        tokens = sum(piece.tokens for piece in pieces)
+        score = sum(piece.score * piece.tokens for piece in pieces) / max(tokens, 1)
+        status: Status = "unfinished" if any(piece.status == "unfinished" for piece in pieces) else "split"
+        text = self.between_sentences.join(piece.text for piece in pieces if piece.text)
+        return Translation(text, score, status, tokens)
+
+    def _translate_ids(self, sources: Sequence[list[int]]) -> list[Translation]:
+        """One translation for each source, none of which is empty or too long."""
+        translations = [Translation("", 0.0, "empty") for _ in sources]
+        batches = batches_by_length([len(ids) for ids in sources], self.search.batch_tokens)
+        results = self._search([[sources[place] for place in batch] for batch in batches])
         for batch, hypotheses in zip(batches, results, strict=True):
             texts = self.tokenizers.target.decode([hypothesis.ids for hypothesis in hypotheses])
             for place, hypothesis, text in zip(batch, hypotheses, texts, strict=True):
-                status: Status = "cut" if len(sources[place]) > limit else "unfinished" if hypothesis.cut else "ok"
                 # With byte_fallback a model can spell anything, a line break too.
                 text = _tidied(text, self.spelling.unicode_form)
+                status: Status = "unfinished" if hypothesis.cut else "ok"
                 translations[place] = Translation(text, hypothesis.score, status, len(hypothesis.ids))
         return translations
 

@@ -6,13 +6,15 @@ opened, renamed and removed without going through fsspec.
 """
 
 import contextlib
+import glob
 import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 import fsspec
 import polars as pl
@@ -22,7 +24,8 @@ from fsspec.core import split_protocol, url_to_fs
 
 from nmt_core.errors import DataError
 
-_TEMPORARY = ".partial"
+TEMPORARY = ".partial"
+"""Suffix of a file that is being written."""
 
 
 def write(frame: pl.DataFrame, url: str, *, level: int = 3, row_group_pairs: int = 100_000) -> None:
@@ -81,6 +84,37 @@ def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
         _upload(b"".join(parts), url)
 
 
+@contextlib.contextmanager
+def published(url: str) -> Iterator[BinaryIO]:
+    """A file to be written piece by piece: it appears if the block ends well, whole and safe from a loss of power."""
+    if path := local_path(url):
+        draft = Path(_temporary(str(path)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # a renamed file may else be empty when the machine comes up again
+            draft.replace(path)
+            _keep_names(path.parent)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        return
+    file_system, name = url_to_fs(url)
+    temporary = _temporary(name)  # fsspec closes, and so publishes, what is half written when an error passes by
+    try:
+        file_system.makedirs(file_system._parent(name), exist_ok=True)
+        with file_system.open(temporary, "wb") as file:
+            yield file
+        file_system.cp_file(temporary, name)  # `mv` would take a bracket in the name for a pattern
+        file_system.rm_file(temporary)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            file_system.rm_file(temporary)
+        raise
+
+
 def read_bytes(url: str, start: int, stop: int) -> bytes:
     """Bytes `start` to `stop` of a file, fewer if it ends sooner.
 
@@ -134,7 +168,7 @@ def bring(url: str, to: Path) -> None:
             path.replace(to)
             return
     file_system, name = url_to_fs(url)
-    part = to.with_name(f"{to.name}{_TEMPORARY}")
+    part = to.with_name(f"{to.name}{TEMPORARY}")
     file_system.get_file(name, str(part))
     part.replace(to)
     remove([url])
@@ -143,10 +177,23 @@ def bring(url: str, to: Path) -> None:
 def sweep(folder: str) -> None:
     """Remove what killed workers left half written in a folder. Nobody may be writing there."""
     if path := local_path(folder):
-        remove(str(file) for file in path.glob(f"*{_TEMPORARY}"))
+        remove(str(file) for file in path.glob(f"*{TEMPORARY}"))
         return
     file_system, name = url_to_fs(folder)
-    remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{_TEMPORARY}"))
+    remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{TEMPORARY}"))
+
+
+def sweep_drafts(url: str) -> None:
+    """Remove what killed processes left half written of one file. Whoever is writing it now does so in vain."""
+    if path := local_path(url):
+        remove(str(file) for file in path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}"))
+        return
+    file_system, name = url_to_fs(url)
+    remove(
+        file_system.unstrip_protocol(file)
+        for file in file_system.ls(file_system._parent(name), detail=False)
+        if file.startswith(f"{name}.") and file.endswith(TEMPORARY)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -190,8 +237,18 @@ def _write_parts(parts: Iterable[bytes | memoryview], path: Path) -> None:
             file.write(part)
 
 
+def _keep_names(folder: Path) -> None:
+    """Make a rename safe from a loss of power, where the system knows how."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _temporary(name: str) -> str:
-    return f"{name}.{secrets.token_hex(4)}{_TEMPORARY}"
+    return f"{name}.{secrets.token_hex(4)}{TEMPORARY}"
 
 
 def _missing(url: str) -> str:

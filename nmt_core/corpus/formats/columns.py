@@ -7,6 +7,7 @@ from nmt_core.corpus.formats.layout import Layout
 from nmt_core.errors import DataError
 
 _LISTED = 20
+_USUAL = frozenset({"source", "text"})
 
 
 def columns_of_table(first_row: Sequence[str], layout: Layout, place: str) -> tuple[int, int, bool]:
@@ -41,6 +42,24 @@ def find_columns(names: Sequence[str] | None, layout: Layout, place: str) -> tup
             "`target_column`"
         )
     return found
+
+
+def find_column(names: Sequence[str], asked: str, place: str) -> int:
+    """Place of one column, from 0, in a table whose columns have names: the one asked for, else `source` or `text`.
+
+    Raises:
+        DataError: there is no such column, or nobody asked for one and none has such a name.
+    """
+    if asked in names:
+        return names.index(asked)
+    usual = [place for place, name in enumerate(names) if name.strip().casefold() in _USUAL]
+    if not asked and len(usual) == 1:
+        return usual[0]
+    problem = f"no column {asked!r}" if asked else "no column, or more than one, is called source or text"
+    raise DataError(
+        f"{place}: {problem}: there are {_some(names)}; name one with --column, or number it from 1 if the first row "
+        "holds text and not names"
+    )
 
 
 def _is_header(fields: Sequence[str], layout: Layout) -> bool:

@@ -20,6 +20,8 @@ from nmt_core.corpus.formats.streams import ByteStream
 
 INVALID_CSV = "invalid_csv"
 
+_Line = tuple[str, str | None, str | None, bytes | None]
+
 _DELIMITERS = ",;\t"
 _MOST_LINES = 100
 _LOOKED_AT = 100
@@ -58,9 +60,9 @@ def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
-    delimiter = _delimiter(stream, layout.max_line_bytes)
+    delimiter = delimiter_of(stream, layout.max_line_bytes)
     columns: tuple[int, int] | None = None
-    for record in _Records(stream, layout.max_line_bytes, delimiter):
+    for record in Records(stream, layout.max_line_bytes, delimiter):
         if isinstance(record, Row):
             yield record
             continue
@@ -75,7 +77,7 @@ def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
             yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
 
 
-def _delimiter(stream: ByteStream, max_line_bytes: int) -> str:
+def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
     """The mark that gives most of the first records the same number of fields, which is two or more.
 
     Of marks that do so equally well, the one after which fewest fields begin with a space: the others are punctuation.
@@ -84,7 +86,7 @@ def _delimiter(stream: ByteStream, max_line_bytes: int) -> str:
     whole = head[: head.rfind(b"\n") + 1] or head  # of the last line, there may be more to come
     ranks: dict[str, tuple[float, int]] = {}
     for mark in _DELIMITERS:
-        records = list(islice(_Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
+        records = list(islice(Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
         tables = [record for record in records if not isinstance(record, Row) and len(record) > 1]
         alike = max(Counter(map(len, tables)).values(), default=0)
         spaces = sum(field.startswith(" ") for record in tables for field in record[1:])
@@ -92,15 +94,17 @@ def _delimiter(stream: ByteStream, max_line_bytes: int) -> str:
     return min(_DELIMITERS, key=ranks.__getitem__)
 
 
-class _Records:
-    """Records of a CSV file; a Row in place of one that is faulty."""
+class Records:
+    """Records of a CSV file; a Row in place of one that is faulty, and in `raw` the bytes of one that is not UTF-8."""
 
     def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
         self._max_line_bytes = max_line_bytes
         self._delimiter = delimiter
-        self._lines = (line for table in read_lines(stream, max_line_bytes) for line in table.rows())
-        self._again: deque[tuple[str, str | None, str | None]] = deque()
-        self._record: list[tuple[str, str | None, str | None]] = []
+        tables = read_lines(stream, max_line_bytes, with_bytes=True)
+        self._lines = (line for table in tables for line in table.rows())
+        self._again: deque[_Line] = deque()
+        self._record: list[_Line] = []
+        self.raw: bytes | None = None
         csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
 
     def __iter__(self) -> Iterator[list[str] | Row]:
@@ -113,7 +117,7 @@ class _Records:
                     yield fields
                 return
             except (csv.Error, _FaultyLineError) as error:
-                (text, fault, value), *others = self._record
+                (text, fault, value, self.raw), *others = self._record
                 self._record.clear()
                 self._again.extendleft(reversed(others))
                 yield Row(text, "", fault, value) if fault else Row(text, "", INVALID_CSV, str(error))
@@ -121,7 +125,7 @@ class _Records:
     def _pull(self) -> Iterator[str]:
         size = 0
         while line := self._again.popleft() if self._again else next(self._lines, None):
-            text, fault, _ = line
+            text, fault, *_ = line
             if not self._record:
                 size = 0
             self._record.append(line)

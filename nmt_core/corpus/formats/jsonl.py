@@ -36,17 +36,17 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 yield Row(text, "", INVALID_JSON, "not an object")
                 continue
             if not columns:
-                paths = list(_paths(record))
+                paths = list(paths_of(record))
                 names = [".".join(path) for path in paths]
                 columns = [paths[place] for place in find_columns(names, layout, stream.name)]
             yield _pair(text, record, columns)
 
 
-def _paths(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def paths_of(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """The way to each value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
     for name, value in record.items():
         if isinstance(value, dict):
-            yield from ((name, *inner) for inner in _paths(value))
+            yield from ((name, *inner) for inner in paths_of(value))
         else:
             yield (name,)
 
@@ -54,21 +54,29 @@ def _paths(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 def _pair(line: str, record: dict[str, Any], columns: list[tuple[str, ...]]) -> Row:
     found = []
     for path in columns:
-        value: Any = record
-        for name in path:
-            if not isinstance(value, dict) or name not in value:
-                return Row(line, "", MISSING_COLUMN, ".".join(path))
-            value = value[name]
-        if not isinstance(value, str):
-            fault = MISSING_VALUE if value is None else NO_TEXT
+        text, fault = text_at(path, record)
+        if fault:
             return Row(line, "", fault, ".".join(path))
-        found.append(value)
-    if "\\u" in line and not _is_unicode(found):
+        found.append(text)
+    if "\\u" in line and not is_unicode(found):
         return Row(line, "", INVALID_UTF8, "half of a surrogate pair")
     return Row(found[0], found[1])
 
 
-def _is_unicode(texts: list[str]) -> bool:
+def text_at(path: tuple[str, ...], record: dict[str, Any]) -> tuple[str, str | None]:
+    """The text at the end of a way through objects, or why there is none."""
+    value: Any = record
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return "", MISSING_COLUMN
+        value = value[name]
+    if isinstance(value, str):
+        return value, None
+    return "", MISSING_VALUE if value is None else NO_TEXT
+
+
+def is_unicode(texts: list[str]) -> bool:
+    """Whether UTF-8 can hold the texts: JSON can spell halves of surrogate pairs, which are no characters."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:

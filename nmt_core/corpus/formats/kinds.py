@@ -134,6 +134,12 @@ def data_name(name: str) -> str:
     return _PACKED_SUFFIX.sub("", PurePosixPath(name).name)
 
 
+def packing_by_name(name: str) -> str:
+    """How a file is packed by its suffix: gz, zst, xz, bz2 or empty."""
+    match = _PACKED_SUFFIX.search(PurePosixPath(name).name)
+    return match[1].casefold() if match else ""
+
+
 def _is_html_page(head: bytes) -> bool:
     """Whether a file of lines is none, but an HTML page: messages of programs are often HTML, a page on each line."""
     if not is_html(head):

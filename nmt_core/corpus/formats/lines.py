@@ -19,8 +19,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEWLINE = ord("\n")
 
 
-def read_lines(stream: ByteStream, max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[pl.DataFrame]:
+def read_lines(
+    stream: ByteStream, max_line_bytes: int, block_bytes: int = BLOCK_BYTES, *, with_bytes: bool = False
+) -> Iterator[pl.DataFrame]:
     """Tables with columns text, fault and value (String), a row for each line, none of them empty.
+
+    `with_bytes`: also with a column raw (Binary), the bytes of a line that is not UTF-8; null for the others.
 
     Raises:
         DataError: the file is truncated or damaged.
@@ -35,18 +39,18 @@ def read_lines(stream: ByteStream, max_line_bytes: int, block_bytes: int = BLOCK
         if line.is_too_long:
             first = block.find(b"\n") + 1
             line.grow(block[: first - 1])
-            yield line.too_long(ended=True)
+            yield _laid_out(line.too_long(ended=True), None, with_bytes)
             whole = block[first:end]
         else:
             whole = line.head + block[:end]
         line = _OpenLine(max_line_bytes)
         line.grow(block[end:])
         if whole:
-            yield _table(whole, max_line_bytes)
+            yield _table(whole, max_line_bytes, with_bytes)
     if line.is_too_long:
-        yield line.too_long(ended=False)
+        yield _laid_out(line.too_long(ended=False), None, with_bytes)
     elif line.head:
-        yield _table(line.head, max_line_bytes)
+        yield _table(line.head, max_line_bytes, with_bytes)
 
 
 def skip_byte_order_mark(stream: ByteStream) -> None:
@@ -82,7 +86,7 @@ class _OpenLine:
         return pl.DataFrame([row], schema=SIDE_SCHEMA, orient="row")
 
 
-def _table(block: bytes, max_line_bytes: int) -> pl.DataFrame:
+def _table(block: bytes, max_line_bytes: int, with_bytes: bool) -> pl.DataFrame:
     """The lines of a block that ends with one."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
     if not block.endswith(b"\n"):
@@ -91,7 +95,21 @@ def _table(block: bytes, max_line_bytes: int) -> pl.DataFrame:
     np.add(ends, 1, out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(block)]
     raw = pl.Series(pl.from_arrow(pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)))
-    return checked(texts_of(raw, max_line_bytes, ends=True, returns=b"\r\n" in block), max_line_bytes)
+    table = checked(texts_of(raw, max_line_bytes, ends=True, returns=b"\r\n" in block), max_line_bytes)
+    return _laid_out(table, raw, with_bytes)
+
+
+def _laid_out(table: pl.DataFrame, raw: pl.Series | None, with_bytes: bool) -> pl.DataFrame:
+    """The table, with the bytes of its lines that are not UTF-8 if they are wanted."""
+    if not with_bytes:
+        return table
+    if raw is None or table["fault"].null_count() == table.height:
+        return table.with_columns(raw=pl.lit(None, dtype=pl.Binary))
+    contents = [
+        content.removesuffix(b"\n").removesuffix(b"\r") if fault == INVALID_UTF8 else None
+        for content, fault in zip(raw, table["fault"], strict=True)
+    ]
+    return table.with_columns(raw=pl.Series(contents, dtype=pl.Binary))
 
 
 def texts_of(raw: pl.Series, max_line_bytes: int, *, ends: bool = False, returns: bool = False) -> pl.DataFrame:

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nmt_core.corpus.formats.columns import find_columns
+from nmt_core.corpus.formats.columns import find_column, find_columns
 from nmt_core.corpus.formats.layout import Layout
 from nmt_core.corpus.formats.lines import texts_of
-from nmt_core.corpus.formats.rows import MISSING_VALUE, checked, paired
+from nmt_core.corpus.formats.rows import INVALID_UTF8, MISSING_VALUE, checked, paired
 from nmt_core.corpus.formats.streams import ByteStream
 from nmt_core.errors import DataError
 
@@ -20,7 +20,7 @@ _ROWS_AT_A_TIME = 20_000
 def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     """Pairs of a Parquet file; see `reader.read` for the tables and errors."""
     if stream.path is None:
-        raise DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
+        raise _packed_twice(stream)
     try:
         with pq.ParquetFile(stream.path) as file:
             paths = list(_paths(file.schema_arrow))
@@ -35,6 +35,29 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         ) from None
 
 
+def read_column(stream: ByteStream, asked: str, max_line_bytes: int) -> Iterator[pl.DataFrame]:
+    """One column: tables as of `lines.read_lines`, with bytes.
+
+    Raises:
+        DataError: the file is truncated or damaged, or there is no such column.
+    """
+    opened = stream.path or stream.file
+    if opened is None:
+        raise _packed_twice(stream)
+    try:
+        with pq.ParquetFile(opened) as file:
+            paths = list(_paths(file.schema_arrow))
+            column = paths[find_column([".".join(path) for path in paths], asked, stream.name)]
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(column)]):
+                side = _side(batch, column, max_line_bytes)
+                yield side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{stream.name}, column {asked or 'source'}: the Parquet file is truncated, damaged, or the column holds "
+            f"no text ({error}): make the file anew, or name another column"
+        ) from None
+
+
 def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
     """The way to each column: (`translation`, `en`), or of a name with a dot in it, (`text.en`,)."""
     for field in fields:
@@ -44,15 +67,12 @@ def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
             yield (field.name,)
 
 
+def _packed_twice(stream: ByteStream) -> DataError:
+    return DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
+
+
 def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
-    name, *inner = column
-    values = batch.column(name)
-    if inner:
-        values = pc.struct_field(values, inner)
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    # By way of bytes: Arrow does not check that what a file calls text is UTF-8.
-    side = texts_of(pl.Series(pl.from_arrow(values.cast(pa.large_binary()))), max_line_bytes)
+    side = texts_of(_bytes_of(batch, column), max_line_bytes)
     missing = pl.col("text").is_null()
     side = side.select(
         pl.col("text").fill_null(""),
@@ -60,3 +80,14 @@ def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -
         pl.when(missing).then(pl.lit(".".join(column))).otherwise(pl.col("value")).alias("value"),
     )
     return checked(side, max_line_bytes)
+
+
+def _bytes_of(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:
+    """Texts as bytes: Arrow does not check that what a file calls text is UTF-8."""
+    name, *inner = column
+    values = batch.column(name)
+    if inner:
+        values = pc.struct_field(values, inner)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return pl.Series(pl.from_arrow(values.cast(pa.large_binary())))

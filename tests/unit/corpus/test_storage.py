@@ -173,3 +173,29 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
         storage.write(pl.DataFrame({"name": [name]}), str(tmp_path / name / "x.parquet"))
     for name in ("runs[1]", "a*b?"):
         assert storage.read(str(tmp_path / name / "x.parquet"))["name"].to_list() == [name]
+
+
+@pytest.mark.parametrize("name", ["file.bin", "file[1].bin"])
+def test_a_file_written_piece_by_piece_appears_when_it_is_whole(folder: str, name: str) -> None:
+    for content in (b"first", b"second"):
+        with storage.published(f"{folder}/{name}") as file:
+            file.write(content[:3])
+            assert name not in names(folder) or storage.read_bytes(f"{folder}/{name}", 0, 99) == b"first"
+            file.write(content[3:])
+        assert storage.read_bytes(f"{folder}/{name}", 0, 99) == content
+        assert names(folder) == [name]
+
+
+def test_a_file_that_is_not_finished_never_appears(folder: str) -> None:
+    with pytest.raises(KeyboardInterrupt), storage.published(f"{folder}/file.bin") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    storage.write_bytes([b"another"], f"{folder}/another")
+    assert names(folder) == ["another"]
+
+
+def test_drafts_of_one_file_are_swept_and_those_of_others_stay(folder: str) -> None:
+    for name in ("a.txt.01.partial", "a.txt", "b.txt.02.partial"):
+        storage.write_bytes([b"x"], f"{folder}/{name}")
+    storage.sweep_drafts(f"{folder}/a.txt")
+    assert names(folder) == ["a.txt", "b.txt.02.partial"]

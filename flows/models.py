@@ -1,0 +1,117 @@
+"""The model that somebody asks for: in the registry, in the artifact store, or in a folder."""
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.register import SEARCH_FILE
+from flows.settings import Settings
+from nmt_core.config import SearchConfig
+from nmt_core.errors import ArtifactError, ConfigError, ModelError
+from nmt_core.jobs.order import ModelVersion
+from nmt_core.translator import BUNDLE_FILE, sha256_of
+
+_REGISTERED = re.compile(r"models:/([^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Model:
+    """A bundle, and how it is known."""
+
+    folder: Path
+    version: ModelVersion
+
+    def search(self, beam_size: int | None, long_lines: str) -> SearchConfig:
+        """The model's own settings of the search, with another beam size, or another fate of long lines.
+
+        Raises:
+            ConfigError: a value is out of bounds.
+        """
+        if beam_size is not None and not 1 <= beam_size <= 64:
+            raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
+        if long_lines not in ("", "split", "cut"):
+            raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
+        file = self.folder / SEARCH_FILE
+        own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
+        changes = {"beam_size": beam_size or own.beam_size, "long_lines": long_lines or own.long_lines}
+        return own.model_copy(update=changes)
+
+
+@contextlib.contextmanager
+def model_of(asked: str, settings: Settings, *, shared: bool = False) -> Iterator[Model]:
+    """The model given as `models:/...`, as a folder, or as the name of an export artifact.
+
+    Args:
+        asked: which one. An alias is looked up now, and not again.
+        settings: where the registry and the store are.
+        shared: whether workers on other machines need the folder: it is then below NMT_HOME.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if asked.startswith("models:/"):
+        settings.prepare()  # MLflow reads its environment when it is imported
+        with tempfile.TemporaryDirectory(prefix="nmt-model-", dir=settings.home if shared else None) as copy:
+            uri, name, version = _registered(asked, settings)
+            folder = _download(uri, Path(copy), settings)
+            yield _described(folder, name, version)
+        return
+    folder, name = Path(asked), asked
+    if not folder.is_dir():
+        try:
+            artifact = settings.store.resolve(asked)
+        except ArtifactError:
+            raise ModelError(
+                f"model {asked!r}: no such folder: give one that holds encoder.onnx, the name of an export artifact, "
+                "or models:/NAME@champion"
+            ) from None
+        folder, name = artifact.path, artifact.short
+    yield _described(folder.absolute(), name, "")
+
+
+def _described(folder: Path, name: str, version: str) -> Model:
+    if not (folder / BUNDLE_FILE).is_file():
+        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+    sha256 = sha256_of(folder / BUNDLE_FILE)
+    return Model(folder, ModelVersion(name=name, version=version or sha256[:_DIGITS], sha256=sha256))
+
+
+def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
+    """Address with a number in place of an alias, name, and number; the number is empty for any other address."""
+    match = _REGISTERED.fullmatch(asked)
+    if not match:
+        return asked, asked, ""
+    name, version = match[1], match["version"]
+    if match["alias"]:
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
+
+        try:
+            client = MlflowClient(settings.mlflow_tracking_uri)
+            version = str(client.get_model_version_by_alias(name, match["alias"]).version)
+        except MlflowException as error:
+            raise _not_found(asked, error, settings) from None
+    return f"models:/{name}/{version}", name, version
+
+
+def _download(uri: str, folder: Path, settings: Settings) -> Path:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        tracking_uri = settings.mlflow_tracking_uri
+        found = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=tracking_uri)
+    except MlflowException as error:
+        raise _not_found(uri, error, settings) from None
+    return Path(found, "artifacts/bundle")
+
+
+def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:
+    return ModelError(
+        f"model {uri}: {' '.join(str(error).split())[:200]} (in {settings.mlflow_tracking_uri}): "
+        "`nmt run RECIPE` registers one"
+    )

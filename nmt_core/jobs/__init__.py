@@ -1,0 +1,32 @@
+"""Translation jobs: text of any size, translated by any number of workers, whose death costs a chunk at most.
+
+order.py     what is to be done: files with their identity, the model and its search pinned; a fingerprint of it
+inputs.py    the files that a path, a folder, a pattern or an address in a store means
+folder.py    where the parts of a job lie, and its journal
+staging.py   the first step: the text is read once, checked, and cut into chunks
+chunk.py     the second: one chunk is translated; the task of a worker
+claims.py    who works on what, so that several do not do the same
+merge.py     the third: the chunks become the output, in their order; writers.py knows the formats
+run.py       all three, from wherever an earlier attempt stopped
+stream.py    text that comes or goes through a pipe: translated at once, without a job
+
+A job folder is a folder, or any address that fsspec knows::
+
+    <job>/plan.json                          the order and its chunks: from then on the text itself is not needed
+    <job>/<fingerprint>/input/0000000.parquet    the rows of a chunk
+    <job>/<fingerprint>/output/0000000.parquet   their translations: the chunk is done if and only if this is there
+    <job>/<fingerprint>/claims/0000000.json      who is at it
+    <job>/done.json                          the output is there; the folder above is removed
+
+What makes it hold:
+
+- Every file appears under its name when it is whole. On a disk it is renamed, after `fsync`; stores show an object when
+  its last byte has come.
+- What a file holds depends on the fingerprint and its number alone, never on who wrote it or when. Two workers that do
+  the same chunk write the same bytes (on processors of one kind: another may round differently, and the last digit of
+  a score may differ), so it does not matter whose file stays.
+- Nothing is ever decided by a claim. Stores differ in whether "create this if it is not there" is one step (S3 knows
+  If-None-Match since 2024, others know nothing like it) and clocks differ as well, so that two may hold the same claim:
+  that costs the time of doing a chunk twice, and no more.
+- Files of an order lie under its fingerprint: a worker of an earlier job, come back to life, writes where nobody looks.
+"""

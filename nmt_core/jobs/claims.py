@@ -1,0 +1,158 @@
+"""Claims: who works on what, for as long as he shows that he lives.
+
+A claim is a small file with its owner and the time at which it ends; the owner puts that off while he works. When he
+has died, the claim ends by itself, and on his own machine his death is seen at once. No result depends on a claim: see
+`nmt_core.jobs`.
+"""
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel, ValidationError
+
+from nmt_core.corpus import storage
+from nmt_core.corpus.storage import local_path
+from nmt_core.jobs.folder import read_bytes
+from nmt_core.jobs.inputs import store_of
+
+SECONDS = 60.0
+"""How long a claim holds without a sign of life."""
+
+
+class Claim(BaseModel):
+    """What the file of a claim says."""
+
+    owner: str
+    """The attempt at the job, on whichever of its machines."""
+    host: str = ""
+    pid: int = 0
+    born: float = 0
+    """When the process started: its number may come again."""
+    expires: float = 0
+    """Seconds since 1970, by the owner's clock."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the owner is still there, as far as one can see."""
+        if self.host == socket.gethostname() and not self._is_running():
+            return False
+        return time.time() < self.expires
+
+    def _is_running(self) -> bool:
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.born) < 1
+        except psutil.NoSuchProcess:
+            return False
+
+
+_NOBODY = Claim(owner="")
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims of one attempt at a job."""
+
+    folder: str
+    seconds: float = SECONDS
+    owner: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @contextlib.contextmanager
+    def held(self, name: str) -> Iterator[bool]:
+        """Hold the claim of that name during the block; False: somebody else does.
+
+        What another process of the same attempt held is ours: its task was given to us, so it has died.
+        """
+        url = f"{self.folder}/{name}.json"
+        if not self._take(url):
+            yield False
+            return
+        over = threading.Event()
+        heart = threading.Thread(target=self._beat, args=(url, over), name="claim", daemon=True)
+        heart.start()
+        try:
+            yield True
+        finally:
+            over.set()
+            heart.join(self.seconds)
+
+    def _take(self, url: str) -> bool:
+        found = self._read(url)
+        if found is None:
+            return self._create(url)
+        if found.owner != self.owner and found.holds:
+            return False
+        self._write(url)
+        return self._is_ours(url)
+
+    def _beat(self, url: str, over: threading.Event) -> None:
+        """Put the end off until the work is over, then give the claim back: here, where no signal interrupts it."""
+        while not over.wait(self.seconds / 3):
+            with suppress(Exception):  # the store does not answer: the next beat may reach it
+                if not self._is_ours(url):  # we were thought dead
+                    return
+                self._write(url)
+        with suppress(Exception):  # it would end by itself
+            if self._is_ours(url):
+                storage.remove([url])
+
+    def _create(self, url: str) -> bool:
+        """Write the claim where there is none; in one step, as far as the store can do that."""
+        path = local_path(url)
+        if path:
+            return self._create_here(path)
+        store, name = store_of(url)
+        try:
+            store.pipe_file(name, self._content(), mode="create")
+        except FileExistsError:
+            return False
+        except Exception:  # it knows no such mode, or says in words of its own that there is one
+            if self._read(url) is None:
+                self._write(url)
+        return self._is_ours(url)
+
+    def _create_here(self, path: Path) -> bool:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        draft.write_bytes(self._content())
+        try:
+            os.link(draft, path)  # unlike a file that is opened to be created, it is never seen empty
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return True
+
+    def _write(self, url: str) -> None:
+        storage.write_bytes([self._content()], url)
+
+    def _read(self, url: str) -> Claim | None:
+        content = read_bytes(url)
+        try:
+            return None if content is None else Claim.model_validate_json(content)
+        except ValidationError:
+            return _NOBODY
+
+    def _is_ours(self, url: str) -> bool:
+        found = self._read(url)
+        return found is not None and found.owner == self.owner
+
+    def _content(self) -> bytes:
+        claim = Claim(
+            owner=self.owner,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            born=psutil.Process().create_time(),
+            expires=time.time() + self.seconds,
+        )
+        return claim.model_dump_json().encode()

@@ -1,0 +1,177 @@
+"""The files that are to be translated: a path, a folder, a pattern, here or in a store that fsspec knows."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fsspec.core import url_to_fs
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.corpus import storage
+from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
+from nmt_core.corpus.storage import local_path
+from nmt_core.errors import DataError, NmtError
+
+UNREADABLE = ".unreadable.jsonl"
+"""Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
+
+_WILD = frozenset("*?[")
+_IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
+
+
+class InputFile(BaseModel):
+    """A file, and what it was when the job began."""
+
+    model_config = ConfigDict(frozen=True)
+    url: str
+    """Absolute path, or address."""
+    name: str
+    """Its path below the folder that was named."""
+    bytes: int
+    version: str
+    """Time of its last change in nanoseconds; in a store, the ETag or whatever tells versions apart there."""
+
+
+def store_of(url: str) -> tuple[Any, str]:
+    """The fsspec file system of an address, which remembers no listings, and the name of the file in it.
+
+    Raises:
+        DataError: nothing here knows such addresses.
+    """
+    try:
+        store, name = url_to_fs(url, use_listings_cache=False)  # others write into the same folders as we
+    except ImportError as error:
+        raise DataError(f"{url}: {error}: s3:// needs `pip install 'nmt-pipeline[s3]'`, gs:// [gs]") from None
+    except ValueError as error:
+        raise DataError(f"{url}: {error}: give a path, or an address such as s3://bucket/file") from None
+    return store, str(name)
+
+
+class Inputs(NamedTuple):
+    """The files that a source means."""
+
+    files: tuple[InputFile, ...]
+    is_one: bool
+    """Whether the source names a file, and not a folder or a pattern."""
+
+
+def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
+    """The files that a path, a folder (and all in it) or a pattern with * means, in the order of their names.
+
+    Args:
+        source: path or address.
+        apart_from: absolute files or folders that are no inputs, wherever they lie: those that are written to.
+
+    Raises:
+        DataError: there is none.
+    """
+    path = local_path(source)
+    try:
+        found, is_one = _here(path.expanduser()) if path else _in_store(source)
+    except NmtError:
+        raise
+    except Exception as error:  # each store has errors of its own
+        raise DataError(f"{source}: cannot be read ({_words(error)}): check the address and your credentials") from None
+    if is_one and any(file.url in apart_from for file in found):
+        raise DataError(f"{source}: is input and output at the same time: write to another file")
+    files = [file for file in found if is_one or not _is_written(file.url, apart_from)]
+    if not files:
+        raise DataError(f"{source}: there is no such file, or nothing in it: give a text file, a folder or a pattern")
+    return Inputs(tuple(files), is_one)
+
+
+def absolute(place: str) -> str:
+    """A path as one that does not depend on the working folder; an address as it is."""
+    path = local_path(place)
+    return str(path.expanduser().absolute()) if path else place.rstrip("/")
+
+
+@contextlib.contextmanager
+def open_input(file: InputFile) -> Iterator[ByteStream]:
+    """The bytes of a file, unpacked if it is packed.
+
+    Raises:
+        DataError: it is not there any more, or is another one by now.
+    """
+    if identity(file.url, file.name) != file:
+        raise _changed(file)
+    if path := local_path(file.url):
+        with open_file(path) as stream:
+            yield stream
+    else:
+        store, name = store_of(file.url)
+        with store.open(name, "rb") as opened:
+            stream = ByteStream(file.url, opened)
+            stream.file = opened
+            yield unpacked(stream)
+    if identity(file.url, file.name) != file:
+        raise _changed(file)
+
+
+def identity(url: str, name: str) -> InputFile | None:
+    """A file as it is now; None if it is gone."""
+    try:
+        if path := local_path(url):
+            state = path.stat()
+            return InputFile(url=url, name=name, bytes=state.st_size, version=str(state.st_mtime_ns))
+        store, key = store_of(url)
+        return _described(store.info(key), url, name)
+    except FileNotFoundError:
+        return None
+
+
+def _is_written(url: str, places: Sequence[str]) -> bool:
+    """Whether a file is one of ours: below one of the places, or beside it, or half written."""
+    beside = any(url == place + UNREADABLE or f"{url}/".startswith(f"{place}/") for place in places)
+    return beside or url.endswith(storage.TEMPORARY)
+
+
+def _here(path: Path) -> tuple[list[InputFile], bool]:
+    is_pattern = bool(_WILD & set(str(path))) and not path.exists()
+    if not path.is_dir() and not is_pattern:
+        file = identity(str(path.absolute()), path.name)
+        return [file] if file else [], True
+    root = Path(_before_the_wild(str(path))) if is_pattern else path
+    files = root.glob(str(path).removeprefix(f"{root}/")) if is_pattern else root.rglob("*")
+    named = sorted((file, file.relative_to(root)) for file in files if file.is_file())
+    seen = [(file, name) for file, name in named if not any(part.startswith(".") for part in name.parts)]
+    found = [identity(str(file.absolute()), name.as_posix()) for file, name in seen]
+    return [file for file in found if file], False
+
+
+def _in_store(source: str) -> tuple[list[InputFile], bool]:
+    store, name = store_of(source)
+    is_one = False
+    if store.isfile(name):
+        root, found, is_one = name.rpartition("/")[0], [name], True
+    elif _WILD & set(name):
+        root, found = _before_the_wild(name), [key for key in store.glob(name) if store.isfile(key)]
+    else:
+        root, found = name, store.find(name)
+    # One by one: what a listing says of a file need not be what the store says of the file itself.
+    return [
+        _described(store.info(key), str(store.unstrip_protocol(key)), key.removeprefix(root).lstrip("/"))
+        for key in sorted(found)
+    ], is_one
+
+
+def _before_the_wild(pattern: str) -> str:
+    """The folder from which a pattern starts."""
+    fixed = pattern[: min(pattern.find(mark) for mark in _WILD & set(pattern))]
+    return fixed.rpartition("/")[0] or ("/" if fixed.startswith("/") else "")
+
+
+def _described(info: dict[str, Any], url: str, name: str) -> InputFile:
+    version = next((str(info[key]) for key in _IDENTITIES if info.get(key)), "")
+    return InputFile(url=url, name=name, bytes=int(info.get("size") or 0), version=version)
+
+
+def _changed(file: InputFile) -> DataError:
+    return DataError(
+        f"{file.url}: has changed or gone since the job began: put back the file of {file.bytes:,} bytes, or begin anew"
+    )
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

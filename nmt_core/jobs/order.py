@@ -1,0 +1,98 @@
+"""What a job is to do, and how its result is known again."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.artifacts import fingerprint_of
+from nmt_core.config import SearchConfig
+from nmt_core.jobs.inputs import InputFile
+
+MAX_LINE_BYTES = 1 << 20
+"""A line of more bytes is not translated: it is no text, and would be held in memory."""
+
+
+class ModelVersion(BaseModel):
+    """The model, pinned: an alias has been looked up once, when the job began."""
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+    """Name of a registered model, or the folder or artifact that was given."""
+    version: str
+    """Of a registered model, its number; else the first digits of the hash."""
+    sha256: str
+    """Of the bundle's `config.json`, which names the hashes of its other files."""
+
+
+class Order(BaseModel):
+    """Everything that decides what the output is."""
+
+    model_config = ConfigDict(frozen=True)
+    format: Literal[1] = 1
+    model: ModelVersion
+    search: SearchConfig
+    inputs: tuple[InputFile, ...]
+    target: str
+    """File to write, or folder with a file for each of the inputs."""
+    into_folder: bool = False
+    """Whether the target is a folder, unless its suffix is that of a text or a table."""
+    column: str = ""
+    """Name or number of the column to translate; see `formats.single`."""
+    chunk_lines: int = 4_096
+    """Most rows of a chunk. They are sorted by length and translated together."""
+    chunk_characters: int = 2_000_000
+    """A chunk ends with the row that brings it there."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the order."""
+        return fingerprint_of(self.model_dump(mode="json"))
+
+
+class Chunk(BaseModel):
+    """Rows `first` to `first + lines`, counted from 0, of one of the inputs."""
+
+    model_config = ConfigDict(frozen=True)
+    file: int
+    first: int
+    lines: int
+
+
+class Plan(BaseModel):
+    """An order and the chunks that its text has been cut into, in the order of the text."""
+
+    model_config = ConfigDict(frozen=True)
+    asked: str
+    """The model as it was asked for, such as `models:/NAME@champion`."""
+    order: Order
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def lines(self) -> int:
+        """Rows of all inputs."""
+        return sum(chunk.lines for chunk in self.chunks)
+
+
+def differences(former: Order, new: Order) -> list[str]:
+    """What differs between two orders, in words: `model: mine 3, now mine 4`."""
+    found = [
+        f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
+        for name in ("target", "into_folder", "column", "chunk_lines", "chunk_characters")
+        if getattr(former, name) != getattr(new, name)
+    ]
+    if former.model != new.model:
+        versions = [f"{model.name} version {model.version}" for model in (former.model, new.model)]
+        found.append(f"model: {versions[0]}, now {versions[1]}")
+    ours, theirs = former.search.model_dump(), new.search.model_dump()
+    found += [f"search.{name}: {ours[name]}, now {theirs[name]}" for name in ours if ours[name] != theirs[name]]
+    before, after = ({file.url: file for file in order.inputs} for order in (former, new))
+    for url in dict.fromkeys([*before, *after]):
+        if url not in after or url not in before:
+            found.append(f"input {url}: {'is no longer part of it' if url in before else 'has come since'}")
+        elif before[url] != after[url]:
+            found.append(f"input {url}: has changed since ({before[url].bytes:,} bytes, now {after[url].bytes:,})")
+    return found or ["the order of the inputs"]
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else repr(value)

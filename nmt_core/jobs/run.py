@@ -1,0 +1,232 @@
+"""A job from wherever an earlier attempt stopped to its end; any number of attempts may run at the same time."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from nmt_core.errors import ArtifactError, DataError, StageError
+from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
+from nmt_core.jobs.claims import Claims
+from nmt_core.jobs.folder import Done, JobFolder, Parts
+from nmt_core.jobs.inputs import UNREADABLE, identity
+from nmt_core.jobs.merge import merge, outputs_of
+from nmt_core.jobs.order import Order, Plan, differences
+from nmt_core.jobs.staging import stage
+from nmt_core.stage import is_full_disk
+from nmt_core.workers import InProcess, Workers
+
+Progress = Callable[[float, float, str], None]
+"""Is told: rows that are done, all rows (0: not known yet), and a note such as "812 lines/s, 0:04:10 left"."""
+
+_PARTS_OF_A_LEASE = 20
+
+
+def _silence(done: float, total: float, note: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Means:
+    """Who does the job, and how. None of this changes the result."""
+
+    bundle: str
+    """Folder of the model, under a path that all workers reach."""
+    threads: int = 1
+    """CPU threads of each worker."""
+    workers: Workers = field(default_factory=InProcess)
+    claim_seconds: float = 60.0
+    progress: Progress = _silence
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended."""
+
+    done: Done
+    reused: bool
+    """Whether the job was done before."""
+    translated: int
+    """Rows that this attempt has translated; others may have done the rest."""
+    seconds: float
+
+
+def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcome:
+    """Do what is left of a job. When it is done, its output is there and its chunks are gone.
+
+    Args:
+        asked: the model as it was asked for; kept in the plan.
+        order: what to do.
+        folder: where the job is, or will be.
+        means: who does it.
+
+    Raises:
+        StageError: the folder holds another job that is not done, or a disk is full.
+        DataError: the text cannot be read.
+        ModelError: the model cannot be loaded, or has changed.
+    """
+    try:
+        attempt = _Attempt(asked, order, folder, means)
+        done, reused = attempt.run()
+        return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
+    except Exception as error:
+        kept = f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done, and kept"
+        if is_full_disk(error):
+            problem = f"the disk of {folder.url} or of {order.target} is full: free space"
+        elif isinstance(error, OSError) and error.filename:
+            problem = f"{error.filename}: {error.strerror}: mend that"
+        else:
+            raise
+        raise StageError(f"{problem}, then run the same command again ({kept})") from None
+
+
+class _Attempt:
+    def __init__(self, asked: str, order: Order, folder: JobFolder, means: Means) -> None:
+        self.asked = asked
+        self.order = order
+        self.fingerprint = order.fingerprint
+        self.folder = folder
+        self.parts: Parts = folder.parts(self.fingerprint)
+        self.means = means
+        self.claims = Claims(self.parts.claims, means.claim_seconds)
+        self.start = time.monotonic()
+        self.translated = 0
+
+    def run(self) -> tuple[Done, bool]:
+        if done := self._done():
+            if all(identity(output.url, output.name) == output for output in done.outputs):
+                self._clean_up()  # what a kill in the last moment has left
+                return done, True
+            self.folder.forget()
+        plan = self._plan()
+        if not self._translate(plan):
+            done = self._done()
+            if not done:
+                raise ArtifactError(
+                    f"{self.parts.root}: files of the job are missing, and it is not done: remove the folder "
+                    f"{self.folder.url} to begin anew"
+                )
+            return done, False
+        return self._merge(plan), False
+
+    def _done(self) -> Done | None:
+        return self.folder.done(self.fingerprint)
+
+    def _plan(self) -> Plan:
+        """The chunks, cut by us or by somebody else."""
+        self._refuse_another_job()
+        while not (plan := self._whole_plan()):
+            with self.claims.held("plan") as is_ours:
+                if is_ours and not self._whole_plan():
+                    chunks = stage(self.order, self.parts, self._say_what_is_read)
+                    self.folder.write(Plan(asked=self.asked, order=self.order, chunks=chunks))
+                    continue
+            self._pause("another worker reads the text")
+        return plan
+
+    def _whole_plan(self) -> Plan | None:
+        """The plan, if it is there with all its chunks, or is done."""
+        plan = self.folder.plan()
+        if not plan or plan.order.fingerprint != self.fingerprint:
+            return None
+        missing = set(range(len(plan.chunks))) - self.parts.staged()
+        return None if missing and not self._done() else plan
+
+    def _say_what_is_read(self, rows: int) -> None:
+        self.means.progress(0, 0, f"{rows:,} lines read")
+
+    def _refuse_another_job(self) -> None:
+        plan = self.folder.plan()
+        if plan and plan.order.fingerprint != self.fingerprint:
+            former = plan.order.fingerprint
+            if not self.folder.done(former):
+                raise StageError(
+                    f"{self.folder.url}: holds another job, which is not done. What differs: "
+                    f"{'; '.join(differences(plan.order, self.order))}. End it with the command that began it, remove "
+                    "the folder to give it up, or name another one with --job"
+                )
+
+    def _translate(self, plan: Plan) -> bool:
+        """Until every chunk is there, whoever does them; False: the files of the job have gone."""
+        done = self.parts.translated()
+        pace = _Pace(plan.lines, sum(plan.chunks[number].lines for number in done), self.means.progress)
+        left = [number for number in range(len(plan.chunks)) if number not in done]
+        while left:
+            taken = []
+            for result in self.means.workers.map(translate_chunk, self._tasks(left)):
+                lines = plan.chunks[result.number].lines
+                if result.state == "gone":
+                    return False
+                if result.state == "taken":
+                    taken.append(result.number)
+                    continue
+                self.translated += lines * (result.state == "done")
+                pace.add(lines)
+            left = taken
+            if left:
+                self._pause("")
+        return True
+
+    def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
+        model, search = self.order.model, self.order.search
+        bundle = Bundle(self.means.bundle, model.sha256, search, self.means.threads)
+        return (ChunkTask(number, self.parts, bundle, self.claims) for number in numbers)
+
+    def _merge(self, plan: Plan) -> Done:
+        while True:
+            with self.claims.held("merge") as is_ours:
+                if done := self._done():
+                    return done
+                if is_ours:
+                    self.means.progress(plan.lines, plan.lines, "writing the output")
+                    try:
+                        statuses = merge(plan, self.parts)
+                    except DataError:
+                        if done := self._done():  # somebody was quicker, and has cleaned up
+                            return done
+                        raise
+                    done = self._finished(plan, statuses)
+                    self.folder.write(done)
+                    break
+            self._pause("another worker writes the output")
+        self._clean_up()
+        return done
+
+    def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
+        written = [output.url for output in outputs_of(self.order)]
+        files = [identity(url + suffix, "") for url in written for suffix in ("", UNREADABLE)]
+        return Done(
+            fingerprint=self.fingerprint,
+            model=self.order.model.name,
+            model_version=self.order.model.version,
+            statuses=dict(sorted(statuses.items())),
+            outputs=tuple(file for file in files if file),
+        )
+
+    def _clean_up(self) -> None:
+        with suppress(Exception):  # somebody may still write there, and each store has errors of its own
+            self.folder.clean_up(self.fingerprint)
+
+    def _pause(self, note: str) -> None:
+        if note:
+            self.means.progress(0, 0, note)
+        time.sleep(self.means.claim_seconds / _PARTS_OF_A_LEASE)
+
+
+class _Pace:
+    """Rows per second since the attempt began, by all workers of the job as far as it sees them, and the time left."""
+
+    def __init__(self, total: int, done: int, progress: Progress) -> None:
+        self._total = total
+        self._done = done
+        self._before = done
+        self._progress = progress
+        self._start = time.monotonic()
+
+    def add(self, lines: int) -> None:
+        """So many more are done."""
+        self._done += lines
+        seconds = max(time.monotonic() - self._start, 1e-3)
+        rate = (self._done - self._before) / seconds
+        left = int((self._total - self._done) / rate)
+        note = f"{rate:,.0f} lines/s, {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left"
+        self._progress(self._done, self._total, note)

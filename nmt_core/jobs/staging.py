@@ -1,0 +1,65 @@
+"""The text of a job, read once from beginning to end and cut into chunks.
+
+Chunks are copies: a worker needs neither the place nor the format of the text, nothing is unpacked twice, and a file
+that changes while the job runs does no harm.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import polars as pl
+
+from nmt_core.corpus import storage
+from nmt_core.corpus.formats.single import Cell, kind_by_name, read_single
+from nmt_core.jobs.folder import Parts
+from nmt_core.jobs.inputs import open_input
+from nmt_core.jobs.order import MAX_LINE_BYTES, Chunk, Order
+
+SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary}
+"""A chunk's rows: see `formats.single.Cell`."""
+
+
+def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[Chunk, ...]:
+    """Cut the text into chunks; those that an earlier attempt has written stay.
+
+    Args:
+        order: what to read.
+        parts: where to write.
+        on_rows: called now and then with the number of rows so far.
+
+    Raises:
+        DataError: a file cannot be read, has no such column, or has changed.
+    """
+    there = parts.staged()
+    chunks: list[Chunk] = []
+    rows = 0
+    for place, file in enumerate(order.inputs):
+        first = 0
+        with open_input(file) as stream:
+            cells = read_single(stream, kind_by_name(file.name), order.column, MAX_LINE_BYTES)
+            for group in cut(cells, order.chunk_lines, order.chunk_characters):
+                if len(chunks) not in there:
+                    _write(group, parts.input(len(chunks)))
+                chunks.append(Chunk(file=place, first=first, lines=len(group)))
+                first += len(group)
+                rows += len(group)
+                on_rows(rows)
+    return tuple(chunks)
+
+
+def cut(cells: Iterable[Cell], most: int, characters: int) -> Iterator[list[Cell]]:
+    """Groups of at most `most` rows; a group ends with the row that brings it to so many characters."""
+    group: list[Cell] = []
+    size = 0
+    for cell in cells:
+        group.append(cell)
+        size += len(cell.text)
+        if len(group) == most or size >= characters:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _write(group: list[Cell], url: str) -> None:
+    with storage.published(url) as file:
+        pl.DataFrame(group, schema=SCHEMA, orient="row").write_parquet(file, compression="zstd", compression_level=3)

@@ -1,0 +1,77 @@
+"""Text that comes or goes through a pipe, or from a keyboard: translated at once, without a job to go on with."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import polars as pl
+
+from nmt_core.corpus.formats import Kind
+from nmt_core.corpus.formats.kinds import packing_by_name
+from nmt_core.corpus.formats.rows import INVALID_UTF8
+from nmt_core.corpus.formats.single import Cell, kind_by_name, read_single
+from nmt_core.corpus.formats.streams import ByteStream, unpacked
+from nmt_core.jobs.chunk import translate_rows
+from nmt_core.jobs.inputs import Inputs, open_input
+from nmt_core.jobs.merge import table
+from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion
+from nmt_core.jobs.staging import SCHEMA, cut
+from nmt_core.jobs.writers import Write, writing
+from nmt_core.translator import Translator
+
+_LINES = 4_096
+_CHARACTERS = 2_000_000
+
+
+def translate_stream(
+    cells: Iterable[Cell], translator: Translator, model: ModelVersion, write: Write, *, at_once: bool = False
+) -> Counter[str]:
+    """Translate rows and write as many; with `at_once`, each before the next is read.
+
+    Returns:
+        How many rows ended with each status.
+    """
+    statuses: Counter[str] = Counter()
+    for group in cut(cells, 1 if at_once else _LINES, _CHARACTERS):
+        rows = pl.DataFrame(group, schema=SCHEMA, orient="row")
+        done = translate_rows(rows, translator)
+        statuses.update(done["status"].to_list())
+        write(table(rows, done, model))
+    return statuses
+
+
+def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
+    """Lines of somebody who waits for each answer."""
+    for line in lines:
+        try:
+            yield Cell(line.decode().removesuffix("\n"))
+        except UnicodeDecodeError:
+            yield Cell(line.decode("utf-8", "replace"), INVALID_UTF8, line)
+
+
+def piped(source: BinaryIO, column: str) -> Iterator[Cell]:
+    """Lines of a pipe, unpacked if they are packed."""
+    return read_single(unpacked(ByteStream("standard input", source)), Kind.LINES, column, MAX_LINE_BYTES)
+
+
+def stored(inputs: Inputs, column: str) -> Iterator[Cell]:
+    """Rows of files, one file after the other."""
+    for file in inputs.files:
+        with open_input(file) as stream:
+            yield from read_single(stream, kind_by_name(file.name), column, MAX_LINE_BYTES)
+
+
+def to_pipe(target: BinaryIO) -> Write:
+    """Writes translations, one on each line, and holds none back."""
+
+    def write(rows: pl.DataFrame) -> None:
+        target.write("".join(f"{line}\n" for line in rows["translation"]).encode())
+        target.flush()
+
+    return write
+
+
+def to_file(target: str) -> contextlib.AbstractContextManager[Write]:
+    """Writes a file in the format of its suffix."""
+    return writing(target, kind_by_name(target), packing_by_name(target), header=True)

@@ -1,0 +1,42 @@
+"""Lines that are longer than the model can read: cut into sentences, translated one by one, and joined again."""
+
+import re
+
+from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer
+
+# A run of marks is looked at once, from its first one: 50,000 full stops in a row take no longer than other text.
+_END_OF_SENTENCE = re.compile(
+    r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|(?<![。！？｡])[。！？｡]++[」』”’）]*+\s*+""",
+)
+_WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo", "yue"})
+
+
+def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
+    """Ids of each sentence of a line, in order; of a sentence of more than `limit` tokens, of each part.
+
+    Every token of the line is in one piece. Abbreviations may count as ends of sentences.
+    """
+    ends = [match.end() for match in _END_OF_SENTENCE.finditer(line)]
+    sentences = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+    found: list[list[int]] = []
+    for ids in tokenizer.encode(sentences):
+        while len(ids) > limit:
+            end = _end_of_words(ids, tokenizer, limit)
+            found.append(ids[:end])
+            ids = ids[end:]
+        if ids:
+            found.append(ids)
+    return found
+
+
+def joiner(language: str) -> str:
+    """What stands between two sentences in a language (ISO 639 code): a space or nothing."""
+    return "" if re.split("[-_]", language)[0] in _WITHOUT_SPACES else " "
+
+
+def _end_of_words(ids: list[int], tokenizer: Tokenizer, limit: int) -> int:
+    """Where to cut: before the last word that begins in the second half of the first `limit` tokens, if one does."""
+    for place in range(limit, limit // 2, -1):
+        if tokenizer.piece(ids[place]).startswith(SPACE_MARK):
+            return place
+    return limit

@@ -1,0 +1,288 @@
+"""kill -9, SIGTERM and a full disk in the middle of a translation: every line arrives, in the bytes of an undisturbed
+job, whoever ends it.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+import pytest
+from prefect import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+
+from flows.settings import Settings
+from flows.translate import translate
+from flows.translation import Wanted, translate_job
+from nmt_core.config import SearchConfig
+from nmt_core.jobs.folder import JobFolder
+
+pytestmark = pytest.mark.faults
+
+LINES = 60_000
+SECONDS = 240
+TRANSLATE = """
+import sys
+from pathlib import Path
+from nmt_core.config import SearchConfig
+from nmt_core.errors import NmtError
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.inputs import find_inputs
+from nmt_core.jobs.order import ModelVersion, Order
+from nmt_core.jobs.run import Means, run_job
+from nmt_core.translator import sha256_of
+from nmt_core.workers import InProcess, LocalWorkers
+
+bundle, source, target, job, workers = sys.argv[1:]
+order = Order(
+    model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
+    search=SearchConfig(beam_size=1, max_length_offset=1),
+    inputs=find_inputs(source).files,
+    target=target,
+    chunk_lines=500,
+)
+with LocalWorkers(int(workers)) as children:
+    means = Means(bundle, workers=children if int(workers) > 1 else InProcess(), claim_seconds=3)
+    try:
+        outcome = run_job("tiny", order, JobFolder(job), means)
+    except NmtError as error:
+        sys.exit(str(error))
+print(outcome.translated)
+"""
+
+
+@dataclass
+class Job:
+    """A job that any number of processes do."""
+
+    bundle: Path
+    source: Path
+    folder: Path
+    started: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    @property
+    def target(self) -> Path:
+        return self.folder / "out.parquet"
+
+    def start(self, workers: int = 1, within: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        """Start a process that does what is left."""
+        arguments = [self.bundle, self.source, self.target, self.folder / "job", workers]
+        command = [*within, sys.executable, "-c", TRANSLATE, *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        return process
+
+    def translated(self) -> int:
+        """Chunks that are done."""
+        plan = JobFolder(str(self.folder / "job")).plan()
+        return len(JobFolder(str(self.folder / "job")).parts(plan.order.fingerprint).translated()) if plan else 0
+
+    def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
+        """Return when so many chunks are done, while the process runs."""
+        deadline = time.monotonic() + SECONDS
+        while self.translated() < chunks:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lines of all sorts: 120 chunks of them."""
+    file = tmp_path_factory.mktemp("text") / "in.txt"
+    words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
+    file.write_text("".join(f"{words[n % 8]} {n % 5 or ''}\n" for n in range(LINES)))
+    return file
+
+
+@pytest.fixture
+def job(tiny_bundle: Path, source: Path, tmp_path: Path) -> Iterator[Job]:
+    job = Job(tiny_bundle, source, tmp_path)
+    yield job
+    for process in job.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tiny_bundle: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    job = Job(tiny_bundle, source, tmp_path_factory.mktemp("undisturbed"))
+    out, error = job.start().communicate(timeout=SECONDS)
+    assert out == f"{LINES}\n", error
+    return job.target.read_bytes()
+
+
+def ended(process: "subprocess.Popen[str]") -> int:
+    """Rows that a process translated which ended well."""
+    out, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, error
+    return int(out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
+    number: signal.Signals, job: Job, undisturbed: bytes
+) -> None:
+    for chunks in (1, 20, 60):
+        process = job.start()
+        job.wait_for(chunks, process)
+        process.send_signal(number)
+        assert process.wait(SECONDS) == -number
+        assert not job.target.exists()
+    before = job.translated()
+    assert ended(job.start()) == LINES - 500 * before
+    assert job.target.read_bytes() == undisturbed
+    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
+
+
+def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Job, undisturbed: bytes) -> None:
+    def at(pattern: str) -> None:
+        process = job.start()
+        deadline = time.monotonic() + SECONDS
+        while not list(job.folder.glob(pattern)):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+        process.kill()
+        process.wait(SECONDS)
+
+    at("job/*/input/0000050.parquet")
+    assert not (job.folder / "job" / "plan.json").exists()
+    at("out.parquet.*.partial")
+    assert not job.target.exists()
+    assert ended(job.start()) == 0
+    assert job.target.read_bytes() == undisturbed
+    assert not list(job.folder.glob("*.partial"))
+
+
+def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Job, undisturbed: bytes) -> None:
+    """One is stopped, and killed when the other has waited for it: what it held is done by the other."""
+    first, second = job.start(), job.start()
+    job.wait_for(30, first)
+    first.send_signal(signal.SIGSTOP)
+    job.wait_for(40, second)
+    first.kill()
+    assert first.wait(SECONDS) == -signal.SIGKILL
+    done = ended(second)
+    assert job.target.read_bytes() == undisturbed
+    assert 0 < done < LINES, "both have worked"
+
+
+def test_one_that_comes_back_to_life_does_no_harm(job: Job, undisturbed: bytes) -> None:
+    """Stopped for longer than its claim holds, it is thought dead; then it goes on with what another has done."""
+    first, second = job.start(), job.start()
+    job.wait_for(20, first)
+    first.send_signal(signal.SIGSTOP)
+    done = ended(second)
+    first.send_signal(signal.SIGCONT)
+    assert ended(first) < LINES
+    assert done > 0
+    assert job.target.read_bytes() == undisturbed
+
+
+def test_a_killed_child_costs_a_chunk(job: Job, undisturbed: bytes) -> None:
+    process = job.start(workers=2)
+    job.wait_for(10, process)
+    victim = next(
+        child for child in psutil.Process(process.pid).children() if "nmt_core.workers" in " ".join(child.cmdline())
+    )
+    victim.kill()
+    assert ended(process) == LINES
+    assert job.target.read_bytes() == undisturbed
+
+
+@pytest.fixture
+def quick_bundle(tiny_bundle: Path, tmp_path: Path) -> Path:
+    """The bundle with settings of a search that takes little time."""
+    folder = shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    (folder / "search.json").write_text(SearchConfig(beam_size=1, max_length_offset=1).model_dump_json())
+    return Path(folder)
+
+
+def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from flows.cli import main; main()", "translate", "--model", str(quick_bundle)]
+    command += ["--input", str(source), "--output", str(tmp_path / "out.txt")]
+    environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    shown = tmp_path / "out.txt.job"
+    deadline = time.monotonic() + SECONDS
+    while not list(shown.glob("*/output/0000002.parquet")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + signal.SIGTERM, said
+    assert "What was translated is kept: the same command goes on from there." in said
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.txt").read_text().split("\n")) == LINES + 1
+
+
+@pytest.fixture
+def settings(prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Two workers on a Dask cluster of this machine."""
+    environment = {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "2", "NMT_WORKERS": "dask"}
+    environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{tmp_path}/home/mlflow.db"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return Settings.load()
+
+
+def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
+    settings: Settings, quick_bundle: Path, source: Path, tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + SECONDS
+        while not list(tmp_path.glob("out.parquet.job/*/output/0000003.parquet")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        children = psutil.Process().children(recursive=True)
+        victim = next(child for child in children if "multiprocessing.spawn" in " ".join(child.cmdline()))
+        killed.append(victim.pid)
+        victim.kill()
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    report = translate(str(quick_bundle), str(source), str(tmp_path / "out.parquet"))
+    killer.join()
+    assert killed and report["lines"] == LINES
+    alone = Wanted(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
+    translate_job(alone, replace(settings, workers="local"), lambda done, total, note: None, pytest.fail)
+    assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
+    with get_client(sync_client=True) as client:
+        shown = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["report-translate"])))
+    assert "60,000" in str(shown[0].data)
+
+
+@pytest.fixture(scope="session")
+def own_mounts() -> Callable[[str, Path], tuple[str, ...]]:
+    """What starts a command that sees a small disk of its own at a folder."""
+    for unshare in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
+        probe = [*unshare, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]
+        if shutil.which("unshare") and subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            return lambda size, at: (
+                *unshare,
+                "sh",
+                "-c",
+                f'mount -t tmpfs -o size={size} tmpfs {at} && exec "$@"',
+                "sh",
+            )
+    pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
+
+
+def test_a_full_disk_is_named(job: Job, own_mounts: Callable[[str, Path], tuple[str, ...]]) -> None:
+    (job.folder / "job").mkdir()
+    process = job.start(within=own_mounts("600k", job.folder / "job"))
+    _, error = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "is full: free space, then run the same command again (" in error and "chunks are done, and kept)" in error
+    assert len(error.splitlines()) == 1

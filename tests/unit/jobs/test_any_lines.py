@@ -1,0 +1,102 @@
+"""Whatever bytes a file holds: a line out for each line in, its status true, and nothing raises."""
+
+import base64
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nmt_core.config import SearchConfig
+from nmt_core.jobs.order import MAX_LINE_BYTES
+
+EXAMPLES, PARTS = 40, 16  # each example is every pair of its parts: 256 lines, and 10,240 of them in all
+
+WORDS = st.sampled_from([b"the cat ", b"house", "나는 ".encode(), b"sees a dog. ", b"now! ", b"\t", b" ", b"\r", b""])
+CHARACTERS = st.text(st.characters(exclude_categories=()), max_size=6).map(lambda text: text.encode("utf-8", "replace"))
+CONTROLS = st.text(st.characters(categories=("Cc", "Cf", "Zs", "Zl", "Zp")), max_size=4).map(str.encode)
+part = st.one_of(WORDS, CHARACTERS, CONTROLS, st.binary(max_size=4)).map(lambda text: text.replace(b"\n", b""))
+
+
+def is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(parts=st.lists(part, min_size=PARTS, max_size=PARTS))
+def test_any_bytes_give_a_row_for_each_line(
+    parts: list[bytes], job: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    lines = [first + second for first in parts for second in parts]
+    (folder / "in.txt").write_bytes(b"".join(line + b"\n" for line in lines))
+    outcome = job.run(folder / "in.txt", folder / "out.parquet", chunk_lines=200)
+    found = pl.read_parquet(folder / "out.parquet").to_dicts()
+    assert len(found) == len(lines) == outcome.done.lines
+    for line, row in zip([lines[0].removeprefix(b"\xef\xbb\xbf"), *lines[1:]], found, strict=True):
+        assert row["status"] in {"ok", "unfinished", "split", "empty", "invalid_utf8"}
+        assert (row["status"] == "invalid_utf8") == (not is_utf8(line))
+        assert row["translation"] == " ".join(row["translation"].splitlines())
+        if row["status"] in {"empty", "invalid_utf8"}:
+            assert (row["translation"], row["score"]) == ("", 0)
+        if is_utf8(line):
+            text = line.removesuffix(b"\r").decode()
+            assert row["source"] == text
+            if any(unicodedata.category(character)[0] in "LN" for character in text):
+                assert row["status"] != "empty"
+            if not text.strip():
+                assert row["status"] == "empty"
+    kept = folder / "out.parquet.unreadable.jsonl"
+    notes = [json.loads(note) for note in kept.read_text().splitlines()] if kept.exists() else []
+    wanted = [(number, line) for number, line in enumerate(lines, 1) if found[number - 1]["status"] == "invalid_utf8"]
+    assert [note["line"] for note in notes] == [number for number, _ in wanted]
+    for note, (_, line) in zip(notes, wanted, strict=True):
+        assert base64.b64decode(note["base64"]) == line.removeprefix(
+            b"\xef\xbb\xbf" * (note["line"] == 1)
+        ).removesuffix(b"\r")
+
+
+@pytest.mark.parametrize("first", ["BZh", "BZh9 rest", "PAR1", "Rar!", "%PDF-1.4", "PK", "7z", '{"', "<html>", "\x1f"])
+def test_a_text_that_begins_like_another_format_is_text(first: str, job: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text(f"{first}\nnow\n")
+    job.run(tmp_path / "in.txt", tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet")["source"].to_list() == [first, "now"]
+
+
+LONG: dict[str, tuple[str, str]] = {
+    "sentences": ("the cat sees a dog. " * 2_500, "split"),
+    "words": ("house " * 8_333, "split"),
+    "one word": ("x" * 50_000, "split"),
+    "full stops": ("." * 50_000, "split"),
+    "controls": ("\x07" * 50_000, "empty"),
+    "spaces": ("\u3000" * 50_000, "empty"),
+    "emoji": ("\U0001f600" * 50_000, "split"),
+    "combining": ("e" + "\u0301" * 49_999, "split"),
+}
+
+
+def test_lines_of_50_000_characters_are_split(job: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("".join(f"{text}\nnow\n" for text, _ in LONG.values()))
+    outcome = job.run(
+        tmp_path / "in.txt", tmp_path / "out.parquet", search=SearchConfig(beam_size=1, max_length_offset=1)
+    )
+    found = pl.read_parquet(tmp_path / "out.parquet")["status"].to_list()
+    wanted = [status for _, status in LONG.values()]
+    assert ["split" if status == "unfinished" else status for status in found[::2]] == wanted
+    assert outcome.done.lines == 16 and len(set(found[1::2])) == 1
+
+
+def test_a_line_that_no_memory_should_hold_keeps_its_place(job: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"now\n" + b"x " * MAX_LINE_BYTES + b"\nnow\n")
+    job.run(tmp_path / "in.txt", tmp_path / "out.parquet")
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found["status"][1] == "too_long_line" and found["translation"][0] == found["translation"][2]
+    assert len(found["source"][1]) == 200

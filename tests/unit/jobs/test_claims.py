@@ -1,0 +1,138 @@
+"""One holds a claim at a time, as far as the store allows it; a dead owner's claim ends."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import psutil
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from nmt_core.jobs.claims import Claim, Claims
+from nmt_core.jobs.folder import read_bytes
+
+
+class OldStore(MemoryFileSystem):
+    """A store that cannot create a file only where there is none, as many cannot."""
+
+    protocol = "old"
+    store: dict[str, object] = {}  # noqa: RUF012  # as in the class above it
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: object) -> None:
+        if mode == "create":
+            raise NotImplementedError("create")
+        super().pipe_file(path, value, mode, **options)
+
+
+@pytest.fixture(params=["folder", "memory", "old"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    fsspec.register_implementation("old", OldStore, clobber=True)
+    yield str(tmp_path / "claims") if request.param == "folder" else f"{request.param}://claims"
+    for protocol in ("memory", "old"):
+        fsspec.filesystem(protocol).store.clear()
+
+
+def claim_of(folder: str, name: str) -> Claim | None:
+    content = read_bytes(f"{folder}/{name}.json")
+    return Claim.model_validate_json(content) if content is not None else None
+
+
+def test_one_holds_a_claim_and_gives_it_back(folder: str) -> None:
+    ours, theirs = Claims(folder), Claims(folder)
+    with ours.held("7") as first, theirs.held("7") as second, theirs.held("8") as other:
+        assert (first, second, other) == (True, False, True)
+        found = claim_of(folder, "7")
+        assert found and found.owner == ours.owner and found.pid == os.getpid()
+    assert claim_of(folder, "7") is None
+    with theirs.held("7") as later:
+        assert later
+
+
+def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
+    """All of them have seen that there is no claim."""
+    start = threading.Barrier(8)
+    got: list[bool] = []
+
+    def create(url: str) -> None:
+        start.wait()
+        got.append(Claims(str(tmp_path))._create(url))
+
+    for number in range(20):
+        threads = [threading.Thread(target=create, args=(f"{tmp_path}/{number}.json",)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert got.count(True) == 20 and len(got) == 160
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
+    with Claims(folder, seconds=0.6).held("7") as first:
+        assert first
+        before = claim_of(folder, "7")
+        time.sleep(1.2)
+        now = claim_of(folder, "7")
+        assert before and now and now.expires > before.expires and now.holds
+        with Claims(folder).held("7") as second:
+            assert not second
+
+
+def test_a_claim_from_elsewhere_ends_by_its_time(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt_core.jobs.claims.socket.gethostname", lambda: "elsewhere")
+        assert Claims(folder, seconds=0.5)._take(f"{folder}/7.json")  # and nobody beats
+    with Claims(folder).held("7") as early:
+        assert not early
+    time.sleep(0.6)
+    with Claims(folder).held("7") as late:
+        assert late
+
+
+def test_a_death_on_this_machine_is_seen_at_once(tmp_path: Path) -> None:
+    code = (
+        f"from nmt_core.jobs.claims import Claims; Claims({str(tmp_path)!r}, 999)._take({str(tmp_path / '7.json')!r})"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    found = claim_of(str(tmp_path), "7")
+    assert found and found.expires > time.time() + 900 and not found.holds
+    with Claims(str(tmp_path)).held("7") as is_ours:
+        assert is_ours
+
+
+def test_another_process_with_the_number_of_a_dead_one_is_not_its_owner() -> None:
+    born = psutil.Process().create_time()
+    values = {"owner": "x", "host": os.uname().nodename, "pid": os.getpid(), "expires": time.time() + 99}
+    assert Claim.model_validate({**values, "born": born}).holds
+    assert not Claim.model_validate({**values, "born": born - 60}).holds
+
+
+def test_a_claim_that_was_taken_over_is_not_given_back(folder: str) -> None:
+    other = Claims(folder)
+    with Claims(folder, seconds=0.3).held("7"):
+        other._write(f"{folder}/7.json")  # we were thought dead
+        time.sleep(0.4)  # for as long as a beat, which must not take it back
+        found = claim_of(folder, "7")
+        assert found and found.owner == other.owner
+    found = claim_of(folder, "7")
+    assert found and found.owner == other.owner
+
+
+def test_a_damaged_claim_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "7.json").write_text('{"owner"')
+    with Claims(str(tmp_path)).held("7") as is_ours:
+        assert is_ours
+    assert not (tmp_path / "7.json").exists()
+
+
+def test_another_process_of_the_same_attempt_inherits_its_claims(folder: str) -> None:
+    ours = Claims(folder)
+    assert ours._take(f"{folder}/7.json")
+    with Claims(folder, owner=ours.owner).held("7") as is_ours:
+        assert is_ours
