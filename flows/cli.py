@@ -206,13 +206,21 @@ def translate(
     long_lines: Annotated[
         str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
     ] = "",
+    prefix_column: Annotated[
+        str,
+        typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
+    ] = "",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
     from flows.commands.translate import translate
     from flows.translation import Wanted
 
-    translate(Wanted(model, source, target, column, job, beam, long_lines))
+    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
 
 
 @app.command()

@@ -3,16 +3,19 @@
 import contextlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from flows.register import SEARCH_FILE
 from flows.settings import Settings
+from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError
 from nmt_core.jobs.order import ModelVersion
-from nmt_core.translator import BUNDLE_FILE, sha256_of
+from nmt_core.recipe import override_search
 
 _REGISTERED = re.compile(r"models:/([^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _DIGITS = 12
@@ -25,20 +28,25 @@ class Model:
     folder: Path
     version: ModelVersion
 
-    def search(self, beam_size: int | None, long_lines: str) -> SearchConfig:
-        """The model's own settings of the search, with another beam size, or another fate of long lines.
+    def search(self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = ()) -> SearchConfig:
+        """The model's own settings of the search, with another beam size, another fate of long lines, or overrides.
 
         Raises:
             ConfigError: a value is out of bounds.
+            ModelError: those settings are damaged.
         """
         if beam_size is not None and not 1 <= beam_size <= 64:
             raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
         if long_lines not in ("", "split", "cut"):
             raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
         file = self.folder / SEARCH_FILE
-        own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
-        changes = {"beam_size": beam_size or own.beam_size, "long_lines": long_lines or own.long_lines}
-        return own.model_copy(update=changes)
+        try:
+            own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"]
+            raise ModelError(f"{file}: damaged ({problem}): correct it, or remove it for the defaults") from None
+        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines}
+        return override_search(own, [*(f"{key}={value}" for key, value in changes.items() if value), *overrides])
 
 
 @contextlib.contextmanager
@@ -66,7 +74,7 @@ def model_of(asked: str, settings: Settings, *, shared: bool = False) -> Iterato
             artifact = settings.store.resolve(asked)
         except ArtifactError:
             raise ModelError(
-                f"model {asked!r}: no such folder: give one that holds encoder.onnx, the name of an export artifact, "
+                f"model {asked!r}: no such folder: give one that `export` made, the name of an export artifact, "
                 "or models:/NAME@champion"
             ) from None
         folder, name = artifact.path, artifact.short

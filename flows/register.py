@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
+    from nmt_core.export.speed import SpeedTest
+
 CHALLENGER = "challenger"
 CHAMPION = "champion"
 SEARCH_FILE = "search.json"
@@ -45,14 +47,21 @@ _PACKED_MODULES = (
     "config.py",
     "errors.py",
     "codes.py",
+    "bundle.py",
     "spelling.py",
     "translator.py",
     "tokenizer/__init__.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/beam.py",
+    "search/constraints.py",
+    "search/greedy.py",
+    "search/hypothesis.py",
     "search/long_lines.py",
+    "search/methods.py",
+    "search/sampling.py",
     "search/step.py",
+    "search/translation.py",
     "search/onnx_step.py",
 )
 """What `nmt_core.translator` needs of this package, and nothing else."""
@@ -72,6 +81,8 @@ class Candidate:
     """Fingerprints of its weights and its vocabulary by stage, for who starts from it."""
     started_from: str = ""
     """What its training started from; empty: random weights, or the store no longer knows."""
+    speed_test: "SpeedTest | None" = None
+    """On what to compare its speed with the champion's; None: on nothing."""
 
     @property
     def fingerprint(self) -> str:
@@ -131,7 +142,7 @@ def register_model(
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
         client.set_registered_model_alias(name, CHALLENGER, version.version)
-        verdict = _promote(client, name, version)
+        verdict = _promote(client, version, candidate, config.registry.max_slowdown)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
         raise ModelError(
@@ -249,21 +260,39 @@ def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, car
         client.set_model_version_tag(version.name, version.version, tag, value)
 
 
-def _promote(client: "MlflowClient", name: str, version: "ModelVersion") -> str:
+def _promote(client: "MlflowClient", version: "ModelVersion", candidate: Candidate, max_slowdown: float) -> str:
     """Make the version champion if it should be; say why, or why not."""
-    champion = _alias(client, name, CHAMPION)
+    champion = _alias(client, version.name, CHAMPION)
     if champion and champion.version == version.version:
         return "is champion already"
+    verdict = "the first champion"
     if champion:
         old, new = float(champion.tags.get(_SCORE_TAG, 0)), float(version.tags[_SCORE_TAG])
         if champion.tags.get(_SCORED_ON_TAG) != version.tags[_SCORED_ON_TAG]:
             return f"stays challenger: version {champion.version} was scored on another test set or in another way"
         if new <= old:
             return f"stays challenger: BLEU {new:.2f} is not above {old:.2f} of version {champion.version}"
-    client.set_registered_model_alias(name, CHAMPION, version.version)
-    return (
-        f"replaces version {champion.version}: BLEU {new:.2f} is above {old:.2f}" if champion else "the first champion"
-    )
+        speed, slowdown = _speed_beside(champion, candidate)
+        if slowdown > max_slowdown:
+            return f"stays challenger: {speed}, and registry.max_slowdown={max_slowdown:g} is allowed"
+        verdict = f"replaces version {champion.version}: BLEU {new:.2f} is above {old:.2f}{speed and '; '}{speed}"
+    client.set_registered_model_alias(version.name, CHAMPION, version.version)
+    return verdict
+
+
+def _speed_beside(champion: "ModelVersion", candidate: Candidate) -> tuple[str, float]:
+    """What a comparison with the champion's speed gave, in words, and how much slower the candidate is (0.2: 20%)."""
+    import mlflow
+
+    if not candidate.speed_test:
+        return "", 0.0
+    with tempfile.TemporaryDirectory(prefix="nmt-champion-") as folder:
+        found = mlflow.artifacts.download_artifacts(f"models:/{champion.name}/{champion.version}", dst_path=folder)
+        try:
+            ratio = candidate.speed_test.ratio(candidate.export.path, Path(found, "artifacts/bundle"))
+        except ModelError as error:  # as of a format that is no longer read
+            return f"speed is not compared ({error})", 0.0
+    return f"{ratio:.2f} times as many tokens per second as version {champion.version} on this machine", 1 - ratio
 
 
 def _alias(client: "MlflowClient", name: str, alias: str) -> "ModelVersion | None":

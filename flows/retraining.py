@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prefect import get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -30,8 +30,12 @@ from nmt_core.errors import StageError
 from nmt_core.stage import Job, Stage, run_stage
 from nmt_core.stages import STAGES
 
+if TYPE_CHECKING:
+    from nmt_core.export.speed import SpeedTest
+
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
+_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
 _SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
 
 
@@ -113,9 +117,20 @@ class Retraining:
             download, clean, train = (self._artifacts.get(name) for name in ("download", "clean", "train"))
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
-            candidate = Candidate(export, evaluate, download, clean, made_of, started_from)
+            speed_test = self._speed_test()
+            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, speed_test)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
+
+    def _speed_test(self) -> "SpeedTest | None":
+        """Lines of the dev set, if the run or an earlier one has made it."""
+        if "split" not in self._artifacts:
+            return None
+        from nmt_core.export.dev import Dev
+        from nmt_core.export.speed import SpeedTest
+
+        dev = Dev.read(self._artifacts["split"].path)
+        return SpeedTest(dev.sources[:_SPEED_LINES], self.config.search, self._settings.threads)
 
     def _input(self, need: str, stage: str) -> Artifact:
         if need not in self._artifacts:

@@ -25,6 +25,8 @@ def translate(
     job: str = "",
     beam_size: int | None = None,
     long_lines: Literal["", "split", "cut"] = "",
+    prefix_column: str = "",
+    overrides: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Translate files, line by line. A run that was stopped goes on where it was if it is started again.
 
@@ -36,8 +38,10 @@ def translate(
         job: Folder or address that all workers on the same job name; empty: beside the target.
         beam_size: Beam size, if not the model's own.
         long_lines: What becomes of lines that are too long for the model, if not what the model says.
+        prefix_column: Column of a table with what each translation has to begin with.
+        overrides: Other knobs of the search, such as search.n_best=3.
     """
-    wanted = Wanted(model, source, target, column, job, beam_size, long_lines)
+    wanted = Wanted(model, source, target, column, job, beam_size, long_lines, prefix_column, overrides)
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: name files")
     logger, display = get_run_logger(), current_display.get()

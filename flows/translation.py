@@ -12,8 +12,11 @@ from flows import reports
 from flows.models import Model, model_of
 from flows.settings import Settings
 from flows.summary import status_of
+from nmt_core.bundle import precision_for, read_bundle
+from nmt_core.config import SearchConfig
+from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, NmtError
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
 from nmt_core.jobs.order import Order
@@ -39,6 +42,9 @@ class Wanted:
     """Folder of the job; empty: beside the target."""
     beam_size: int | None = None
     long_lines: str = ""
+    prefix_column: str = ""
+    overrides: tuple[str, ...] = ()
+    """Knobs of the search, as `search.n_best=3`."""
 
     @property
     def is_job(self) -> bool:
@@ -60,25 +66,27 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
     Raises:
         NmtError: the model or the text cannot be read.
     """
+    from nmt_core.corpus.formats.single import Columns
     from nmt_core.jobs import stream
     from nmt_core.translator import Translator
 
     with ExitStack() as stack:
         with model_of(wanted.model, settings) as model:
-            search = model.search(wanted.beam_size, wanted.long_lines)
+            search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides)
             translator = Translator.load(model.folder, search, settings.threads)
+        columns = Columns(wanted.column, wanted.prefix_column)
         is_typed = wanted.source == PIPE and sys.stdin.isatty()
         if is_typed:
             cells = stream.typed(sys.stdin.buffer)
         elif wanted.source == PIPE:
-            cells = stream.piped(sys.stdin.buffer, wanted.column)
+            cells = stream.piped(sys.stdin.buffer, columns)
         else:
-            cells = stream.stored(find_inputs(wanted.source), wanted.column)
+            cells = stream.stored(find_inputs(wanted.source), columns)
         if wanted.target == PIPE:
-            write = stream.to_pipe(sys.stdout.buffer)
+            write = stream.to_pipe(sys.stdout.buffer, search.n_best)
         else:
             _see_that_it_can_be_written(absolute(wanted.target))
-            write = stack.enter_context(stream.to_file(absolute(wanted.target)))
+            write = stack.enter_context(stream.to_file(absolute(wanted.target), search.n_best))
         return stream.translate_stream(cells, translator, model.version, write, at_once=is_typed)
 
 
@@ -100,15 +108,17 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     folder = JobFolder(absolute(wanted.job or f"{target}.job"))
     inputs = find_inputs(wanted.source, (target, folder.url))
     _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
+    _see_that_its_store_takes_files(folder.url)
     is_here = settings.workers == "local"
     with model_of(_pinned(wanted.model, folder), settings, shared=not is_here) as model:
         order = Order(
             model=model.version,
-            search=model.search(wanted.beam_size, wanted.long_lines),
+            search=_pinned_search(model.search(wanted.beam_size, wanted.long_lines, wanted.overrides), model, folder),
             inputs=inputs.files,
             target=target,
             into_folder=not inputs.is_one,
             column=wanted.column,
+            prefix_column=wanted.prefix_column,
         )
         with _workers(settings) as workers, _tracked(wanted, model, settings, warn) as report:
             means = Means(str(model.folder), settings.threads if is_here else 1, workers, progress=progress)
@@ -133,6 +143,19 @@ def _pinned(asked: str, folder: JobFolder) -> str:
     return (
         f"models:/{model.name}/{model.version}" if asked.startswith("models:/") and model.version.isdecimal() else asked
     )
+
+
+def _pinned_search(search: SearchConfig, model: Model, folder: JobFolder) -> SearchConfig:
+    """With the precision with which a job began, or will: its workers may have other devices, which prefer others."""
+    if search.precision != "fastest":
+        return search
+    from nmt_core.search.onnx_step import best_device
+
+    plan = folder.plan()
+    precision = plan.order.search.precision if plan else "fastest"
+    if precision == "fastest":
+        precision = precision_for("fastest", best_device(), read_bundle(model.folder))
+    return search.model_copy(update={"precision": precision})
 
 
 @contextmanager
@@ -160,7 +183,8 @@ def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[s
     }
     open_database(settings.mlflow_tracking_uri)
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
-    params = report | {"source": wanted.source, "column": wanted.column, "beam_size": wanted.beam_size or "the model's"}
+    params = report | {"source": wanted.source, "column": wanted.column, "prefix_column": wanted.prefix_column}
+    params |= {"beam_size": wanted.beam_size or "the model's", "overrides": " ".join(wanted.overrides)}
     run = tracker.start(Path(wanted.target).name, {"nmt.job": wanted.job or f"{wanted.target}.job"}, params)
     error: BaseException | None = None
     try:
@@ -179,6 +203,7 @@ def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None
     """Now, and not after hours of work."""
     path = local_path(target)
     if path is None:
+        _see_that_its_store_takes_files(target)
         return
     if path.is_dir() and not as_folder:
         raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
@@ -190,3 +215,17 @@ def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None
         probe.unlink()
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror}): name a place where you may write") from None
+
+
+def _see_that_its_store_takes_files(url: str) -> None:
+    if local_path(url):
+        return
+    probe = f"{url}.probe{storage.TEMPORARY}"
+    try:
+        storage.write_bytes([b""], probe)
+        storage.remove([probe])
+    except NmtError:
+        raise
+    except Exception as error:  # each store has errors of its own
+        words = " ".join(str(error).split())[:300] or type(error).__name__
+        raise DataError(f"{url}: cannot be written ({words}): check the address and your credentials") from None

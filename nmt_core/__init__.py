@@ -11,6 +11,6 @@ Layers; imports point only to the left, and a test says so:
     codes, config, errors, spelling, processes -> artifacts, workers, launchers -> stage -> corpus -> tokenizer
     -> batches -> models -> search, scoring -> train -> evaluate -> export -> jobs -> stages -> flows
 
-`translator.py` stands beside the path: it loads a bundle and translates, with onnxruntime and sentencepiece but without
-torch, Prefect or MLflow. `jobs/` translates files of any size with it.
+`translator.py` and `bundle.py` stand beside the path: they load what `export` made and translate, with onnxruntime and
+sentencepiece but without torch, Prefect or MLflow. `jobs/` translates files of any size with them.
 """

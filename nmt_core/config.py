@@ -7,7 +7,7 @@ configuration. This module imports neither torch nor anything else that is slow.
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -557,26 +557,61 @@ class AverageConfig(Section):
     """Checkpoints to average; not used with ema."""
 
 
-class ExportConfig(Section):
-    """ONNX export and the gate that compares it with PyTorch."""
+Precision = Literal["fp32", "int8", "fp16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
-    parity_sentences: int = Field(200, ge=1)
-    """Held-out sentences that both runtimes translate; every beam must be identical."""
+
+class ExportConfig(Section):
+    """ONNX export, and the gates that compare it with PyTorch and the precisions with each other."""
+
+    precisions: tuple[Precision, ...] = PRECISIONS
+    """Graphs to make: int8 is for CPUs and fp16 for GPUs; fp32 is always made, for it is what the others are compared
+    with."""
+    parity_sentences: int = Field(500, ge=1)
+    """Held-out sentences that PyTorch and the fp32 graphs translate; every beam must be identical."""
     parity_beam_size: int = Field(4, ge=1)
-    """Beam size of that comparison."""
+    """Beam size of that comparison, and of that of precisions."""
     parity_tolerance: float = Field(1e-4, gt=0)
     """Largest difference of log-probabilities, in nats."""
+    calibration_sentences: int = Field(200, ge=1)
+    """Sentences of the dev set that are translated to measure the scales of int8."""
+    quality_sentences: int = Field(1_000, ge=1)
+    """Sentences of the dev set, from its start, that each precision translates."""
+    max_bleu_loss: float = Field(0.2, ge=0)
+    """BLEU that a precision may lose against fp32 there; one that loses more is not published."""
 
 
 class SearchConfig(Section):
-    """Beam search."""
+    """How translations are found: by beam search, or by sampling."""
 
+    method: Literal["beam", "sample"] = "beam"
+    """beam: the likeliest translation, as far as a beam finds it; sample: one that is drawn by chance, as for
+    back-translation."""
     beam_size: int = Field(4, ge=1, le=64)
     """Hypotheses that are kept at each step; 1 is greedy search."""
+    n_best: int = Field(1, ge=1, le=64)
+    """Translations of each line, with their scores: the best of a beam, or as many samples."""
     length_penalty: float = Field(0.6, ge=0)
     """Alpha of the length penalty ((5 + length) / 6)^alpha (Wu et al. 2016, section 7)."""
+    max_length_factor: float = Field(1.0, ge=0, le=100)
+    """Most target tokens: those of the source times this, plus `max_length_offset`."""
     max_length_offset: int = Field(50, ge=1)
-    """Most target tokens: those of the source plus this many (Vaswani et al. 2017, section 6.1)."""
+    """See `max_length_factor` (Vaswani et al. 2017, section 6.1: 1 and 50)."""
+    min_length: int = Field(0, ge=0)
+    """Fewest target tokens."""
+    source_prefix: str = ""
+    """Text whose tokens come before those of each source, as the tag of a language: <2de>."""
+    target_prefix: str = ""
+    """Text with whose tokens every translation begins. They count nothing in its score."""
+    temperature: float = Field(1.0, gt=0, le=100)
+    """Of sampling: log-probabilities are divided by it. Less than 1 makes the likely more likely."""
+    top_k: int = Field(0, ge=0)
+    """Of sampling: only this many of the likeliest tokens may be drawn; 0: all may."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Of sampling: only the likeliest tokens that together have this probability may be drawn, after `temperature` and
+    `top_k`."""
+    seed: int = Field(1, ge=0)
+    """Of sampling. A line's sample depends on this and on its text alone; the same lines get the same."""
     max_source_tokens: int = Field(1_024, ge=4)
     """Source tokens that a model reads at a time."""
     long_lines: Literal["split", "cut"] = "split"
@@ -584,6 +619,19 @@ class SearchConfig(Section):
     line's status says which."""
     batch_tokens: int = Field(2_048, ge=16)
     """Source tokens translated together, padding included."""
+    precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
+    """Which of the model's graphs to use; fastest: int8 on a CPU and fp16 on a GPU, or fp32 if the model lacks them."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "SearchConfig":
+        if self.method == "beam" and self.n_best > self.beam_size:
+            raise ValueError(f"n_best={self.n_best} is more than beam_size={self.beam_size}: raise beam_size")
+        if self.min_length > self.max_length_offset:
+            raise ValueError(
+                f"min_length={self.min_length} is more than max_length_offset={self.max_length_offset}, which is all "
+                "that a short line may have: raise max_length_offset"
+            )
+        return self
 
 
 class EvaluateConfig(Section):
@@ -600,6 +648,9 @@ class RegistryConfig(Section):
 
     model_name: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Name of the registered model; empty: the recipe's name."""
+    max_slowdown: float = Field(0.2, ge=0)
+    """How much slower than the champion a model may translate that takes its place, on the machine that registers it:
+    0.2 is 20% fewer tokens per second."""
 
 
 class PipelineConfig(Section):

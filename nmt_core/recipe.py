@@ -4,13 +4,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from nmt_core.config import PipelineConfig
+from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ConfigError
 
 
@@ -35,6 +35,24 @@ def load_recipe(recipe: str, overrides: Iterable[str] = ()) -> PipelineConfig:
     except ValidationError as error:
         lines = [_explain(detail) for detail in error.errors()]
         raise ConfigError(f"recipe {recipe}: " + "; ".join(lines)) from None
+
+
+def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchConfig:
+    """A search with `search.key=value` overrides.
+
+    Raises:
+        ConfigError: a key or a value is wrong, or of another section.
+    """
+    values = {"search": search.model_dump()}
+    for override in overrides:
+        _apply(values, override)
+        if values.keys() != {"search"} or not isinstance(values["search"], dict):
+            raise ConfigError(f"--set {override}: a model that is there has only its search to set: search.KEY=VALUE")
+    try:
+        return SearchConfig.model_validate(values["search"])
+    except ValidationError as error:
+        details = ({**detail, "loc": ("search", *detail["loc"])} for detail in error.errors())
+        raise ConfigError("; ".join(_explain(cast(ErrorDetails, detail)) for detail in details)) from None
 
 
 def _read(recipe: str) -> dict[str, Any]:

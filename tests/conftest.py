@@ -6,6 +6,7 @@ The weights of the bundle are random, but always the same.
 import logging
 import shutil
 import socket
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +70,32 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
             yield f"http://127.0.0.1:{port}/api"
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a bucket on an S3 server of this machine, which this process and those that it starts find."""
+    import fsspec
+
+    from flows.servers import Server, free_port
+
+    port = free_port()
+    server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path_factory.mktemp("s3") / "log", {})
+    server.wait_until(f"http://127.0.0.1:{port}/moto-api/")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "any")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        fsspec.filesystem("s3").mkdir("bucket")
+        yield "s3://bucket"
+    server.stop()
+
+
+@pytest.fixture
+def s3_folder(s3: str) -> str:
+    """A folder of the test's own in that bucket."""
+    return f"{s3}/{uuid.uuid4().hex}"
 
 
 @dataclass
@@ -227,14 +254,24 @@ def tiny_model(tiny_tokenizer: Tokenizer) -> Transformer:
 
 
 @pytest.fixture(scope="session")
-def tiny_bundle(tiny_model: Transformer, tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from nmt_core.export.onnx import describe_bundle, export_encoder, export_step
+def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Transformer], Path]:
+    """Makes a bundle in fp32 of a model with the tiny vocabulary."""
+    from nmt_core.export.graphs import export_graphs
+    from nmt_core.export.onnx import describe_bundle
+    from nmt_core.export.onnx_kernels import OnnxKernels
 
-    folder = tmp_path_factory.mktemp("bundle")
-    export_encoder(tiny_model, folder / "encoder.onnx")
-    export_step(tiny_model, folder / "step.onnx")
-    shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
-    config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
-    description = describe_bundle(folder, config, tiny_model)
-    (folder / "config.json").write_text(description.model_dump_json())
-    return folder
+    def make(model: Transformer) -> Path:
+        folder = tmp_path_factory.mktemp("bundle")
+        export_graphs(OnnxKernels(model), folder / "fp32")
+        shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
+        config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
+        description = describe_bundle(folder, config, model)
+        (folder / "config.json").write_text(description.model_dump_json())
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
+    return bundle_of(tiny_model)

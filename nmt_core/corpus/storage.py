@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import fsspec
 import polars as pl
@@ -26,6 +26,27 @@ from nmt_core.errors import DataError
 
 TEMPORARY = ".partial"
 """Suffix of a file that is being written."""
+
+_OBJECT_STORES = frozenset({"s3", "gs", "abfs"})
+"""Protocols of stores of objects in buckets: an object appears when its last byte has come; no folders."""
+
+
+def store_of(url: str) -> tuple[Any, str]:
+    """The fsspec file system of an address, and the name of the file in it.
+
+    It remembers no listings: other processes write into the same folders as we, and what a remembered listing lacks
+    would be said not to exist.
+
+    Raises:
+        DataError: nothing here knows such addresses.
+    """
+    try:
+        store, name = url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        raise DataError(f"{url}: {error}: s3:// needs `pip install 'nmt-pipeline[s3]'`, gs:// [gs]") from None
+    except ValueError as error:
+        raise DataError(f"{url}: {error}: give a path, or an address such as s3://bucket/file") from None
+    return store, str(name)
 
 
 def write(frame: pl.DataFrame, url: str, *, level: int = 3, row_group_pairs: int = 100_000) -> None:
@@ -65,7 +86,7 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         if path:
             # No pattern: a folder may well be called "runs[1]".
             return pl.read_parquet(path, columns=list(columns) if columns else None, parallel="none", glob=False)
-        file_system, name = url_to_fs(url)
+        file_system, name = store_of(url)
         with file_system.open(name, "rb") as file:  # fetches only the columns' byte ranges; polars would fetch all
             table = pl.from_arrow(pq.ParquetFile(file).read(columns=list(columns) if columns else None))
         assert isinstance(table, pl.DataFrame)
@@ -101,10 +122,10 @@ def published(url: str) -> Iterator[BinaryIO]:
             draft.unlink(missing_ok=True)
             raise
         return
-    file_system, name = url_to_fs(url)
+    file_system, name = store_of(url)
     temporary = _temporary(name)  # fsspec closes, and so publishes, what is half written when an error passes by
     try:
-        file_system.makedirs(file_system._parent(name), exist_ok=True)
+        _make_folder(file_system, name)
         with file_system.open(temporary, "wb") as file:
             yield file
         file_system.cp_file(temporary, name)  # `mv` would take a bracket in the name for a pattern
@@ -121,12 +142,14 @@ def read_bytes(url: str, start: int, stop: int) -> bytes:
     Raises:
         DataError: there is no such file.
     """
+    if stop <= start:
+        return b""  # an empty range of an object is no range: all of it would come, or an error
     try:
         if path := local_path(url):
             with path.open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), stop - start, start)
-        file_system, name = url_to_fs(url)
-        return bytes(file_system.cat_file(name, start, stop))
+        file_system, name = store_of(url)
+        return bytes(file_system.cat_file(name, start=start, end=stop))  # not every store has them in this order
     except FileNotFoundError:
         raise DataError(_missing(url)) from None
 
@@ -138,7 +161,7 @@ def remove(urls: Iterable[str]) -> None:
             if path := local_path(url):
                 path.unlink()
             else:
-                file_system, name = url_to_fs(url)
+                file_system, name = store_of(url)
                 file_system.rm_file(name)
 
 
@@ -148,7 +171,7 @@ def remove_folder(folder: str) -> None:
         if path := local_path(folder):
             shutil.rmtree(path)
         else:
-            file_system, name = url_to_fs(folder)
+            file_system, name = store_of(folder)
             file_system.rm(name, recursive=True)
 
 
@@ -167,7 +190,7 @@ def bring(url: str, to: Path) -> None:
         with contextlib.suppress(OSError):  # another file system
             path.replace(to)
             return
-    file_system, name = url_to_fs(url)
+    file_system, name = store_of(url)
     part = to.with_name(f"{to.name}{TEMPORARY}")
     file_system.get_file(name, str(part))
     part.replace(to)
@@ -179,7 +202,7 @@ def sweep(folder: str) -> None:
     if path := local_path(folder):
         remove(str(file) for file in path.glob(f"*{TEMPORARY}"))
         return
-    file_system, name = url_to_fs(folder)
+    file_system, name = store_of(folder)
     remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{TEMPORARY}"))
 
 
@@ -188,7 +211,7 @@ def sweep_drafts(url: str) -> None:
     if path := local_path(url):
         remove(str(file) for file in path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}"))
         return
-    file_system, name = url_to_fs(url)
+    file_system, name = store_of(url)
     remove(
         file_system.unstrip_protocol(file)
         for file in file_system.ls(file_system._parent(name), detail=False)
@@ -219,16 +242,30 @@ def _publish(path: Path, write_to: Callable[[Path], None]) -> None:
 
 
 def _upload(content: bytes, url: str) -> None:
-    file_system, name = url_to_fs(url)
+    file_system, name = store_of(url)
+    if _is_object_store(file_system):
+        file_system.pipe_file(name, content)
+        return
     temporary = _temporary(name)
     try:
-        file_system.makedirs(file_system._parent(name), exist_ok=True)
+        _make_folder(file_system, name)
         file_system.pipe_file(temporary, content)
         file_system.mv(temporary, name)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             file_system.rm_file(temporary)
         raise
+
+
+def _is_object_store(file_system: Any) -> bool:
+    protocols = file_system.protocol
+    return not _OBJECT_STORES.isdisjoint((protocols,) if isinstance(protocols, str) else protocols)
+
+
+def _make_folder(file_system: Any, name: str) -> None:
+    """Make the folder of a file; an object store has none, and would make a bucket of one that is mistyped."""
+    if not _is_object_store(file_system):
+        file_system.makedirs(file_system._parent(name), exist_ok=True)
 
 
 def _write_parts(parts: Iterable[bytes | memoryview], path: Path) -> None:

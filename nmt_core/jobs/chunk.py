@@ -7,15 +7,19 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
+from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.corpus import storage
-from nmt_core.errors import ModelError
+from nmt_core.errors import DataError, ModelError
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
-from nmt_core.translator import BUNDLE_FILE, Translation, Translator, sha256_of
+from nmt_core.search.translation import Translation
+from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}
 """What is known of each row of a chunk when it is done. Scores have four decimals."""
+ALTERNATIVES = pl.List(pl.Struct({"translation": pl.String, "score": pl.Float64}))
+"""Of the column `alternatives`, which is there if several translations of a line are wanted."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,12 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
             return ChunkResult(task.number, "taken")
         if exists(output):  # by now
             return ChunkResult(task.number, "there")
-        if not exists(task.parts.input(task.number)):
+        try:
+            rows = storage.read(task.parts.input(task.number))
+        except DataError:
+            if exists(task.parts.input(task.number)):  # it is damaged
+                raise
             return ChunkResult(task.number, "gone")
-        rows = storage.read(task.parts.input(task.number))
         translated = translate_rows(rows, _translator(task.bundle))
         with storage.published(output) as file:
             translated.write_parquet(file, compression="zstd", compression_level=3)
@@ -74,8 +81,21 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """A row for each row; one with a fault is not translated, and the fault is its status."""
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
-    found = [_row(one, fault) for one, fault in zip(translator.translate(lines), faults, strict=True)]
-    return pl.DataFrame(found, schema=SCHEMA, orient="row")
+    translations = translator.translate(lines, rows["prefix"].to_list())
+    found = [_row(one, fault) for one, fault in zip(translations, faults, strict=True)]
+    table = pl.DataFrame(found, schema=SCHEMA, orient="row")
+    if translator.search.n_best == 1:
+        return table
+    alternatives = [
+        [{"translation": other.text, "score": round(other.score, 4)} for other in one.alternatives]
+        for one in translations
+    ]
+    return table.with_columns(alternatives=pl.Series(alternatives, dtype=ALTERNATIVES))
+
+
+def columns_of(search: SearchConfig) -> list[str]:
+    """Columns of a chunk that is done."""
+    return [*SCHEMA, "alternatives"] if search.n_best > 1 else [*SCHEMA]
 
 
 def _row(translation: Translation, fault: str | None) -> tuple[str, float, str]:

@@ -20,9 +20,8 @@ import psutil
 from pydantic import BaseModel, ValidationError
 
 from nmt_core.corpus import storage
-from nmt_core.corpus.storage import local_path
+from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.jobs.folder import read_bytes
-from nmt_core.jobs.inputs import store_of
 
 SECONDS = 60.0
 """How long a claim holds without a sign of life."""

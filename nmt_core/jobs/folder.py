@@ -9,9 +9,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.corpus import storage
-from nmt_core.corpus.storage import local_path
+from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError
-from nmt_core.jobs.inputs import InputFile, store_of
+from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Plan
 
 Model = TypeVar("Model", bound=BaseModel)

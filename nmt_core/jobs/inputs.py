@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fsspec.core import url_to_fs
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.corpus import storage
 from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
-from nmt_core.corpus.storage import local_path
+from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError, NmtError
 
 UNREADABLE = ".unreadable.jsonl"
@@ -31,21 +30,6 @@ class InputFile(BaseModel):
     bytes: int
     version: str
     """Time of its last change in nanoseconds; in a store, the ETag or whatever tells versions apart there."""
-
-
-def store_of(url: str) -> tuple[Any, str]:
-    """The fsspec file system of an address, which remembers no listings, and the name of the file in it.
-
-    Raises:
-        DataError: nothing here knows such addresses.
-    """
-    try:
-        store, name = url_to_fs(url, use_listings_cache=False)  # others write into the same folders as we
-    except ImportError as error:
-        raise DataError(f"{url}: {error}: s3:// needs `pip install 'nmt-pipeline[s3]'`, gs:// [gs]") from None
-    except ValueError as error:
-        raise DataError(f"{url}: {error}: give a path, or an address such as s3://bucket/file") from None
-    return store, str(name)
 
 
 class Inputs(NamedTuple):

@@ -15,7 +15,7 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.formats import Kind
 from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.single import has_header, kind_by_name
-from nmt_core.jobs.chunk import SCHEMA
+from nmt_core.jobs.chunk import columns_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
@@ -66,13 +66,13 @@ def merge(plan: Plan, parts: Parts) -> Counter[str]:
 
 
 def _write(output: Output, plan: Plan, parts: Parts, statuses: Counter[str]) -> None:
-    header = has_header(plan.order.column)
+    header, n_best = has_header(plan.order.column), plan.order.search.n_best
     with ExitStack() as stack:
-        write = stack.enter_context(writing(output.url, output.kind, output.packing, header=header))
+        write = stack.enter_context(writing(output.url, output.kind, output.packing, header=header, n_best=n_best))
         unreadable: BinaryIO | None = None
         for number, chunk in _chunks(plan, output.files):
             rows = storage.read(parts.input(number))
-            done = storage.read(parts.output(number), list(SCHEMA))
+            done = storage.read(parts.output(number), columns_of(plan.order.search))
             statuses.update(done["status"].to_list())
             write(table(rows, done, plan.order.model))
             for note in _notes(rows, chunk, plan.order):
@@ -88,10 +88,9 @@ def _chunks(plan: Plan, files: tuple[int, ...]) -> Iterator[tuple[int, Chunk]]:
 
 
 def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.DataFrame:
-    """Rows of the output (`writers.COLUMNS`), of those of the input and their translations."""
-    return done.with_columns(source=rows["text"], model=pl.lit(model.name), model_version=pl.lit(model.version)).select(
-        COLUMNS
-    )
+    """Rows of the output (`writers.COLUMNS`, and alternatives if there are any), of those of the input and `done`."""
+    whole = done.with_columns(source=rows["text"], model=pl.lit(model.name), model_version=pl.lit(model.version))
+    return whole.select(*COLUMNS, *(name for name in done.columns if name not in COLUMNS))
 
 
 def _notes(rows: pl.DataFrame, chunk: Chunk, order: Order) -> Iterator[bytes]:

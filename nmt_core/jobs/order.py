@@ -38,6 +38,8 @@ class Order(BaseModel):
     """Whether the target is a folder, unless its suffix is that of a text or a table."""
     column: str = ""
     """Name or number of the column to translate; see `formats.single`."""
+    prefix_column: str = ""
+    """Name or number of the column with what each translation has to begin with; empty: there is none."""
     chunk_lines: int = 4_096
     """Most rows of a chunk. They are sorted by length and translated together."""
     chunk_characters: int = 2_000_000
@@ -77,7 +79,7 @@ def differences(former: Order, new: Order) -> list[str]:
     """What differs between two orders, in words: `model: mine 3, now mine 4`."""
     found = [
         f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
-        for name in ("target", "into_folder", "column", "chunk_lines", "chunk_characters")
+        for name in ("target", "into_folder", "column", "prefix_column", "chunk_lines", "chunk_characters")
         if getattr(former, name) != getattr(new, name)
     ]
     if former.model != new.model:

@@ -13,6 +13,7 @@ from nmt_core.jobs.inputs import UNREADABLE, identity
 from nmt_core.jobs.merge import merge, outputs_of
 from nmt_core.jobs.order import Order, Plan, differences
 from nmt_core.jobs.staging import stage
+from nmt_core.jobs.writers import see_that_it_holds
 from nmt_core.stage import is_full_disk
 from nmt_core.workers import InProcess, Workers
 
@@ -20,6 +21,8 @@ Progress = Callable[[float, float, str], None]
 """Is told: rows that are done, all rows (0: not known yet), and a note such as "812 lines/s, 0:04:10 left"."""
 
 _PARTS_OF_A_LEASE = 20
+_STORES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})
+"""Packages whose errors come from a store."""
 
 
 def _silence(done: float, total: float, note: str) -> None: ...
@@ -60,23 +63,33 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcom
         means: who does it.
 
     Raises:
+        ConfigError: the output has no room for as many translations as are wanted.
         StageError: the folder holds another job that is not done, or a disk is full.
         DataError: the text cannot be read.
         ModelError: the model cannot be loaded, or has changed.
     """
+    for output in outputs_of(order):
+        see_that_it_holds(order.search.n_best, output.kind, output.url)
     try:
         attempt = _Attempt(asked, order, folder, means)
         done, reused = attempt.run()
         return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
     except Exception as error:
-        kept = f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done, and kept"
         if is_full_disk(error):
             problem = f"the disk of {folder.url} or of {order.target} is full: free space"
         elif isinstance(error, OSError) and error.filename:
             problem = f"{error.filename}: {error.strerror}: mend that"
+        elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
+            problem = f"{folder.url}: its store fails ({' '.join(str(error).split())[:300]}): see that it answers"
         else:
             raise
-        raise StageError(f"{problem}, then run the same command again ({kept})") from None
+        raise StageError(f"{problem}, then run the same command again ({_kept(folder, order)})") from None
+
+
+def _kept(folder: JobFolder, order: Order) -> str:
+    with suppress(Exception):  # what is broken may be where they are
+        return f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done, and kept"
+    return "what is done is kept"
 
 
 class _Attempt:
@@ -97,16 +110,26 @@ class _Attempt:
                 self._clean_up()  # what a kill in the last moment has left
                 return done, True
             self.folder.forget()
-        plan = self._plan()
-        if not self._translate(plan):
+        try:
+            done = self._rest()
+        except (DataError, FileNotFoundError):
             done = self._done()
             if not done:
-                raise ArtifactError(
-                    f"{self.parts.root}: files of the job are missing, and it is not done: remove the folder "
-                    f"{self.folder.url} to begin anew"
-                )
-            return done, False
-        return self._merge(plan), False
+                raise
+        self._clean_up()  # what we may have written too late included
+        return done, False
+
+    def _rest(self) -> Done:
+        """Do what is left. Files may vanish meanwhile: whoever thought us dead has ended the job, and cleaned up."""
+        plan = self._plan()
+        if self._translate(plan):
+            return self._merge(plan)
+        if done := self._done():
+            return done
+        raise ArtifactError(
+            f"{self.parts.root}: files of the job are missing, and it is not done: remove the folder "
+            f"{self.folder.url} to begin anew"
+        )
 
     def _done(self) -> Done | None:
         return self.folder.done(self.fingerprint)
@@ -174,21 +197,15 @@ class _Attempt:
     def _merge(self, plan: Plan) -> Done:
         while True:
             with self.claims.held("merge") as is_ours:
-                if done := self._done():
-                    return done
-                if is_ours:
-                    self.means.progress(plan.lines, plan.lines, "writing the output")
-                    try:
-                        statuses = merge(plan, self.parts)
-                    except DataError:
-                        if done := self._done():  # somebody was quicker, and has cleaned up
-                            return done
-                        raise
-                    done = self._finished(plan, statuses)
-                    self.folder.write(done)
-                    break
+                done = self._done() or (self._written(plan) if is_ours else None)
+            if done:
+                return done
             self._pause("another worker writes the output")
-        self._clean_up()
+
+    def _written(self, plan: Plan) -> Done:
+        self.means.progress(plan.lines, plan.lines, "writing the output")
+        done = self._finished(plan, merge(plan, self.parts))
+        self.folder.write(done)
         return done
 
     def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 import polars as pl
 
 from nmt_core.corpus import storage
-from nmt_core.corpus.formats.single import Cell, kind_by_name, read_single
+from nmt_core.corpus.formats.single import Cell, Columns, kind_by_name, read_single
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import open_input
 from nmt_core.jobs.order import MAX_LINE_BYTES, Chunk, Order
 
-SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary}
+SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary, "prefix": pl.String}
 """A chunk's rows: see `formats.single.Cell`."""
 
 
@@ -35,7 +35,8 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
     for place, file in enumerate(order.inputs):
         first = 0
         with open_input(file) as stream:
-            cells = read_single(stream, kind_by_name(file.name), order.column, MAX_LINE_BYTES)
+            columns = Columns(order.column, order.prefix_column)
+            cells = read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
             for group in cut(cells, order.chunk_lines, order.chunk_characters):
                 if len(chunks) not in there:
                     _write(group, parts.input(len(chunks)))

@@ -10,14 +10,14 @@ import polars as pl
 from nmt_core.corpus.formats import Kind
 from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.rows import INVALID_UTF8
-from nmt_core.corpus.formats.single import Cell, kind_by_name, read_single
+from nmt_core.corpus.formats.single import Cell, Columns, kind_by_name, read_single
 from nmt_core.corpus.formats.streams import ByteStream, unpacked
 from nmt_core.jobs.chunk import translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion
 from nmt_core.jobs.staging import SCHEMA, cut
-from nmt_core.jobs.writers import Write, writing
+from nmt_core.jobs.writers import Write, see_that_it_holds, writing
 from nmt_core.translator import Translator
 
 _LINES = 4_096
@@ -50,20 +50,25 @@ def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
             yield Cell(line.decode("utf-8", "replace"), INVALID_UTF8, line)
 
 
-def piped(source: BinaryIO, column: str) -> Iterator[Cell]:
+def piped(source: BinaryIO, columns: Columns) -> Iterator[Cell]:
     """Lines of a pipe, unpacked if they are packed."""
-    return read_single(unpacked(ByteStream("standard input", source)), Kind.LINES, column, MAX_LINE_BYTES)
+    return read_single(unpacked(ByteStream("standard input", source)), Kind.LINES, columns, MAX_LINE_BYTES)
 
 
-def stored(inputs: Inputs, column: str) -> Iterator[Cell]:
+def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
     """Rows of files, one file after the other."""
     for file in inputs.files:
         with open_input(file) as stream:
-            yield from read_single(stream, kind_by_name(file.name), column, MAX_LINE_BYTES)
+            yield from read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
 
 
-def to_pipe(target: BinaryIO) -> Write:
-    """Writes translations, one on each line, and holds none back."""
+def to_pipe(target: BinaryIO, n_best: int) -> Write:
+    """Writes translations, one on each line, and holds none back.
+
+    Raises:
+        ConfigError: more than one of each line is wanted.
+    """
+    see_that_it_holds(n_best, Kind.LINES, "standard output")
 
     def write(rows: pl.DataFrame) -> None:
         target.write("".join(f"{line}\n" for line in rows["translation"]).encode())
@@ -72,6 +77,6 @@ def to_pipe(target: BinaryIO) -> Write:
     return write
 
 
-def to_file(target: str) -> contextlib.AbstractContextManager[Write]:
+def to_file(target: str, n_best: int) -> contextlib.AbstractContextManager[Write]:
     """Writes a file in the format of its suffix."""
-    return writing(target, kind_by_name(target), packing_by_name(target), header=True)
+    return writing(target, kind_by_name(target), packing_by_name(target), header=True, n_best=n_best)

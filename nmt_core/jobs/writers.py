@@ -1,5 +1,6 @@
 """The output in each of its formats: lines, or a table with the columns source, translation, score, model,
-model_version and status. The same rows give the same bytes.
+model_version and status, and if several translations of a line are wanted, alternatives. The same rows give the same
+bytes.
 """
 
 import bz2
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from nmt_core.corpus import storage
 from nmt_core.corpus.formats import Kind
+from nmt_core.errors import ConfigError
 
 Write = Callable[[pl.DataFrame], None]
 
@@ -23,15 +25,37 @@ COLUMNS = ("source", "translation", "score", "model", "model_version", "status")
 _GROUP_ROWS = 65_536
 
 
+def see_that_it_holds(n_best: int, kind: Kind, place: str) -> None:
+    """See that so many translations of a line can be written.
+
+    Raises:
+        ConfigError: there is room for one.
+    """
+    if n_best > 1 and kind not in (Kind.JSONL, Kind.PARQUET):
+        raise ConfigError(
+            f"{place}: has room for one translation of each line, but search.n_best={n_best}: write to a .jsonl or "
+            ".parquet file, or give --set search.n_best=1"
+        )
+
+
 @contextlib.contextmanager
-def writing(url: str, kind: Kind, packing: str, *, header: bool) -> Iterator[Write]:
+def writing(url: str, kind: Kind, packing: str, *, header: bool, n_best: int = 1) -> Iterator[Write]:
     """A function that appends rows, tables with `COLUMNS`, to a file that appears when the block ends well.
 
-    `header`: whether a TSV or CSV file begins with the names of the columns.
+    Args:
+        url: the file.
+        kind: its format.
+        packing: how it is packed.
+        header: whether a TSV or CSV file begins with the names of the columns.
+        n_best: translations of each line; with more than one, rows have a column alternatives.
+
+    Raises:
+        ConfigError: the format has no room for several.
     """
+    see_that_it_holds(n_best, kind, url)
     with storage.published(url) as file, _packed(file, packing) as packed:
         if kind is Kind.PARQUET:
-            with _parquet(packed) as write:
+            with _parquet(packed, with_alternatives=n_best > 1) as write:
                 yield write
             return
         if header and kind in (Kind.TSV, Kind.CSV):
@@ -111,9 +135,11 @@ class _Kept:
 
 
 @contextlib.contextmanager
-def _parquet(file: BinaryIO) -> Iterator[Write]:
+def _parquet(file: BinaryIO, *, with_alternatives: bool) -> Iterator[Write]:
     """Row groups of as many rows as a reader likes, whatever the size of the chunks."""
     fields = [(name, pa.float64() if name == "score" else pa.string()) for name in COLUMNS]
+    if with_alternatives:
+        fields.append(("alternatives", pa.list_(pa.struct({"translation": pa.string(), "score": pa.float64()}))))
     schema = pa.schema(fields)
     waiting: list[pl.DataFrame] = []
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:

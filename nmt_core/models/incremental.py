@@ -1,67 +1,63 @@
 """The Transformer cut in two for decoding: what is computed once per source, and what once per target token.
 
-Attention is written as the formula reads: for one query at a time the fused kernel has no advantage, and its export
-moves the keys about in memory at every step.
-
-The same two modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/onnx.py`): what is tested
-in one is what runs in the other.
+The same two modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/graphs.py`), each with
+its own `Kernels`: attention is written for one query at a time, where no fused kernel for sequences has an advantage.
 
 Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, T target positions decoded so far, H heads, D width of a head, M `d_model`, C candidates,
-V vocabulary.
+S source positions, T target positions decoded so far, H heads, D width of a head, M `d_model`, C candidates.
 """
 
 import math
-from collections.abc import Iterator
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Padded
-from nmt_core.models.attention import attend_reference
-from nmt_core.models.layers import DecoderLayer, join_heads, split_heads
-from nmt_core.models.transformer import Transformer
-from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
+from nmt_core.models.kernels import Kernels
+from nmt_core.models.layers import DecoderLayer, EncoderLayer, split_heads
+from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class EncoderGraph(nn.Module):
     """Source ids to the keys and values that each layer of the decoder attends to; they stay the same at every step.
 
     Args:
-        model: in evaluation mode; its parameters are shared, not copied.
+        kernels: what to compute with; they hold the model, in evaluation mode.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, kernels: Kernels) -> None:
         super().__init__()
-        self.model = model
+        self.model = kernels.model
+        self.kernels = kernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
         """Source ids, end marks included and padded, to [key, value] of layer 0, of layer 1...; each [B, H, S, D]."""
-        memory_BSM = self.model.encode(source_BS, Padded(source_BS != PAD_ID))
-        # One matrix product for all layers: on a CPU a single wide one is faster than many narrow ones.
-        weight = torch.cat([layer.cross_attention.key_value.weight for layer in _decoder_layers(self.model)])
-        projected = F.linear(memory_BSM, weight).chunk(2 * len(self.model.decoder), dim=-1)
-        return [split_heads(x_BSM, self.model.config.num_heads).transpose(1, 2) for x_BSM in projected]
+        model, kernels, mask_BS = self.model, self.kernels, source_BS != PAD_ID
+        x_BSM = kernels.embed(source_BS, "source") * math.sqrt(model.config.d_model)
+        x_BSM = x_BSM + model.positions_LM[: source_BS.shape[1]]
+        for layer in cast(list[EncoderLayer], model.encoder):
+            frame, attention = layer.self_attention_frame, layer.self_attention
+            attended_BSM = kernels.attend_source(kernels.linear(frame.enter(x_BSM), attention.query_key_value), mask_BS)
+            x_BSM = frame.leave(x_BSM, kernels.linear(attended_BSM, attention.output))
+            x_BSM = _feed_forward(x_BSM, layer, kernels)
+        memory_BSM: Tensor = model.encoder_norm(x_BSM)
+        layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], model.decoder)]
+        projected = kernels.linear(memory_BSM, *layers).chunk(2 * len(layers), dim=-1)
+        return [split_heads(x_BSM, model.config.num_heads).transpose(1, 2) for x_BSM in projected]
 
 
 class StepGraph(nn.Module):
     """One step of decoding: the last token of each row to its most probable successors.
 
     Args:
-        model: in evaluation mode; its parameters are shared, not copied.
+        kernels: what to compute with; they hold the model, in evaluation mode.
     """
 
-    forbidden_V: Tensor
-
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, kernels: Kernels) -> None:
         super().__init__()
-        self.model = model
-        # A target never holds padding or a second <s>; label smoothing leaves both a little probability.
-        forbidden_V = torch.zeros(model.vocab_size)
-        forbidden_V[[PAD_ID, BOS_ID]] = float("-inf")
-        self.register_buffer("forbidden_V", forbidden_V, persistent=False)
+        self.model = kernels.model
+        self.kernels = kernels
 
     def forward(
         self,
@@ -86,36 +82,28 @@ class StepGraph(nn.Module):
             Log-probabilities [R, C] in nats, best first; their ids [R, C]; and [key, value] of each layer's
             self-attention with this position at the end, each [R, H, T + 1, D].
         """
-        model, mask_B1S, present = self.model, source_mask_BS[:, None], list[Tensor]()
-        x_R1M = F.embedding(tokens_R[:, None], model.target_embedding.weight) * math.sqrt(model.config.d_model)
-        x_R1M = x_R1M + F.embedding(_position(past[0]), model.positions_LM)
-        for number, layer in enumerate(_decoder_layers(model)):
-            frame = layer.self_attention_frame
-            q_RH1D, k_RH1D, v_RH1D = (x.transpose(1, 2) for x in layer.self_attention.project(frame.enter(x_R1M)))
-            k_RHTD = torch.cat([past[2 * number].index_select(0, parents_R), k_RH1D], dim=2)
-            v_RHTD = torch.cat([past[2 * number + 1].index_select(0, parents_R), v_RH1D], dim=2)
-            present += [k_RHTD, v_RHTD]
-            attended_RH1D = attend_reference(q_RH1D, k_RHTD, v_RHTD)
-            x_R1M = frame.leave(x_R1M, layer.self_attention.output(join_heads(attended_RH1D.transpose(1, 2))))
-            # The beams of a sentence look at one and the same source: they are queries side by side, not copies.
+        model, kernels, present, position = self.model, self.kernels, list[Tensor](), past[0].shape[2]
+        x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
+        place = torch.full((1,), position, dtype=torch.int64, device=tokens_R.device)
+        x_R1M = x_R1M + F.embedding(place, model.positions_LM)
+        for number, layer in enumerate(cast(list[DecoderLayer], model.decoder)):
+            of_layer = slice(2 * number, 2 * number + 2)
+            frame, attention = layer.self_attention_frame, layer.self_attention
+            projected = kernels.linear(frame.enter(x_R1M), attention.query_key_value)
+            attended_R1M, *key_value = kernels.attend_past(number, projected, past[of_layer], parents_R, position)
+            present += key_value
+            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1M, attention.output))
             frame = layer.cross_attention_frame
             x_BKM = frame.enter(x_R1M).view(source_mask_BS.shape[0], -1, model.config.d_model)
-            q_BHKD = split_heads(layer.cross_attention.query(x_BKM), model.config.num_heads).transpose(1, 2)
-            attended_BHKD = attend_reference(q_BHKD, cross[2 * number], cross[2 * number + 1], mask_B1S)
-            attended_R1M = join_heads(attended_BHKD.transpose(1, 2)).view(-1, 1, model.config.d_model)
-            x_R1M = frame.leave(x_R1M, layer.cross_attention.output(attended_R1M))
-            frame = layer.feed_forward_frame
-            x_R1M = frame.leave(x_R1M, layer.feed_forward(frame.enter(x_R1M)))
-        logits_RV = model.output(model.decoder_norm(x_R1M).squeeze(1))
-        log_probs_RV = F.log_softmax(logits_RV, dim=-1) + self.forbidden_V
-        log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
+            q_BKM = kernels.linear(x_BKM, layer.cross_attention.query)
+            attended_BKM = kernels.attend_cross(q_BKM, cross[of_layer], source_mask_BS)
+            attended_R1M = attended_BKM.view(-1, 1, model.config.d_model)
+            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1M, layer.cross_attention.output))
+            x_R1M = _feed_forward(x_R1M, layer, kernels)
+        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), candidates)
         return log_probs_RC, ids_RC, present
 
 
-def _decoder_layers(model: Transformer) -> Iterator[DecoderLayer]:
-    return (cast(DecoderLayer, layer) for layer in model.decoder)
-
-
-def _position(past_RHTD: Tensor) -> Tensor:
-    """[1]: the position to decode, which is the number of positions in the past."""
-    return torch.full((1,), past_RHTD.shape[2], dtype=torch.int64, device=past_RHTD.device)
+def _feed_forward(x_M: Tensor, layer: EncoderLayer | DecoderLayer, kernels: Kernels) -> Tensor:
+    frame, feed_forward = layer.feed_forward_frame, layer.feed_forward
+    return frame.leave(x_M, kernels.feed_forward(frame.enter(x_M), feed_forward.inner, feed_forward.outer))

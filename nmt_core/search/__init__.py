@@ -1,1 +1,1 @@
-"""Beam search over one step protocol, whatever computes the step."""
+"""Search over one step protocol, whatever computes the step: by beam, greedy, or by sampling."""

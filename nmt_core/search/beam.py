@@ -1,46 +1,29 @@
-"""Beam search in plain numpy over any `Stepper`; greedy search is a beam of 1.
+"""Beam search in plain numpy over any `Stepper`.
 
 The rules are those of fairseq and CTranslate2. Each step ranks all successors of a sentence's K beams by the sum of
 their log-probabilities. Those of the first K that end the sentence become finished hypotheses; the best K that do not
-end it go on, and 2K candidates per beam are enough to find them. A sentence leaves the batch when it has K finished
-hypotheses, when nothing that goes on can beat its best one any more, or at its greatest length.
+end it go on. A sentence leaves the batch when it has K finished hypotheses, when nothing that goes on can beat the
+worst of those that are wanted, or at its greatest length.
 
-Letters in names of arrays: B sentences, K beams, R = B * K rows, T target tokens so far, C candidates of a row, N = 2K
-ranked candidates of a sentence (fewer only in a vocabulary of fewer).
+A beam has one successor that ends, so its K + 1 likeliest are all that can be among the first K of either kind, and the
+first 2K of all beams' hold both.
+
+Threads of a process take turns at everything but the model: what a step does here is a few calls of numpy, whatever the
+number of sentences.
+
+Letters in names of arrays: B sentences, K beams, R = B * K rows, C candidates of a row, X = K * C candidates of a
+sentence, N = 2K ranked ones of these (fewer only in a vocabulary of fewer).
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from nmt_core.config import SearchConfig
+from nmt_core.search.constraints import Prefixes, allowed, candidates, limits
+from nmt_core.search.hypothesis import Ending, Flags, History, Hypothesis, Sums, length_penalties
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
-
-Sums = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation, as ids."""
-
-    ids: tuple[int, ...]
-    """Target ids without <s> and </s>."""
-    score: float
-    """Sum of the log-probabilities in nats over `length_penalty`."""
-    cut: bool = False
-    """Whether it stopped at its greatest length without an end mark."""
-
-
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^alpha (Wu et al. 2016, section 7, equation 14, without the coverage term).
-
-    `length` counts the target tokens whose log-probabilities are in the sum: the end mark too, but not <s>.
-    """
-    return math.pow((5 + length) / 6, alpha)
 
 
 def beam_search(stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig) -> list[Hypothesis]:
@@ -48,143 +31,152 @@ def beam_search(stepper: Stepper, source_ids: Sequence[Sequence[int]], config: S
     return [hypotheses[0] for hypotheses in n_best(stepper, source_ids, config)]
 
 
-def n_best(stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+def n_best(
+    stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
+) -> list[list[Hypothesis]]:
     """Search all sources together, as one batch.
 
     Args:
         stepper: the model.
         source_ids: ids of each source without the end mark, which is added here.
-        config: beam size, length penalty, and how many tokens a target may have more than its source (end marks not
-            counted on either side).
+        config: beam size, length penalty, how long a target may and must be, and how many are wanted.
+        prefixes: ids with which each target has to begin; none at all: they are free.
 
     Returns:
-        For each source, in order, one to `beam_size` hypotheses, best first. A cut one is returned only where no
+        For each source, in order, one to `config.n_best` hypotheses, best first. A cut one is returned only where no
         hypothesis ended by itself. Equal sums are ordered by token id, then by the rank of the beam they continue.
     """
     if not source_ids:
         return []
-    beams = _Beams.before_the_first_step(source_ids, config)
-    decoding = stepper.start(pad_sources(source_ids), min(2 * config.beam_size, stepper.vocab_size))
-    tokens_R, parents_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
-    results: list[list[Hypothesis]] = [[] for _ in source_ids]
+    beams, history, wanted = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
+    decoding = stepper.start(pad_sources(source_ids), candidates(wanted, stepper, config))
+    token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
     while True:
-        ranked = beams.rank(*decoding.step(tokens_R, parents_R))
-        beams.finish(ranked)
-        parents_BK = beams.advance(ranked)
-        done_B = np.array([beams.is_done(place) for place in range(len(beams.sentence_B))])
-        for place in np.flatnonzero(done_B).tolist():
-            results[beams.sentence_B[place]] = beams.result(place)
-        if done_B.all():
-            return results
+        history.add(token_R, parent_R)
+        step = decoding.step(token_R, parent_R)
+        token_R, parent_R = beams.advance(*allowed(step, wanted, beams.length, config))
+        done_B = beams.done()
         if done_B.any():
+            if done_B.all():
+                return beams.results(history)
             decoding.keep(np.flatnonzero(~done_B))
             beams.keep(~done_B)
-        tokens_R, parents_R = beams.ids_BKT[:, :, -1].ravel(), parents_BK[~done_B].ravel()
+            token_R, parent_R = (x_R.reshape(len(done_B), -1)[~done_B].ravel() for x_R in (token_R, parent_R))
 
 
-@dataclass(frozen=True)
-class _Ranked:
-    """The best candidates of each sentence, best first."""
-
-    sum_BN: Sums
-    id_BN: Ints
-    parent_BN: Ints
-    """Beam of the sentence that the candidate continues."""
-
-
-@dataclass
 class _Beams:
     """The sentences still in the batch, and their partial hypotheses, best first."""
 
-    config: SearchConfig
-    sentence_B: Ints
-    """Place of each sentence in the input."""
-    limit_B: Ints
-    """Most target tokens of each sentence, the end mark not counted."""
-    ids_BKT: Ints
-    sum_BK: Sums
-    finished_B: list[list[Hypothesis]] = field(default_factory=list)
-    """Hypotheses of each sentence that ended by themselves."""
-    cut_B: list[Hypothesis | None] = field(default_factory=list)
-    """The best partial hypothesis of each sentence that has reached its greatest length."""
-
-    @classmethod
-    def before_the_first_step(cls, source_ids: Sequence[Sequence[int]], config: SearchConfig) -> "_Beams":
-        """One empty beam per sentence: K equal ones would be ranked as K different ones."""
+    def __init__(
+        self, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
+    ) -> None:
         count = len(source_ids)
-        return cls(
-            config=config,
-            sentence_B=np.arange(count),
-            limit_B=np.array([len(ids) + config.max_length_offset for ids in source_ids]),
-            ids_BKT=np.empty((count, 1, 0), dtype=np.int64),
-            sum_BK=np.zeros((count, 1)),
-            finished_B=[[] for _ in source_ids],
-            cut_B=[None for _ in source_ids],
-        )
+        self.size = config.beam_size
+        self.wanted = config.n_best
+        self.length = 0
+        """Target tokens of every partial hypothesis."""
+        self.place_B = np.arange(count)
+        """Place of each sentence in the input."""
+        self.limit_B = limits(source_ids, config)
+        self.prefixes = Prefixes(prefixes, self.limit_B)
+        self.penalties = length_penalties(int(self.limit_B.max()) + 1, config.length_penalty)
+        self.longest_B = self.penalties[self.limit_B + 1 - self.prefixes.length_B]
+        """The greatest length penalty that a hypothesis of each sentence can have."""
+        self.sum_BK = np.zeros((count, 1))
+        """Of one empty beam: K equal ones would be ranked as K different ones."""
+        self.endings: list[list[Ending]] = [[] for _ in source_ids]
+        """Finished hypotheses of each sentence, or the one that was cut; by place in the input."""
+        self.to_beat = np.full(count, np.nan)
+        """The score above which a further hypothesis is wanted, by place in the input; NaN: any is."""
 
-    def rank(self, log_probs_RC: Floats, ids_RC: Ints) -> _Ranked:
-        """Order the successors of all beams of a sentence; a sentence at its greatest length can only end."""
+    def advance(self, log_prob_RC: Floats, id_RC: Ints) -> tuple[Ints, Ints]:
+        """Finish what ends, and go on with the best K candidates that do not: their ids, and the rows they continue."""
         count, beams = self.sum_BK.shape
-        sum_BKC = self.sum_BK[:, :, None] + log_probs_RC.reshape(count, beams, -1)
-        id_BKC = ids_RC.reshape(sum_BKC.shape)
-        at_limit_B = self.ids_BKT.shape[2] == self.limit_B
-        if at_limit_B.any():
-            sum_BKC[at_limit_B[:, None, None] & (id_BKC != EOS_ID)] = -np.inf
-        sum_BN, id_BN = sum_BKC.reshape(count, -1), id_BKC.reshape(count, -1)
-        parent_BN = np.broadcast_to(np.arange(beams)[:, None], sum_BKC.shape).reshape(count, -1)
-        order_BN = np.lexsort((parent_BN, id_BN, -sum_BN))[:, : 2 * self.config.beam_size]
-        return _Ranked(
-            np.take_along_axis(sum_BN, order_BN, axis=1),
-            np.take_along_axis(id_BN, order_BN, axis=1),
-            np.take_along_axis(parent_BN, order_BN, axis=1),
-        )
+        width = log_prob_RC.shape[1]
+        sum_BX = (self.sum_BK[:, :, None] + log_prob_RC.reshape(count, beams, width)).reshape(count, -1)
+        # Fewer than K are left only while there are fewer candidates than that, in a tiny vocabulary.
+        others = min(self.size, beams * (width - 1))
+        ranked_BN = _ranked(sum_BX, id_RC.reshape(sum_BX.shape), 2 * self.size)
+        is_end_BN = id_RC.take(ranked_BN) == EOS_ID
+        forced_B = self.prefixes.are_forced(self.place_B, self.length)
+        if forced_B is not None:
+            is_end_BN[forced_B] = False
+        if is_end_BN[:, : self.size].any():
+            self._finish(ranked_BN[:, : self.size][is_end_BN[:, : self.size]], sum_BX, width)
+        self._cut()
+        goes_on_BN = ~is_end_BN
+        goes_on_BN &= goes_on_BN.cumsum(axis=1) <= others
+        chosen_R = ranked_BN[goes_on_BN]
+        token_R, parent_R = id_RC.take(chosen_R), chosen_R // width
+        self.sum_BK = sum_BX.take(chosen_R).reshape(count, others)
+        if forced_B is not None:
+            token_R, parent_R = self._force(forced_B, token_R, parent_R, beams)
+        self.length += 1
+        return token_R, parent_R
 
-    def finish(self, ranked: _Ranked) -> None:
-        """Collect the hypotheses that end at this step, and those that should have."""
-        length, beam_size, alpha = self.ids_BKT.shape[2], self.config.beam_size, self.config.length_penalty
-        ends_BK = (ranked.id_BN == EOS_ID)[:, :beam_size] & np.isfinite(ranked.sum_BN[:, :beam_size])
-        for place, rank in zip(*np.nonzero(ends_BK), strict=True):
-            ids_T = self.ids_BKT[place, ranked.parent_BN[place, rank]]
-            score = ranked.sum_BN[place, rank] / length_penalty(length + 1, alpha)
-            self.finished_B[place].append(Hypothesis(tuple(ids_T.tolist()), float(score)))
-        for place in np.flatnonzero(self.limit_B == length):
-            score = self.sum_BK[place, 0] / length_penalty(length, alpha)
-            self.cut_B[place] = Hypothesis(tuple(self.ids_BKT[place, 0].tolist()), float(score), cut=True)
+    def _force(self, forced_B: Flags, token_R: Ints, parent_R: Ints, beams: int) -> tuple[Ints, Ints]:
+        """Put the tokens that are given in place of the chosen ones. A sentence has one beam until its prefix ends."""
+        token_BK, parent_BK = token_R.reshape(self.sum_BK.shape), parent_R.reshape(self.sum_BK.shape)
+        token_BK[forced_B] = self.prefixes.tokens(self.place_B[forced_B], self.length)[:, None]
+        parent_BK[forced_B] = (np.flatnonzero(forced_B) * beams)[:, None]
+        self.sum_BK[forced_B] = -np.inf
+        self.sum_BK[forced_B, 0] = 0.0
+        if forced_B.all():
+            self.sum_BK, token_BK, parent_BK = self.sum_BK[:, :1], token_BK[:, :1], parent_BK[:, :1]
+        return token_BK.ravel(), parent_BK.ravel()
 
-    def advance(self, ranked: _Ranked) -> Ints:
-        """Go on with the best K candidates that do not end; returns the row that each continues, [B, K]."""
-        count, beams = self.sum_BK.shape
-        # A stable sort by "ends" brings the others forward in their order. Each beam has at most one candidate that
-        # ends, so K are left of 2K; fewer only while there are fewer candidates than that in a tiny vocabulary.
-        others = min(self.config.beam_size, ranked.id_BN.shape[1] - beams)
-        chosen_BK = np.argsort(ranked.id_BN == EOS_ID, axis=1, kind="stable")[:, :others]
-        parent_BK = np.take_along_axis(ranked.parent_BN, chosen_BK, axis=1)
-        id_BK = np.take_along_axis(ranked.id_BN, chosen_BK, axis=1)
-        ids_BKT = np.take_along_axis(self.ids_BKT, parent_BK[:, :, None], axis=1)
-        self.ids_BKT = np.concatenate([ids_BKT, id_BK[:, :, None]], axis=2)
-        self.sum_BK = np.take_along_axis(ranked.sum_BN, chosen_BK, axis=1)
-        rows_BK: Ints = np.arange(count)[:, None] * beams + parent_BK
-        return rows_BK
+    def _finish(self, candidate_H: Ints, sum_BX: Sums, width: int) -> None:
+        """Keep the hypotheses that end with these of the candidates."""
+        place_H = self.place_B[candidate_H // sum_BX.shape[1]]
+        score_H = sum_BX.take(candidate_H) / self.penalties[self.length + 1 - self.prefixes.length_B[place_H]]
+        for place, row, score in zip(place_H.tolist(), (candidate_H // width).tolist(), score_H.tolist(), strict=True):
+            if score > -np.inf:
+                found = self.endings[place]
+                found.append(Ending(score, self.length, row))
+                if len(found) >= self.size:
+                    self.to_beat[place] = np.inf
+                elif len(found) >= self.wanted:
+                    self.to_beat[place] = sorted(found)[-self.wanted].score
 
-    def is_done(self, place: int) -> bool:
-        """Whether more steps cannot change the sentence's result, or its beam is full of finished hypotheses."""
-        finished = self.finished_B[place]
-        if self.cut_B[place] or len(finished) >= self.config.beam_size:
-            return True
+    def _cut(self) -> None:
+        """Keep the best partial hypothesis of a sentence that is as long as it may be, if none has ended."""
+        beams = self.sum_BK.shape[1]
+        for sentence in np.flatnonzero(self.limit_B == self.length).tolist():
+            place = self.place_B[sentence]
+            if not self.endings[place]:
+                penalty = self.penalties[self.length - self.prefixes.length_B[place]]
+                score = float(self.sum_BK[sentence, 0] / penalty)
+                self.endings[place].append(Ending(score, self.length, sentence * beams, cut=True))
+
+    def done(self) -> Flags:
+        """Whether a sentence may not be longer, its beam is full of finished hypotheses, or no further one can be
+        better: [B].
+        """
         # Sums only fall and the penalty only grows, so no continuation can score more than this.
-        longest = length_penalty(self.limit_B[place] + 1, self.config.length_penalty)
-        bound = self.sum_BK[place, 0] / longest
-        return bool(finished) and max(hypothesis.score for hypothesis in finished) >= bound
+        bound_B = self.sum_BK[:, 0] / self.longest_B
+        done_B: Flags = (self.to_beat[self.place_B] >= bound_B) | (self.limit_B < self.length)
+        return done_B
 
-    def result(self, place: int) -> list[Hypothesis]:
-        """The hypotheses of a sentence, best first."""
-        finished = sorted(self.finished_B[place], key=lambda hypothesis: -hypothesis.score)
-        cut = self.cut_B[place]
-        return finished[: self.config.beam_size] if finished or cut is None else [cut]
-
-    def keep(self, keep_B: npt.NDArray[np.bool_]) -> None:
+    def keep(self, keep_B: Flags) -> None:
         """Let the other sentences leave."""
-        self.sentence_B, self.limit_B = self.sentence_B[keep_B], self.limit_B[keep_B]
-        self.ids_BKT, self.sum_BK = self.ids_BKT[keep_B], self.sum_BK[keep_B]
-        self.finished_B = [finished for finished, kept in zip(self.finished_B, keep_B, strict=True) if kept]
-        self.cut_B = [cut for cut, kept in zip(self.cut_B, keep_B, strict=True) if kept]
+        self.place_B, self.sum_BK = self.place_B[keep_B], self.sum_BK[keep_B]
+        self.limit_B, self.longest_B = self.limit_B[keep_B], self.longest_B[keep_B]
+
+    def results(self, history: History) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence of the input, best first."""
+        best = [sorted(found, key=lambda ending: -ending.score)[: self.wanted] for found in self.endings]
+        hypotheses = iter(history.hypotheses([ending for endings in best for ending in endings]))
+        return [[next(hypotheses) for _ in endings] for endings in best]
+
+
+def _ranked(sum_BX: Sums, id_BX: Ints, count: int) -> Ints:
+    """Places, in the whole array, of the `count` greatest sums of each row, greatest first; of equal ones, by id and
+    then by place: [B, N].
+    """
+    start_B1 = np.arange(0, sum_BX.size, sum_BX.shape[1])[:, None]
+    place_BN = np.argsort(-sum_BX, axis=1)[:, : count + 1] + start_B1
+    sum_BN = sum_BX.take(place_BN)
+    is_tied_B = ((sum_BN[:, 1:] == sum_BN[:, :-1]) & (sum_BN[:, 1:] > -np.inf)).any(axis=1)
+    for row in np.flatnonzero(is_tied_B).tolist():  # rare, and slow to provide for everywhere
+        place_BN[row] = np.lexsort((id_BX[row], -sum_BX[row]))[: count + 1] + start_B1[row]
+    return place_BN[:, :count]

@@ -1,10 +1,12 @@
-"""The step protocol in ONNX Runtime, and the names of the graphs' inputs and outputs. Imports no torch.
+"""The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
+
+A set is `encoder.onnx`, `step.onnx`, `keep.onnx` and the weights of all three, in one folder (`export/graphs.py`).
 
 Letters in names of arrays: B sentences, R rows, S source positions, H heads, D width of a head, C candidates.
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import onnxruntime
@@ -15,7 +17,12 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 ENCODER_FILE = "encoder.onnx"
 STEP_FILE = "step.onnx"
+KEEP_FILE = "keep.onnx"
+WEIGHTS_FILE = "weights.bin"
+SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, WEIGHTS_FILE)
 Device = Literal["cpu", "cuda"]
+
+_NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
 
 _ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
 
@@ -23,6 +30,11 @@ _ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and t
 def cross_names(layers: int) -> list[str]:
     """Outputs of the encoder and inputs of the step: keys and values of the source, [B, H, S, D]."""
     return [f"cross_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
+
+
+def kept_names(layers: int) -> list[str]:
+    """Outputs of `keep.onnx`: those of the sentences that stay, [sentences that stay, H, S, D]."""
+    return [f"kept_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
 
 
 def past_names(layers: int) -> list[str]:
@@ -71,26 +83,24 @@ def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSessi
 
 
 class OnnxStepper:
-    """The two graphs as `search.step.Stepper`.
+    """A set of graphs as `search.step.Stepper`.
 
     Args:
-        encoder: source ids to the keys and values that the decoder attends to.
-        step: one token per row to its successors.
+        folder: of the set.
         vocab_size: pieces of the vocabulary.
-        device: where the keys and values stay between two steps; that of the sessions.
+        device: where to compute, and where keys and values stay between two steps.
+
+    Raises:
+        ModelError: see `open_graph`.
     """
 
-    def __init__(
-        self,
-        encoder: onnxruntime.InferenceSession,
-        step: onnxruntime.InferenceSession,
-        vocab_size: int,
-        device: Device = "cpu",
-    ) -> None:
-        self.encoder = encoder
-        self.step = step
+    def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu") -> None:
+        self.encoder, self.step, self.keep = (
+            open_graph(folder / name, device) for name in (ENCODER_FILE, STEP_FILE, KEEP_FILE)
+        )
         self.device = device
-        self.layers = len(encoder.get_outputs()) // 2
+        self.layers = len(self.encoder.get_outputs()) // 2
+        self.cache_dtype = _NUMPY_TYPES[next(one.type for one in self.step.get_inputs() if one.name == "past_key_0")]
         self._vocab_size = vocab_size
 
     @property
@@ -104,53 +114,55 @@ class OnnxStepper:
 
 
 class OnnxDecoding:
-    """One batch in ONNX Runtime; see `search.step.Decoding`. Keys and values never pass through numpy between steps."""
+    """One batch in ONNX Runtime; see `search.step.Decoding`. Keys and values never pass through numpy."""
 
     def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int) -> None:
-        self.device = stepper.device
-        self.layers = stepper.layers
-        self.session = stepper.step
+        self.stepper = stepper
         encoding = stepper.encoder.io_binding()
         encoding.bind_cpu_input("source", source_BS)
-        for name in cross_names(self.layers):
-            encoding.bind_output(name, self.device)
+        for name in cross_names(stepper.layers):
+            encoding.bind_output(name, stepper.device)
         stepper.encoder.run_with_iobinding(encoding)
         self.cross = encoding.get_outputs()
         _, heads, _, width = self.cross[0].shape()
-        nothing = np.empty((len(source_BS), heads, 0, width), dtype=np.float32)
-        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(nothing, self.device)] * (2 * self.layers)
+        nothing = np.empty((len(source_BS), heads, 0, width), dtype=stepper.cache_dtype)
+        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(nothing, stepper.device)] * (2 * stepper.layers)
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
-        self.binding = self.session.io_binding()
+        self.binding = stepper.step.io_binding()
         self._bind_source()
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
-        binding = self.binding
+        binding, layers = self.binding, self.stepper.layers
         binding.bind_cpu_input("tokens", tokens_R)
         binding.bind_cpu_input("parents", parents_R)
-        for name, value in zip(past_names(self.layers), self.past, strict=True):
+        for name, value in zip(past_names(layers), self.past, strict=True):
             binding.bind_ortvalue_input(name, value)
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
         binding.bind_output("log_probs", "cpu")
         binding.bind_output("ids", "cpu")
-        for name in present_names(self.layers):
-            binding.bind_output(name, self.device)
-        self.session.run_with_iobinding(binding)
+        for name in present_names(layers):
+            binding.bind_output(name, self.stepper.device)
+        self.stepper.step.run_with_iobinding(binding)
         log_probs, ids, *self.past = binding.get_outputs()
         return log_probs.numpy(), ids.numpy()
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
+        keeping, layers = self.stepper.keep.io_binding(), self.stepper.layers
+        keeping.bind_cpu_input("sentences", sentences)
+        for name, value in zip(cross_names(layers), self.cross, strict=True):
+            keeping.bind_ortvalue_input(name, value)
+        for name in kept_names(layers):
+            keeping.bind_output(name, self.stepper.device)
+        self.stepper.keep.run_with_iobinding(keeping)
+        self.cross = keeping.get_outputs()
         self.source_mask_BS = self.source_mask_BS[sentences]
-        self.cross = [self._take(value, sentences) for value in self.cross]
         self._bind_source()
-
-    def _take(self, value: Any, sentences: Ints) -> Any:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(value.numpy()[sentences], self.device)
 
     def _bind_source(self) -> None:
         self.binding.bind_cpu_input("source_mask", self.source_mask_BS)
         self.binding.bind_cpu_input("candidates", self.candidates)
-        for name, value in zip(cross_names(self.layers), self.cross, strict=True):
+        for name, value in zip(cross_names(self.stepper.layers), self.cross, strict=True):
             self.binding.bind_ortvalue_input(name, value)

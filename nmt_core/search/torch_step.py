@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.kernels import Kernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.step import Floats, Ints
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -17,12 +18,14 @@ class TorchStepper:
 
     Args:
         model: switched to evaluation mode here.
+        kernels: what to compute with, of this model; None: plain PyTorch.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, kernels: Kernels | None = None) -> None:
         self.model = model.eval()
-        self.encoder = EncoderGraph(model)
-        self.decoder = StepGraph(model).to(model.positions_LM.device)
+        kernels = kernels or Kernels(model)
+        self.encoder = EncoderGraph(kernels)
+        self.decoder = StepGraph(kernels)
 
     @property
     def vocab_size(self) -> int:

@@ -13,7 +13,7 @@ from nmt_core.config import SearchConfig, TrainConfig
 from nmt_core.errors import DataError
 from nmt_core.models.transformer import Transformer
 from nmt_core.scoring import score
-from nmt_core.search.beam import beam_search
+from nmt_core.search.methods import search_batch
 from nmt_core.search.step import batches_by_length
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.spelling import Spelling
@@ -123,8 +123,8 @@ class DevTranslator:
         sources = [self._ids[place][:longest] for place in places]
         mine, stepper = [""] * len(places), TorchStepper(model)
         for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens):
-            found = beam_search(stepper, [sources[number] for number in batch], self._search)
-            lines = self._tokenizer.decode([hypothesis.ids for hypothesis in found])
+            found = search_batch(stepper, [sources[number] for number in batch], self._search)
+            lines = self._tokenizer.decode([best.ids for best, *_ in found])
             for number, line in zip(batch, lines, strict=True):
                 mine[number] = self._spelling.tidy(line)
         model.train()

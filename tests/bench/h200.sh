@@ -4,6 +4,13 @@
 # Finds an interpreter whose torch sees a GPU, and writes h200.json and h200.log into OUT (./h200-out); nothing is left
 # anywhere else, and scratch and compiled kernels are removed in the end. A package that the interpreter lacks is
 # taken from the wheels in WHEELS, if there are any; it goes into OUT as well. Nothing is fetched.
+#
+# With MODEL=FOLDER it then compares translation in fp16 with CTranslate2's (translate.py), beam 4 and greedy, where ours
+# is to be as fast at least; the tables are in translate.log. FOLDER holds export/ (a bundle of a small model),
+# model.safetensors (the averaged weights that it was made from), and dev.source, dev.target, test.source and
+# test.target, plain text; the model is grown to the size of Transformer base and exported there (translate_grow.py).
+# That needs onnx, onnxscript, onnxruntime-gpu, ctranslate2, polars and sacrebleu as well. `--limit 0` leaves the
+# training out. This part has not been run yet: no GPU could be had when it was written.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-$PWD/h200-out}
@@ -42,9 +49,12 @@ find_python() {
 python=$(find_python)
 echo "h200.sh: $python"
 
-missing=$("$python" - <<'END'
+missing=$(MODEL=${MODEL:-} "$python" - <<'END'
 import importlib.util
-names = ("numpy", "pyarrow", "pydantic", "safetensors", "sentencepiece")
+import os
+names = ["numpy", "pyarrow", "pydantic", "safetensors", "sentencepiece"]
+if os.environ["MODEL"]:
+    names += ["onnx", "onnxscript", "onnxruntime", "ctranslate2", "polars", "sacrebleu"]
 print(*(name for name in names if importlib.util.find_spec(name) is None))
 END
 )
@@ -56,4 +66,13 @@ elif [ -n "$missing" ]; then
     echo "h200.sh: $python lacks: $missing; give wheels of them in WHEELS=" >&2
     exit 1
 fi
-"$python" tests/bench/h200.py --output "$out/h200.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/h200.log"
+trained=0
+"$python" tests/bench/h200.py --output "$out/h200.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/h200.log" || trained=$?
+if [ -n "${MODEL:-}" ]; then
+    "$python" tests/bench/translate_grow.py "$MODEL/export" "$MODEL/model.safetensors" "$scratch/grown" \
+        --dev "$MODEL/dev.source" "$MODEL/dev.target" --base 2>&1 | tee "$out/grown.log"
+    "$python" tests/bench/translate.py "$scratch/grown/export" "$scratch/grown/average/model.safetensors" \
+        --ctranslate2 "$python" --source "$MODEL/test.source" --reference "$MODEL/test.target" --device cuda \
+        --precisions fp16 --beams 4 1 --batch-tokens 4096 8192 16384 32768 2>&1 | tee "$out/translate.log"
+fi
+exit "$trained"

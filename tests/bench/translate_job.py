@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 
+from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs
 from nmt_core.jobs.order import ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
-from nmt_core.translator import sha256_of
 
 _WORDS = ("a", "to", "it", "the", "now", "I", "cat", "is")
 _LINES_AT_ONCE = 100_000

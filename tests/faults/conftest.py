@@ -1,4 +1,4 @@
-"""Training jobs in processes of their own, to be killed."""
+"""Training jobs and translation jobs in processes of their own, to be killed."""
 
 import json
 import subprocess
@@ -15,6 +15,7 @@ import pytest
 
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
+from nmt_core.jobs.folder import JobFolder, read_bytes
 from nmt_core.train.launch import METRICS
 
 SECONDS = 300
@@ -47,6 +48,82 @@ except NmtError as error:
     print(f"{type(error).__name__}: {error}", flush=True)
     sys.exit(error.exit_code)
 """
+TRANSLATION_IN_A_PROCESS = """
+import sys
+from pathlib import Path
+from nmt_core.config import SearchConfig
+from nmt_core.errors import NmtError
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.inputs import find_inputs
+from nmt_core.jobs.order import ModelVersion, Order
+from nmt_core.jobs.run import Means, run_job
+from nmt_core.bundle import sha256_of
+from nmt_core.workers import InProcess, LocalWorkers
+
+bundle, source, place, workers = sys.argv[1:]
+order = Order(
+    model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
+    search=SearchConfig(beam_size=1, max_length_offset=1),
+    inputs=find_inputs(source).files,
+    target=f"{place}/out.parquet",
+    chunk_lines=500,
+)
+with LocalWorkers(int(workers)) as children:
+    means = Means(bundle, workers=children if int(workers) > 1 else InProcess(), claim_seconds=3)
+    try:
+        outcome = run_job("tiny", order, JobFolder(f"{place}/job"), means)
+    except NmtError as error:
+        sys.exit(str(error))
+print(outcome.translated)
+"""
+
+
+@dataclass
+class Translation:
+    """A translation job that any number of processes do. Its output is `out.parquet` of a place, its folder `job`."""
+
+    bundle: Path
+    source: str
+    place: str
+    started: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The place, if it is on this machine."""
+        return Path(self.place)
+
+    def output(self) -> bytes | None:
+        """What has been made."""
+        return read_bytes(f"{self.place}/out.parquet")
+
+    def start(self, workers: int = 1, within: Sequence[str] = ()) -> "subprocess.Popen[str]":
+        """Start a process that does what is left."""
+        arguments = [self.bundle, self.source, self.place, workers]
+        command = [*within, sys.executable, "-c", TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.started.append(process)
+        return process
+
+    def translated(self) -> int:
+        """Chunks that are done."""
+        folder = JobFolder(f"{self.place}/job")
+        plan = folder.plan()
+        return len(folder.parts(plan.order.fingerprint).translated()) if plan else 0
+
+    def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
+        """Return when so many chunks are done, while the process runs."""
+        deadline = time.monotonic() + SECONDS
+        while self.translated() < chunks:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    @staticmethod
+    def ended(process: "subprocess.Popen[str]") -> int:
+        """Rows that a process translated which ended well."""
+        out, error = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, error
+        return int(out)
 
 
 @dataclass
@@ -201,3 +278,19 @@ def training(
     yield make
     for each in made:
         each.kill_all()
+
+
+@pytest.fixture(scope="module")
+def translations(tiny_bundle: Path) -> Iterator[Callable[[str, str], Translation]]:
+    """Makes translation jobs, of a source, in a place."""
+    made: list[Translation] = []
+
+    def make(source: str, place: str) -> Translation:
+        made.append(Translation(tiny_bundle, source, place))
+        return made[-1]
+
+    yield make
+    for process in (process for job in made for process in job.started):
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

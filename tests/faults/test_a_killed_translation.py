@@ -9,9 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,75 +23,11 @@ from flows.settings import Settings
 from flows.translate import translate
 from flows.translation import Wanted, translate_job
 from nmt_core.config import SearchConfig
-from nmt_core.jobs.folder import JobFolder
 
 pytestmark = pytest.mark.faults
 
 LINES = 60_000
 SECONDS = 240
-TRANSLATE = """
-import sys
-from pathlib import Path
-from nmt_core.config import SearchConfig
-from nmt_core.errors import NmtError
-from nmt_core.jobs.folder import JobFolder
-from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import ModelVersion, Order
-from nmt_core.jobs.run import Means, run_job
-from nmt_core.translator import sha256_of
-from nmt_core.workers import InProcess, LocalWorkers
-
-bundle, source, target, job, workers = sys.argv[1:]
-order = Order(
-    model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
-    search=SearchConfig(beam_size=1, max_length_offset=1),
-    inputs=find_inputs(source).files,
-    target=target,
-    chunk_lines=500,
-)
-with LocalWorkers(int(workers)) as children:
-    means = Means(bundle, workers=children if int(workers) > 1 else InProcess(), claim_seconds=3)
-    try:
-        outcome = run_job("tiny", order, JobFolder(job), means)
-    except NmtError as error:
-        sys.exit(str(error))
-print(outcome.translated)
-"""
-
-
-@dataclass
-class Job:
-    """A job that any number of processes do."""
-
-    bundle: Path
-    source: Path
-    folder: Path
-    started: list["subprocess.Popen[str]"] = field(default_factory=list)
-
-    @property
-    def target(self) -> Path:
-        return self.folder / "out.parquet"
-
-    def start(self, workers: int = 1, within: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
-        """Start a process that does what is left."""
-        arguments = [self.bundle, self.source, self.target, self.folder / "job", workers]
-        command = [*within, sys.executable, "-c", TRANSLATE, *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.started.append(process)
-        return process
-
-    def translated(self) -> int:
-        """Chunks that are done."""
-        plan = JobFolder(str(self.folder / "job")).plan()
-        return len(JobFolder(str(self.folder / "job")).parts(plan.order.fingerprint).translated()) if plan else 0
-
-    def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
-        """Return when so many chunks are done, while the process runs."""
-        deadline = time.monotonic() + SECONDS
-        while self.translated() < chunks:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -103,47 +40,34 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def job(tiny_bundle: Path, source: Path, tmp_path: Path) -> Iterator[Job]:
-    job = Job(tiny_bundle, source, tmp_path)
-    yield job
-    for process in job.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+def job(translations: Callable[..., Any], source: Path, tmp_path: Path) -> Any:
+    return translations(str(source), str(tmp_path))
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tiny_bundle: Path, source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    job = Job(tiny_bundle, source, tmp_path_factory.mktemp("undisturbed"))
-    out, error = job.start().communicate(timeout=SECONDS)
-    assert out == f"{LINES}\n", error
-    return job.target.read_bytes()
-
-
-def ended(process: "subprocess.Popen[str]") -> int:
-    """Rows that a process translated which ended well."""
-    out, error = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, error
-    return int(out)
+def undisturbed(translations: Callable[..., Any], source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    job = translations(str(source), str(tmp_path_factory.mktemp("undisturbed")))
+    assert job.ended(job.start()) == LINES
+    return bytes(job.output())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
-    number: signal.Signals, job: Job, undisturbed: bytes
+    number: signal.Signals, job: Any, undisturbed: bytes
 ) -> None:
     for chunks in (1, 20, 60):
         process = job.start()
         job.wait_for(chunks, process)
         process.send_signal(number)
         assert process.wait(SECONDS) == -number
-        assert not job.target.exists()
+        assert job.output() is None
     before = job.translated()
-    assert ended(job.start()) == LINES - 500 * before
-    assert job.target.read_bytes() == undisturbed
+    assert job.ended(job.start()) == LINES - 500 * before
+    assert job.output() == undisturbed
     assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
 
 
-def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Job, undisturbed: bytes) -> None:
+def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Any, undisturbed: bytes) -> None:
     def at(pattern: str) -> None:
         process = job.start()
         deadline = time.monotonic() + SECONDS
@@ -156,13 +80,13 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
     at("job/*/input/0000050.parquet")
     assert not (job.folder / "job" / "plan.json").exists()
     at("out.parquet.*.partial")
-    assert not job.target.exists()
-    assert ended(job.start()) == 0
-    assert job.target.read_bytes() == undisturbed
+    assert job.output() is None
+    assert job.ended(job.start()) == 0
+    assert job.output() == undisturbed
     assert not list(job.folder.glob("*.partial"))
 
 
-def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Job, undisturbed: bytes) -> None:
+def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Any, undisturbed: bytes) -> None:
     """One is stopped, and killed when the other has waited for it: what it held is done by the other."""
     first, second = job.start(), job.start()
     job.wait_for(30, first)
@@ -170,32 +94,33 @@ def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Job, undisturbe
     job.wait_for(40, second)
     first.kill()
     assert first.wait(SECONDS) == -signal.SIGKILL
-    done = ended(second)
-    assert job.target.read_bytes() == undisturbed
+    done = job.ended(second)
+    assert job.output() == undisturbed
     assert 0 < done < LINES, "both have worked"
 
 
-def test_one_that_comes_back_to_life_does_no_harm(job: Job, undisturbed: bytes) -> None:
+def test_one_that_comes_back_to_life_does_no_harm(job: Any, undisturbed: bytes) -> None:
     """Stopped for longer than its claim holds, it is thought dead; then it goes on with what another has done."""
     first, second = job.start(), job.start()
     job.wait_for(20, first)
     first.send_signal(signal.SIGSTOP)
-    done = ended(second)
+    done = job.ended(second)
     first.send_signal(signal.SIGCONT)
-    assert ended(first) < LINES
+    assert job.ended(first) < LINES
     assert done > 0
-    assert job.target.read_bytes() == undisturbed
+    assert job.output() == undisturbed
+    assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
 
 
-def test_a_killed_child_costs_a_chunk(job: Job, undisturbed: bytes) -> None:
+def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(10, process)
     victim = next(
         child for child in psutil.Process(process.pid).children() if "nmt_core.workers" in " ".join(child.cmdline())
     )
     victim.kill()
-    assert ended(process) == LINES
-    assert job.target.read_bytes() == undisturbed
+    assert job.ended(process) == LINES
+    assert job.output() == undisturbed
 
 
 @pytest.fixture
@@ -279,7 +204,7 @@ def own_mounts() -> Callable[[str, Path], tuple[str, ...]]:
     pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
 
 
-def test_a_full_disk_is_named(job: Job, own_mounts: Callable[[str, Path], tuple[str, ...]]) -> None:
+def test_a_full_disk_is_named(job: Any, own_mounts: Callable[[str, Path], tuple[str, ...]]) -> None:
     (job.folder / "job").mkdir()
     process = job.start(within=own_mounts("600k", job.folder / "job"))
     _, error = process.communicate(timeout=SECONDS)

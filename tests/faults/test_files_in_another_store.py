@@ -1,7 +1,7 @@
 """Files between the steps of a stage in a store that is no folder of this machine, written and read by two processes.
 
-The store is one that fsspec learns of from an installed package, as it learns of s3:// and gs://. It keeps its files in
-a folder, which stands for the bucket, and notes which process wrote what.
+One is an S3 server on this machine. The other is one that fsspec learns of from an installed package, as it learns of
+s3:// and gs://. It keeps its files in a folder, which stands for the bucket, and notes which process wrote what.
 """
 
 import os
@@ -95,3 +95,16 @@ def test_two_processes_and_a_store_make_what_one_process_makes(
     assert describe_outputs(both.path) == describe_outputs(alone.path)
     assert len(set(log.read_text().split()) - {str(os.getpid())}) == 2
     assert not list((tmp_path / "bucket").iterdir())
+
+
+def test_two_processes_and_s3_make_what_one_process_makes(
+    config: PipelineConfig, s3: str, s3_folder: str, tmp_path: Path
+) -> None:
+    alone = cleaned(config, {"NMT_HOME": str(tmp_path / "one"), "NMT_THREADS": "1"})
+    both = cleaned(config, {"NMT_HOME": str(tmp_path / "two"), "NMT_THREADS": "2", "NMT_SCRATCH": s3_folder})
+
+    assert both.report() == alone.report()
+    assert describe_outputs(both.path) == describe_outputs(alone.path)
+    store, name = storage.store_of(s3_folder)
+    assert store.find(name) == []
+    assert store.ls("") == [name.partition("/")[0]]

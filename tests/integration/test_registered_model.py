@@ -1,16 +1,35 @@
-"""The registered model where it will be used: with mlflow, numpy, onnxruntime and sentencepiece, and nothing else."""
+"""The registered model where it will be used: with mlflow, numpy, onnxruntime and sentencepiece, and nothing else.
+
+The commands are those of the README.
+"""
 
 import importlib.metadata
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
-import sys
+import time
+import venv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.tracking import MlflowClient
 
+from flows.register import Candidate, register_model
+from flows.servers import answers
+from flows.tracking import open_database
+from nmt_core import processes
+from nmt_core.artifacts import REPORT, Artifact
+from nmt_core.config import CorpusConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.translator import Translator
+
+README = Path(__file__).parents[2] / "README.md"
+SECONDS = 240
+QUICK = SearchConfig(beam_size=2, max_length_offset=8)
 REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime"}
 
 
@@ -33,42 +52,116 @@ def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site-packages with only what the model's requirements name."""
-    folder = tmp_path_factory.mktemp("site")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that holds what the model's requirements name and what they require, as `pip` would make it."""
+    folder = tmp_path_factory.mktemp("there") / "environment"
+    venv.create(folder, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
     for distribution in distributions([*REQUIREMENTS, "onnxruntime-gpu"]).values():
         for top in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
-            link = folder / top
+            link = site / top
             if not link.exists():
                 link.symlink_to(distribution.locate_file(top))
+        for command in distribution.entry_points.select(group="console_scripts"):
+            script = folder / "bin" / command.name
+            script.write_text(f"#!{folder}/bin/python\nimport sys\n{_CALL.format(*command.value.split(':'))}\n")
+            script.chmod(0o755)
     return folder
 
 
-def test_the_champion_translates_where_only_its_requirements_are_installed(
-    finished: tuple[Any, dict[str, Any]], site: Path, tmp_path: Path
+_CALL = "from {0} import {1}; sys.exit({1}())"
+
+
+@pytest.fixture
+def elsewhere(there: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment variables of somebody who has that environment, no settings and no way out of this machine."""
+    dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+    path = f"{there / 'bin'}{os.pathsep}{os.defpath}"
+    return dead | {"PATH": path, "HOME": str(tmp_path), "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+LINES = ["the cat sees a dog.", "", "a big house", "\x07", "나는 학생이다."]
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A bundle that was registered as the pipeline does it."""
+
+    tracking_uri: str
+    folder: Path
+    """Of the model, as MLflow keeps it."""
+    expected: list[str]
+    """What the bundle translates here."""
+
+
+@pytest.fixture(scope="module")
+def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Registered:
+    """The champion `quickstart`, with weights that have opinions: those of a few updates say nothing."""
+    folder = tmp_path_factory.mktemp("registered")
+    tracking_uri = f"sqlite:///{folder / 'mlflow.db'}"
+    open_database(tracking_uri)
+    client = MlflowClient(tracking_uri)
+    experiment = client.create_experiment("register", (folder / "files").as_uri())
+    config = PipelineConfig(name="quickstart", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=QUICK)
+    (folder / REPORT).write_text(
+        json.dumps({"scores": [{"test_set": "toy", "metric": "BLEU", "score": 1.0, "signature": ""}]})
+    )
+    candidate = Candidate(Artifact("export", "1" * 32, tiny_bundle), Artifact("evaluate", "2" * 32, folder))
+    model = register_model(config, candidate, tracking_uri, client.create_run(experiment).info.run_id, {})
+    assert "champion" in model.aliases
+    (mlmodel,) = folder.glob("files/**/MLmodel")
+    expected = [line.text for line in Translator.load(tiny_bundle, QUICK).translate(LINES)]
+    assert all(expected[::2]) and expected[1::2] == ["", ""]
+    return Registered(tracking_uri, mlmodel.parent, expected)
+
+
+def readme(command: str) -> str:
+    """The line of the README that begins with a command, as somebody copies it."""
+    (found,) = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith(command)]
+    return found
+
+
+def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
+    registered: Registered, there: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
-    nmt, _ = finished
+    address = elsewhere | {"MLFLOW_TRACKING_URI": registered.tracking_uri}
+    pull = readme("mlflow artifacts download")
+    subprocess.run(["bash", "-c", pull], cwd=tmp_path, env=address, check=True, capture_output=True, timeout=SECONDS)
     code = f"""
-import sys
-sys.path[:] = [path for path in sys.path if "site-packages" not in path and path] + [{str(site)!r}]
 import mlflow
-mlflow.set_tracking_uri("sqlite:///{nmt.home / "mlflow.db"}")
-model = mlflow.pyfunc.load_model("models:/quickstart@champion")
-lines = model.predict(["I am a student.", "", "The cat sleeps."])
-import json, nmt_core
-heavy = {{"torch", "prefect", "polars", "flows", "filelock"}} & set(sys.modules)
-print(json.dumps([list(lines), nmt_core.__file__, sorted(heavy)]))
+lines = mlflow.pyfunc.load_model("my-model").predict({LINES!r})
+import importlib.util, json, nmt_core
+missing = [name for name in ("torch", "prefect", "polars", "flows", "filelock") if not importlib.util.find_spec(name)]
+print(json.dumps([list(lines), nmt_core.__file__, missing]))
 """
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    command = [sys.executable, "-S", "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    command = [there / "bin" / "python", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
-    lines, package, heavy = json.loads(done.stdout.splitlines()[-1])
-    assert len(lines) == 3
-    assert all(isinstance(line, str) for line in lines)
-    assert lines[1] == ""
-    assert str(nmt.home) in package, "the code comes with the model"
-    assert heavy == []
+    lines, package, missing = json.loads(done.stdout.splitlines()[-1])
+    assert lines == registered.expected
+    assert str(tmp_path / "my-model") in package, "the code comes with the model"
+    assert missing == ["torch", "prefect", "polars", "flows", "filelock"]
+
+
+def test_mlflow_serves_the_champion_as_the_readme_says(
+    registered: Registered, elsewhere: dict[str, str], free_port: int, tmp_path: Path
+) -> None:
+    serve, ask = (readme(command).replace("5001", str(free_port)) for command in ("mlflow models serve", "curl"))
+    shutil.copytree(registered.folder, tmp_path / "my-model")
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(shlex.split(serve), cwd=tmp_path, env=elsewhere, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + SECONDS
+        while not answers(f"http://127.0.0.1:{free_port}/ping"):
+            assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        (asked,) = re.findall(r"'(\{.*\})'", ask)
+        ask = ask.replace(asked, json.dumps({"inputs": LINES}, ensure_ascii=False))
+        done = subprocess.run(["bash", "-c", ask], env=elsewhere, capture_output=True, text=True, timeout=SECONDS)
+    finally:
+        processes.end(server, grace=10)
+    assert json.loads(done.stdout) == {"predictions": registered.expected}, done.stderr
+    assert list(json.loads(asked)) == ["inputs"]
 
 
 def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[Any, dict[str, Any]]) -> None:
@@ -78,8 +171,9 @@ def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[An
     assert {line.split("==")[0] for line in requirements} == REQUIREMENTS
     assert all("==" in line for line in requirements)
     assert {path.name for path in (folder / "artifacts" / "bundle").iterdir()} == {
-        "encoder.onnx",
-        "step.onnx",
+        "fp32",
+        "int8",
+        "fp16",
         "spm.model",
         "config.json",
         "search.json",

@@ -27,7 +27,17 @@ from nmt_core.config import (
 )
 from nmt_core.corpus import toy
 
-FREE_TEXT = {"description", "licence", "citation", "source_column", "target_column", "corpus", "member"}
+FREE_TEXT = {
+    "description",
+    "licence",
+    "citation",
+    "source_column",
+    "target_column",
+    "corpus",
+    "member",
+    "source_prefix",
+    "target_prefix",
+}
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 
@@ -151,6 +161,8 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"average": {"checkpoints": 7, "strategy": "best"}, "train": {"keep_best": 6}},
             "average.checkpoints=7 is more than train.keep_checkpoints=5 and train.keep_best=6: keep",
         ),
+        (SearchConfig, {"n_best": 5}, "n_best=5 is more than beam_size=4: raise beam_size"),
+        (SearchConfig, {"min_length": 51}, "min_length=51 is more than max_length_offset=50"),
         (EvaluateConfig, {"sentences": ["two\nlines"]}, "one line of text"),
         (EvaluateConfig, {"sentences": [" "]}, "one line of text"),
         (CleanConfig, {"scores": [{"scorer": "x", "command": " "}]}, "names no program"),
@@ -226,6 +238,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "slice_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     fitting |= {"start_optimizer": "fresh"}
+    search |= {"n_best": 1, "min_length": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config

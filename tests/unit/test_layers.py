@@ -16,7 +16,8 @@ FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
 BESIDE_THE_PATH = {
     "recipe": {"config", "errors"},
     "knobs": {"config"},
-    "translator": {"config", "errors", "spelling", "tokenizer", "search"},
+    "bundle": {"config", "errors", "spelling", "tokenizer", "search"},
+    "translator": {"bundle", "config", "errors", "spelling", "tokenizer", "search"},
 }
 
 

@@ -13,11 +13,12 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.normalize import normalise
-from nmt_core.errors import ConfigError, ModelError
+from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.spelling import UnicodeForm
-from nmt_core.translator import Translator, _tidied, sha256_of
+from nmt_core.translator import Translator, _tidied
 
 QUICK = SearchConfig(beam_size=2, max_length_offset=8, max_source_tokens=16, batch_tokens=64)
 LINES = ["the cat sees a dog.", "", "나는 학생 이다.", "now", " \t ", "a big house and a small house", "to it to it"]
@@ -117,6 +118,97 @@ def test_a_stream_is_read_as_it_is_taken(translator: Translator, monkeypatch: py
     assert [first.text, *(one.text for one in stream)] == [one.text for one in translator.translate(LINES)] * 2
 
 
+def test_further_translations_come_with_the_best(tiny_bundle: Path) -> None:
+    knobs = {"beam_size": 4, "max_length_offset": 30}
+    several = Translator.load(tiny_bundle, changed(n_best=3, **knobs)).translate(LINES)
+    assert [one.text for one in several] == [
+        one.text for one in Translator.load(tiny_bundle, changed(**knobs)).translate(LINES)
+    ]
+    assert max(len(one.alternatives) for one in several) == 2
+    for one in several:
+        assert all(other.score <= one.score and other.text != one.text for other in one.alternatives)
+        assert one.status != "empty" or not one.alternatives
+
+
+def changed(**knobs: object) -> SearchConfig:
+    return SearchConfig.model_validate(QUICK.model_dump() | knobs)
+
+
+def test_a_source_prefix_comes_before_every_line(translator: Translator, tiny_bundle: Path) -> None:
+    prefixed = Translator.load(tiny_bundle, changed(source_prefix="the big"))
+    assert prefixed.translate(["cat", "", "house sees"]) == translator.translate(
+        ["the big cat", "", "the big house sees"]
+    )
+
+
+def test_a_line_has_the_room_that_the_source_prefix_leaves(tiny_bundle: Path) -> None:
+    cutting = changed(long_lines="cut", source_prefix="the big")
+    prefixed = Translator.load(tiny_bundle, cutting)
+    tokens = len(prefixed.tokenizers.source.encode(["the big"])[0])
+    [found] = prefixed.translate(["the " * 16])
+    [expected] = Translator.load(tiny_bundle, QUICK).translate(["the big" + " the" * (16 - tokens)])
+    assert (found.text, found.status) == (expected.text, "cut")
+    splitting = Translator.load(tiny_bundle, changed(source_prefix="the big"))
+    assert splitting.translate(["the cat sees a dog. " * 9])[0].status in ("split", "unfinished")
+
+
+def test_every_translation_begins_as_it_has_to(tiny_bundle: Path) -> None:
+    free, tagged = (Translator.load(tiny_bundle, changed(target_prefix=text)) for text in ("", "house"))
+    lines = ["the cat", "", "a dog sees", "now"]
+    assert [one.text[:5] for one in tagged.translate(lines)] == ["house", "", "house", "house"]
+    assert tagged.translate(lines) == free.translate(lines, ["house"] * 4)
+    own = free.translate(lines, ["to it", "", "", "small"])
+    assert [own[0].text[:5], own[3].text[:5]] == ["to it", "small"]
+    assert own[1:3] == free.translate(lines)[1:3]
+    assert tagged.translate(lines, ["to it", "", "", "small"])[0].text.startswith("house to it")
+    with pytest.raises(DataError, match="2 target prefixes for 4 lines: give one for each"):
+        free.translate(lines, ["a", "b"])
+
+
+def test_of_a_line_that_is_split_the_first_sentence_has_its_prefix(tiny_bundle: Path) -> None:
+    free, tagged = (Translator.load(tiny_bundle, changed(target_prefix=text)) for text in ("", "house"))
+    sentences = ["the cat sees a dog.", "now!", "a big house and a small house."] * 2
+    line = " ".join(sentences)
+    [whole] = free.translate([line], ["house"])
+    assert whole.text == " ".join(
+        one.text for one in free.translate(sentences, ["house", "", "", "", "", ""]) if one.text
+    )
+    [whole] = tagged.translate([line])
+    assert whole.text == " ".join(one.text for one in tagged.translate(sentences))
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        (
+            {"source_prefix": "<2\u03a9>"},
+            r"search\.source_prefix='<2\u03a9>': the tokenizer has no pieces for all of it",
+        ),
+        ({"target_prefix": "\u03a9"}, r"search\.target_prefix='\u03a9': the tokenizer has no pieces for all of it"),
+        (
+            {"source_prefix": "the " * 16},
+            r"search\.source_prefix=.* has 16 tokens, and search\.max_source_tokens=16 leaves",
+        ),
+    ],
+)
+def test_a_prefix_that_cannot_be_is_refused(knobs: dict[str, str], message: str, tiny_bundle: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Translator.load(tiny_bundle, changed(**knobs))
+
+
+def test_samples_are_the_same_whatever_the_batch_and_the_thread(tiny_bundle: Path) -> None:
+    knobs = {"method": "sample", "n_best": 2}
+    found = Translator.load(tiny_bundle, changed(**knobs)).translate(LINES * 4)
+    assert found[: len(LINES)] * 4 == found, "the same line gives the same sample"
+    others = Translator.load(tiny_bundle, changed(batch_tokens=16, **knobs), threads=3).translate(LINES[::-1])[::-1]
+    assert [one.text for one in others] == [one.text for one in found[: len(LINES)]]
+    assert [one.alternatives[0].text for one in others if one.text] == [
+        one.alternatives[0].text for one in found[: len(LINES)] if one.text
+    ]
+    reseeded = Translator.load(tiny_bundle, changed(seed=2, **knobs)).translate(LINES)
+    assert [one.text for one in reseeded] != [one.text for one in found[: len(LINES)]]
+
+
 def test_threads_change_nothing(translator: Translator, tiny_bundle: Path) -> None:
     threaded = Translator.load(tiny_bundle, QUICK, threads=3)
     assert threaded.translate(LINES * 10) == translator.translate(LINES * 10)
@@ -157,30 +249,46 @@ def other_tokenizer_with_its_hash(folder: Path) -> None:
 
 
 def no_graph_with_its_hash(folder: Path) -> None:
-    (folder / "step.onnx").write_bytes(b"no graph")
+    (folder / "fp32/step.onnx").write_bytes(b"no graph")
     hashes = json.loads((folder / "config.json").read_text())["sha256"]
-    describe(folder, sha256={**hashes, "step.onnx": sha256_of(folder / "step.onnx")})
+    describe(folder, sha256={**hashes, "fp32/step.onnx": sha256_of(folder / "fp32/step.onnx")})
+
+
+def half_a_graph_with_its_hash(folder: Path) -> None:
+    content = (folder / "fp32/encoder.onnx").read_bytes()
+    (folder / "fp32/encoder.onnx").write_bytes(content[: len(content) // 2])
+    hashes = json.loads((folder / "config.json").read_text())["sha256"]
+    describe(folder, sha256={**hashes, "fp32/encoder.onnx": sha256_of(folder / "fp32/encoder.onnx")})
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, r"bundle: no bundle, .* name the folder"),
     "no description": (lambda folder: (folder / "config.json").unlink(), r"has no config\.json: name the folder"),
-    "no encoder": (lambda folder: (folder / "encoder.onnx").unlink(), r"encoder\.onnx: missing .* export"),
-    "no step": (lambda folder: (folder / "step.onnx").unlink(), r"step\.onnx: missing .* export"),
+    "no encoder": (lambda folder: (folder / "fp32/encoder.onnx").unlink(), r"encoder\.onnx: missing .* export"),
+    "no step": (lambda folder: (folder / "fp32/step.onnx").unlink(), r"step\.onnx: missing .* export"),
     "no tokenizer": (lambda folder: (folder / "spm.model").unlink(), r"spm\.model: missing .* export"),
-    "changed encoder": (lambda folder: change_a_byte(folder / "encoder.onnx"), r"encoder\.onnx: sha256 is .* says"),
-    "changed step": (lambda folder: change_a_byte(folder / "step.onnx"), r"step\.onnx: sha256 is .* says"),
-    "half a step": (lambda folder: (folder / "step.onnx").write_bytes(b""), r"step\.onnx: sha256 is .* says"),
+    "changed encoder": (
+        lambda folder: change_a_byte(folder / "fp32/encoder.onnx"),
+        r"encoder\.onnx: sha256 is .* says",
+    ),
+    "changed step": (lambda folder: change_a_byte(folder / "fp32/step.onnx"), r"step\.onnx: sha256 is .* says"),
+    "changed weights": (lambda folder: change_a_byte(folder / "fp32/weights.bin"), r"weights\.bin: sha256 is .* says"),
+    "half a step": (lambda folder: (folder / "fp32/step.onnx").write_bytes(b""), r"step\.onnx: sha256 is .* says"),
     "other tokenizer": (other_tokenizer, r"spm\.model: sha256 is .* says"),
     "tokenizer of another model": (other_tokenizer_with_its_hash, r"has 40 pieces, but the model has 100"),
     "no graph": (no_graph_with_its_hash, r"step\.onnx: onnxruntime .* cannot load it"),
-    "unknown format": (lambda folder: describe(folder, format=2), r"format 2 is unknown here, where 1 is read"),
+    "half a graph": (half_a_graph_with_its_hash, r"encoder\.onnx: onnxruntime .* cannot load it"),
+    "no hashes": (lambda folder: describe(folder, sha256={}), r"encoder\.onnx: sha256 is .* says None"),
+    "unknown format": (lambda folder: describe(folder, format=1), r"format 1 is unknown here, where 2 is read"),
     "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour: "),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: damaged \(whole file: "),
     "wrong search": (
         lambda folder: (folder / "search.json").write_text('{"beam_size": 0}'),
         r"search\.json: beam_size",
     ),
+    "half a search": (lambda folder: (folder / "search.json").write_text('{"beam'), r"search\.json: .*Invalid JSON"),
+    "unknown search": (lambda folder: (folder / "search.json").write_text('{"beams": 2}'), r"search\.json: beams"),
+    "no text for a search": (lambda folder: (folder / "search.json").write_bytes(b"\xff\xfe"), r"search\.json: "),
 }
 
 

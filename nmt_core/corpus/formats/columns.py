@@ -44,8 +44,10 @@ def find_columns(names: Sequence[str] | None, layout: Layout, place: str) -> tup
     return found
 
 
-def find_column(names: Sequence[str], asked: str, place: str) -> int:
+def find_column(names: Sequence[str], asked: str, place: str, option: str = "--column") -> int:
     """Place of one column, from 0, in a table whose columns have names: the one asked for, else `source` or `text`.
+
+    `option`: by which to ask for it.
 
     Raises:
         DataError: there is no such column, or nobody asked for one and none has such a name.
@@ -57,7 +59,7 @@ def find_column(names: Sequence[str], asked: str, place: str) -> int:
         return usual[0]
     problem = f"no column {asked!r}" if asked else "no column, or more than one, is called source or text"
     raise DataError(
-        f"{place}: {problem}: there are {_some(names)}; name one with --column, or number it from 1 if the first row "
+        f"{place}: {problem}: there are {_some(names)}; name one with {option}, or number it from 1 if the first row "
         "holds text and not names"
     )
 

@@ -1,13 +1,13 @@
 """Parquet files, such as those of the Hugging Face hub; columns by name, a struct's as `translation.en`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nmt_core.corpus.formats.columns import find_column, find_columns
+from nmt_core.corpus.formats.columns import find_columns
 from nmt_core.corpus.formats.layout import Layout
 from nmt_core.corpus.formats.lines import texts_of
 from nmt_core.corpus.formats.rows import INVALID_UTF8, MISSING_VALUE, checked, paired
@@ -35,27 +35,41 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         ) from None
 
 
-def read_column(stream: ByteStream, asked: str, max_line_bytes: int) -> Iterator[pl.DataFrame]:
-    """One column: tables as of `lines.read_lines`, with bytes.
+def read_columns(
+    stream: ByteStream, find: Callable[[Sequence[str], str], Sequence[int]], max_line_bytes: int
+) -> Iterator[pl.DataFrame]:
+    """One column, or two: tables as of `lines.read_lines`, with bytes, and with a column prefix if there are two.
+
+    `find` gives the places of the columns, the text's first, from their names and that of the file.
 
     Raises:
         DataError: the file is truncated or damaged, or there is no such column.
     """
     opened = stream.path or stream.file
+    columns: list[tuple[str, ...]] = []
     if opened is None:
         raise _packed_twice(stream)
     try:
         with pq.ParquetFile(opened) as file:
             paths = list(_paths(file.schema_arrow))
-            column = paths[find_column([".".join(path) for path in paths], asked, stream.name)]
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(column)]):
+            columns = [paths[place] for place in find([".".join(path) for path in paths], stream.name)]
+            column, *prefix = columns
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(path) for path in columns]):
                 side = _side(batch, column, max_line_bytes)
-                yield side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
+                side = side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
+                yield _with_prefix(side, _side(batch, prefix[0], max_line_bytes)) if prefix else side
     except (pa.ArrowException, OSError) as error:
+        asked = " or ".join(".".join(path) for path in columns) or "source"
         raise DataError(
-            f"{stream.name}, column {asked or 'source'}: the Parquet file is truncated, damaged, or the column holds "
+            f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
             f"no text ({error}): make the file anew, or name another column"
         ) from None
+
+
+def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose prefix cannot be read have its fault; null is no prefix."""
+    fault = prefix["fault"].replace(MISSING_VALUE, None)
+    return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault))
 
 
 def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:

@@ -1,7 +1,9 @@
 import os
+import subprocess
+import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fsspec
@@ -14,17 +16,23 @@ from nmt_core.errors import DataError
 FRAME = pl.DataFrame({"place": [3, 1, 2], "source": ["drei", None, "zwei\n"], "score": [0.5, None, float("nan")]})
 
 
-@pytest.fixture(params=["plain", "file", "memory"])
+@pytest.fixture(params=["plain", "file", "memory", "s3"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty folder: a plain path, or the address of one."""
+    if request.param == "s3":
+        yield request.getfixturevalue("s3_folder")
+        return
     memory = f"memory://{uuid.uuid4().hex}"
     yield {"plain": str(tmp_path / "new"), "file": f"file://{tmp_path}/new", "memory": memory}[request.param]
     fsspec.filesystem("memory").store.clear()
 
 
 def names(folder: str) -> list[str]:
-    file_system, path = fsspec.url_to_fs(folder)
-    return sorted(name.rsplit("/")[-1] for name in file_system.ls(path, detail=False))
+    file_system, path = storage.store_of(folder)
+    try:
+        return sorted(name.rsplit("/")[-1] for name in file_system.ls(path, detail=False))
+    except FileNotFoundError:  # S3 has no empty folders
+        return []
 
 
 def test_a_frame_comes_back_as_it_was(folder: str) -> None:
@@ -131,7 +139,7 @@ def test_a_file_is_brought_from_another_file_system(tmp_path: Path) -> None:
 
 def test_only_half_written_files_are_swept_away(folder: str) -> None:
     storage.write_bytes([b"whole"], f"{folder}/a.bin")
-    file_system, path = fsspec.url_to_fs(folder)
+    file_system, path = storage.store_of(folder)
     file_system.pipe_file(f"{path}/a.bin.0123abcd.partial", b"hal")
 
     storage.sweep(folder)
@@ -199,3 +207,27 @@ def test_drafts_of_one_file_are_swept_and_those_of_others_stay(folder: str) -> N
         storage.write_bytes([b"x"], f"{folder}/{name}")
     storage.sweep_drafts(f"{folder}/a.txt")
     assert names(folder) == ["a.txt", "b.txt.02.partial"]
+
+
+def test_what_other_processes_write_after_a_listing_is_seen(s3_folder: str) -> None:
+    """Listings that are remembered would hide it."""
+    storage.write(FRAME, f"{s3_folder}/1.parquet")
+    storage.sweep(s3_folder)
+    storage.sweep_drafts(f"{s3_folder}/1.parquet")
+    code = "import sys; from nmt_core.corpus import storage; storage.write(storage.read(sys.argv[1]), sys.argv[2])"
+    files = [f"{s3_folder}/{number}.parquet" for number in (1, 2)]
+    subprocess.run([sys.executable, "-c", code, *files], check=True)
+
+    assert storage.read(files[1]).equals(FRAME)
+    storage.remove_folder(s3_folder)
+    with pytest.raises(DataError, match="there is no such file"):
+        storage.read(files[1])
+
+
+@pytest.mark.parametrize("write", [lambda url: storage.write(FRAME, url), lambda url: storage.write_bytes([b"x"], url)])
+def test_a_bucket_that_is_not_there_is_not_made(write: Callable[[str], None], s3: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        write("s3://mistyped/a.bin")
+    with pytest.raises(FileNotFoundError), storage.published("s3://mistyped/a.bin") as file:
+        file.write(b"x")
+    assert storage.store_of(s3)[0].ls("") == ["bucket"]

@@ -1,9 +1,10 @@
 """The stage: weights and tokenizer in, a bundle that translates as PyTorch does out."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-import onnx
 import polars
 import pytest
 from safetensors.torch import save_model
@@ -18,10 +19,13 @@ from nmt_core.config import (
     SearchConfig,
     ToyCorpusConfig,
 )
-from nmt_core.errors import ModelError, StageError
-from nmt_core.export.onnx import ExportReport, export_encoder, run
+from nmt_core.errors import ConfigError, ModelError, StageError
+from nmt_core.export.graphs import export_graphs
+from nmt_core.export.onnx import ExportReport, run
+from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
+from nmt_core.search.onnx_step import SET_FILES
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages import STAGES
@@ -40,12 +44,17 @@ def random_model(config: ModelConfig, vocab_size: int) -> Transformer:
 
 
 def run_stage(
-    model: Transformer, config: ModelConfig, tokenizer_file: Path, folder: Path, **export: float
+    model: Transformer,
+    config: ModelConfig,
+    tokenizer_file: Path,
+    folder: Path,
+    targets: list[str] = LINES,
+    **export: Any,
 ) -> ExportReport:
     for name in ("average", "split", "out"):
         (folder / name).mkdir()
     save_model(model, str(folder / "average" / "model.safetensors"), metadata={"vocab_size": str(model.vocab_size)})
-    polars.DataFrame({"source": LINES, "target": LINES}).write_parquet(folder / "split" / "dev.parquet")
+    polars.DataFrame({"source": LINES, "target": targets}).write_parquet(folder / "split" / "dev.parquet")
     (folder / "split" / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
     pipeline = PipelineConfig(
         name="tiny",
@@ -68,41 +77,66 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path)
     assert capfd.readouterr() == ("", "")
     out = tmp_path / "out"
-    assert sorted(report.bytes) == ["config.json", "encoder.onnx", "spm.model", "step.onnx"]
-    assert report.bytes["step.onnx"] == (out / "step.onnx").stat().st_size
+    sets = [f"{precision}/{name}" for precision in ("fp16", "fp32", "int8") for name in SET_FILES]
+    assert set(report.bytes) == {"config.json", "spm.model", *sets}
+    assert report.bytes["fp32/weights.bin"] == (out / "fp32/weights.bin").stat().st_size
     assert 0 < report.max_difference < 1e-4
     assert report.identical_beams == report.compared_sentences == len(LINES)
-    search = SearchConfig(beam_size=3, max_length_offset=4)
+    assert report.bleu.keys() == report.tokens_per_second.keys() == {"fp32", "int8", "fp16"}
+    assert report.not_published == {}
+    search = SearchConfig(beam_size=3, max_length_offset=4, precision="fp32")
     expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), search)
     translations = Translator.load(out, search).translate(LINES)
     assert [one.text for one in translations] == tokenizer.decode([hypothesis.ids for hypothesis in expected])
     description = json.loads((out / "config.json").read_text())
     assert description["languages"] == {"source": "en", "target": "ko"}
     assert description["special_ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
-    assert (description["vocab_size"], description["max_positions"], description["format"]) == (100, 2_048, 1)
+    assert description["precisions"] == ["fp32", "int8", "fp16"]
+    assert (description["vocab_size"], description["max_positions"], description["format"]) == (100, 2_048, 2)
 
 
-def test_no_matrix_is_stored_twice_in_a_graph(tiny_bundle: Path) -> None:
-    for name in ("encoder.onnx", "step.onnx"):
-        weights = [one.raw_data for one in onnx.load(tiny_bundle / name).graph.initializer if len(one.raw_data) > 1_024]
-        assert len(weights) == len(set(weights))
-        assert (tiny_bundle / name).stat().st_size < sum(map(len, weights)) + 300_000
+def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(tiny_tokenizer_file)
+    model = random_model(PRE_NORM, tokenizer.vocab_size)
+    for layer in model.decoder:  # an outlier that says nothing takes the whole range of the integers
+        layer.feed_forward.inner.weight.data[0] *= 1e5
+        layer.feed_forward.outer.weight.data[:, 0] = 0
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
+    targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
+    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8"])
+    assert report.bleu["fp32"] == pytest.approx(100)
+    assert report.not_published.keys() == {"int8"}
+    assert re.fullmatch(r"BLEU on 5 dev sentences is .* less than in fp32; .*", report.not_published["int8"])
+    assert not (tmp_path / "out" / "int8").exists()
+    in_fp32 = Translator.load(tmp_path / "out", SearchConfig(precision="fp32")).translate(LINES)
+    assert Translator.load(tmp_path / "out", SearchConfig()).translate(LINES) == in_fp32
+    with pytest.raises(ConfigError, match=r"search\.precision=int8 on cpu: the model has fp32"):
+        Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
+
+
+def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle: Path) -> None:
+    parameters = {id(one): one.numel() for one in (*tiny_model.parameters(), tiny_model.positions_LM)}
+    size = (tiny_bundle / "fp32/weights.bin").stat().st_size
+    assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
+    for name in ("encoder.onnx", "step.onnx", "keep.onnx"):
+        assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
 
 
 def test_a_graph_tells_nothing_of_the_machine_that_exported_it(tiny_bundle: Path) -> None:
-    for name in ("encoder.onnx", "step.onnx"):
-        assert b".py" not in (tiny_bundle / name).read_bytes()
+    for name in SET_FILES:
+        assert b".py" not in (tiny_bundle / "fp32" / name).read_bytes()
 
 
-def test_the_same_weights_make_the_same_file(tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path) -> None:
-    export_encoder(tiny_model, tmp_path / "encoder.onnx")
-    assert (tmp_path / "encoder.onnx").read_bytes() == (tiny_bundle / "encoder.onnx").read_bytes()
+def test_the_same_weights_make_the_same_files(tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path) -> None:
+    export_graphs(OnnxKernels(tiny_model), tmp_path / "again")
+    for name in SET_FILES:
+        assert (tmp_path / "again" / name).read_bytes() == (tiny_bundle / "fp32" / name).read_bytes()
 
 
 def test_the_stage_fails_where_the_runtimes_differ(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
     model = random_model(SMALLEST, Tokenizer(tiny_tokenizer_file).vocab_size)
     with pytest.raises(StageError, match=r"export\.parity_tolerance=1e-30 is allowed"):
-        run_stage(model, SMALLEST, tiny_tokenizer_file, tmp_path, parity_tolerance=1e-30)
+        run_stage(model, SMALLEST, tiny_tokenizer_file, tmp_path, parity_tolerance=1e-30, precisions=["fp32"])
 
 
 def test_weights_of_another_model_are_refused(tiny_tokenizer_file: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from nmt_core.config import ExportConfig
 from nmt_core.errors import StageError
 from nmt_core.export.parity import check_parity, largest_difference
 from nmt_core.models.transformer import Transformer
-from nmt_core.search.onnx_step import OnnxStepper, open_graph
+from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
 
@@ -22,16 +22,16 @@ CONFIG = ExportConfig(parity_beam_size=3)
 
 
 def stepper(folder: Path) -> Stepper:
-    return OnnxStepper(open_graph(folder / "encoder.onnx"), open_graph(folder / "step.onnx"), 100)
+    return OnnxStepper(folder / "fp32", 100)
 
 
-def perturb(file: Path, change: float) -> None:
+def perturb(folder: Path, name: str, change: float) -> None:
     """Add noise to the largest weight matrix of a graph."""
-    model = onnx.load(file)
+    model = onnx.load(folder / name)
     weight = max((one for one in model.graph.initializer if one.data_type == 1), key=lambda one: np.prod(one.dims))
     noise = np.random.default_rng(1).standard_normal(tuple(weight.dims)).astype(np.float32)
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) + change * noise, weight.name))
-    onnx.save(model, file)
+    onnx.save(model, folder / name)
 
 
 def test_the_exported_model_passes(tiny_model: Transformer, tiny_bundle: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_perturbed_graph_is_refused(
     graph: str, change: float, tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(tiny_bundle, tmp_path / "bundle"))
-    perturb(folder / graph, change)
+    perturb(folder / "fp32", graph, change)
     with pytest.raises(StageError, match=r"differ by up to .* export\.parity_tolerance=1e-04 is allowed"):
         check_parity(TorchStepper(tiny_model), stepper(folder), SOURCES, CONFIG)
 

@@ -1,11 +1,13 @@
 """`nmt translate` of files: a job whose totals are in MLflow, with a model whose version is looked up once."""
 
 import io
+import json
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
@@ -15,6 +17,7 @@ from flows.models import model_of
 from flows.settings import Settings
 from flows.tracking import open_database
 from flows.translation import EXPERIMENT, Wanted, translate_job
+from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
 
@@ -139,6 +142,12 @@ WRONG = [
     ({"target": "."}, DataError, "is a folder, but the input is one file: name a file"),
     ({"source": "nowhere.txt"}, DataError, "nowhere.txt: there is no such file"),
     ({"beam_size": 65}, ConfigError, "--beam 65: must be from 1 to 64"),
+    ({"overrides": ("search.n_bets=2",)}, ConfigError, "search.n_bets is not a key: did you mean 'n_best'"),
+    ({"overrides": ("search.n_best=5",)}, ConfigError, "search n_best=5 is more than beam_size=4: raise beam_size"),
+    ({"overrides": ("search.top_p=2",)}, ConfigError, "search.top_p=2: input should be less than or equal to 1"),
+    ({"overrides": ("train.seed=2",)}, ConfigError, "--set train.seed=2: a model that is there has only its search"),
+    ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: has room for one translation"),
+    ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: has room for one translation"),
     ({"long_lines": "fold"}, ConfigError, "--long-lines fold: must be split or cut"),
     (
         {"model": "models:/nobody@champion"},
@@ -157,8 +166,67 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     wanted = {"model": str(tiny_bundle), "source": "in.txt", "target": "out.txt"} | change
     with pytest.raises(kind, match=message):
+        translate(Wanted(**wanted))
+    assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_knobs_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    knobs = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=knobs, beam_size=3)
+    assert run(wanted, settings)["lines"] == 4
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {len(row["alternatives"]) for row in rows} == {0, 1}
+    plan = JobFolder(str(tmp_path / "out.jsonl.job")).plan()
+    assert plan and plan.order.search.beam_size == 5
+
+
+def test_a_pipe_takes_beginnings_from_a_column(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "now", "begin": "small"}\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", out := Typed())
+        translate(Wanted(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
+    assert out.getvalue().startswith(b"small")
+
+
+def test_a_damaged_bundle_is_named_and_nothing_is_made(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    bundle, target = tmp_path / "bundle", str(tmp_path / "out.txt")
+    shutil.copytree(tiny_bundle, bundle)
+    (bundle / "search.json").write_text('{"beam_size": ')
+    with pytest.raises(ModelError, match=r"search\.json: damaged \(Invalid JSON.*\): correct it, or remove it"):
+        run(Wanted(str(bundle), str(source), target), settings)
+    (bundle / "search.json").unlink()
+    (bundle / "fp32/step.onnx").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"step\.onnx: sha256 is .* says"):
+        run(Wanted(str(bundle), str(source), target), settings)
+    assert not Path(target).exists()
+    shutil.copyfile(tiny_bundle / "fp32/step.onnx", bundle / "fp32/step.onnx")
+    assert run(Wanted(str(bundle), str(source), target), settings)["lines"] == 4, "mended, the same command goes on"
+
+
+def test_text_output_and_job_may_all_be_in_s3(
+    tiny_bundle: Path, source: Path, settings: Settings, s3_folder: str, tmp_path: Path
+) -> None:
+    storage.write_bytes([source.read_bytes()], f"{s3_folder}/in.txt")
+    report = run(Wanted(str(tiny_bundle), f"{s3_folder}/in.txt", f"{s3_folder}/out.tsv"), settings)
+    run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv")), settings)
+    assert report["lines"] == 4 and report["target"] == f"{s3_folder}/out.tsv"
+    store, name = storage.store_of(s3_folder)
+    assert store.cat_file(f"{name}/out.tsv") == (tmp_path / "out.tsv").read_bytes()
+    made = ["in.txt", "out.tsv", "out.tsv.job/done.json", "out.tsv.job/plan.json", "out.tsv.unreadable.jsonl"]
+    assert [key.removeprefix(f"{name}/") for key in store.find(name)] == made
+
+
+@pytest.mark.parametrize("change", [{"target": "s3://mistyped/out.txt"}, {"job": "s3://mistyped/job"}])
+def test_a_bucket_that_is_not_there_is_named_before_anything_is_made(
+    change: dict[str, Any], s3: str, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = {"model": str(tiny_bundle), "source": str(source), "target": str(tmp_path / "out.txt")} | change
+    with pytest.raises(DataError, match=r"s3://mistyped/\w+.*: cannot be written \(.*bucket.*\): check the address"):
         run(Wanted(**wanted), settings)
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+    assert fsspec.filesystem("s3", use_listings_cache=False).ls("") == ["bucket"]
 
 
 def test_a_model_in_the_registry_is_known_by_its_number(
@@ -168,3 +236,18 @@ def test_a_model_in_the_registry_is_known_by_its_number(
         assert (model.version.name, model.version.version) == (tmp_path.name, "1")
     assert not model.folder.exists(), "a copy for as long as it is needed"
     assert mlflow.get_tracking_uri()
+
+
+def test_a_job_keeps_the_precision_with_which_it_began(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
+    run(wanted, settings)
+    folder = JobFolder(str(tmp_path / "out.txt.job"))
+    plan = folder.plan()
+    assert plan and plan.order.search.precision == "fp32", "the fastest one of the bundle here"
+    begun = plan.order.model_copy(update={"search": plan.order.search.model_copy(update={"precision": "fp16"})})
+    file = tmp_path / "out.txt.job" / "plan.json"
+    file.write_text(plan.model_copy(update={"order": begun}).model_dump_json())
+    with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
+        run(wanted, settings)

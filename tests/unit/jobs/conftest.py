@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
 from nmt_core.jobs.order import ModelVersion, Order
 from nmt_core.jobs.run import Means, Outcome, run_job
-from nmt_core.translator import sha256_of
 
 QUICK = SearchConfig(beam_size=1, max_length_offset=4, max_source_tokens=16, batch_tokens=256)
 

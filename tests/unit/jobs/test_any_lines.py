@@ -3,8 +3,9 @@
 import base64
 import json
 import unicodedata
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -16,7 +17,9 @@ from nmt_core.jobs.order import MAX_LINE_BYTES
 
 EXAMPLES, PARTS = 40, 16  # each example is every pair of its parts: 256 lines, and 10,240 of them in all
 
-WORDS = st.sampled_from([b"the cat ", b"house", "나는 ".encode(), b"sees a dog. ", b"now! ", b"\t", b" ", b"\r", b""])
+WORDS = st.sampled_from(
+    [b"the cat ", b"house", "나는 ".encode(), b"sees a dog. " * 9, b"now! ", b"\t", "\u3000 ".encode(), b"\r", b""]
+)
 CHARACTERS = st.text(st.characters(exclude_categories=()), max_size=6).map(lambda text: text.encode("utf-8", "replace"))
 CONTROLS = st.text(st.characters(categories=("Cc", "Cf", "Zs", "Zl", "Zp")), max_size=4).map(str.encode)
 part = st.one_of(WORDS, CHARACTERS, CONTROLS, st.binary(max_size=4)).map(lambda text: text.replace(b"\n", b""))
@@ -31,18 +34,22 @@ def is_utf8(line: bytes) -> bool:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(parts=st.lists(part, min_size=PARTS, max_size=PARTS))
+@given(parts=st.lists(part, min_size=PARTS, max_size=PARTS), long_lines=st.sampled_from(["split", "cut"]))
 def test_any_bytes_give_a_row_for_each_line(
-    parts: list[bytes], job: Any, tmp_path_factory: pytest.TempPathFactory
+    parts: list[bytes], long_lines: Literal["split", "cut"], job: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     lines = [first + second for first in parts for second in parts]
     (folder / "in.txt").write_bytes(b"".join(line + b"\n" for line in lines))
-    outcome = job.run(folder / "in.txt", folder / "out.parquet", chunk_lines=200)
+    search = job.search.model_copy(update={"long_lines": long_lines})
+    outcome = job.run(folder / "in.txt", folder / "out.parquet", chunk_lines=200, search=search)
     found = pl.read_parquet(folder / "out.parquet").to_dicts()
     assert len(found) == len(lines) == outcome.done.lines
+    assert outcome.done.statuses == Counter(row["status"] for row in found)
     for line, row in zip([lines[0].removeprefix(b"\xef\xbb\xbf"), *lines[1:]], found, strict=True):
-        assert row["status"] in {"ok", "unfinished", "split", "empty", "invalid_utf8"}
+        assert row["status"] in {"ok", "unfinished", long_lines, "empty", "invalid_utf8"}
+        if (b"sees a dog. " * 9) in line and is_utf8(line):
+            assert row["status"] in {long_lines, "unfinished"}
         assert (row["status"] == "invalid_utf8") == (not is_utf8(line))
         assert row["translation"] == " ".join(row["translation"].splitlines())
         if row["status"] in {"empty", "invalid_utf8"}:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from nmt_core.corpus import storage
 from nmt_core.jobs.claims import Claim, Claims
 from nmt_core.jobs.folder import read_bytes
 
@@ -30,8 +31,11 @@ class OldStore(MemoryFileSystem):
         super().pipe_file(path, value, mode, **options)
 
 
-@pytest.fixture(params=["folder", "memory", "old"])
+@pytest.fixture(params=["folder", "memory", "old", "s3"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "s3":
+        yield request.getfixturevalue("s3_folder")
+        return
     fsspec.register_implementation("old", OldStore, clobber=True)
     yield str(tmp_path / "claims") if request.param == "folder" else f"{request.param}://claims"
     for protocol in ("memory", "old"):
@@ -73,12 +77,23 @@ def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 20
 
 
+def test_s3_makes_a_claim_only_where_there_is_none(s3_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have seen that there is none. Nothing is written but on that condition."""
+    monkeypatch.setattr(storage, "write_bytes", pytest.fail)
+    ours, theirs = Claims(s3_folder), Claims(s3_folder)
+    assert ours._create(f"{s3_folder}/7.json") is True
+    assert theirs._create(f"{s3_folder}/7.json") is False
+    found = claim_of(s3_folder, "7")
+    assert found and found.owner == ours.owner
+
+
 def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
-    with Claims(folder, seconds=0.6).held("7") as first:
+    with Claims(folder, seconds=3).held("7") as first:
         assert first
-        before = claim_of(folder, "7")
-        time.sleep(1.2)
-        now = claim_of(folder, "7")
+        before = now = claim_of(folder, "7")
+        while now == before:
+            time.sleep(0.05)
+            now = claim_of(folder, "7")
         assert before and now and now.expires > before.expires and now.holds
         with Claims(folder).held("7") as second:
             assert not second
@@ -87,10 +102,11 @@ def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
 def test_a_claim_from_elsewhere_ends_by_its_time(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("nmt_core.jobs.claims.socket.gethostname", lambda: "elsewhere")
-        assert Claims(folder, seconds=0.5)._take(f"{folder}/7.json")  # and nobody beats
+        assert Claims(folder, seconds=60)._take(f"{folder}/7.json")  # and nobody beats
     with Claims(folder).held("7") as early:
         assert not early
-    time.sleep(0.6)
+    later = time.time() + 60
+    monkeypatch.setattr("nmt_core.jobs.claims.time.time", lambda: later)
     with Claims(folder).held("7") as late:
         assert late
 

@@ -6,7 +6,8 @@ import csv
 import gzip
 import json
 import lzma
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from nmt_core.corpus import storage
 from nmt_core.errors import DataError
+from nmt_core.jobs.run import run_job
 from nmt_core.jobs.writers import COLUMNS
 
 TEXTS = ["the cat sees a dog.", "now", "", 'a "big" house, and', "나는 학생 이다."] * 4
@@ -142,24 +145,32 @@ def test_what_is_written_into_the_folder_that_is_read_is_no_input(job: Any, tmp_
     assert (tmp_path / "in" / "all.parquet.unreadable.jsonl").exists()
 
 
-def test_a_store_is_read_and_written_without_a_file_here(job: Any, tmp_path: Path) -> None:
-    """fsspec's own store stands for s3://, of which there is no server here."""
-    memory = fsspec.filesystem("memory")
-    memory.pipe_file("/bucket/in/a.txt.gz", gzip.compress(b"the cat\nnow\n"))
-    pl.DataFrame({"text": ["a dog", None]}).write_parquet(tmp_path / "b.parquet")
-    memory.put_file(str(tmp_path / "b.parquet"), "/bucket/in/b.parquet")
+@pytest.fixture(params=["memory", "s3"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty folder of a store."""
+    yield "memory://bucket" if request.param == "memory" else request.getfixturevalue("s3_folder")
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_a_store_is_read_and_written_without_a_file_here(bucket: str, job: Any, tmp_path: Path) -> None:
+    storage.write_bytes([gzip.compress(b"the cat\nnow\n")], f"{bucket}/in/a.txt.gz")
+    storage.write(pl.DataFrame({"text": ["a dog", None]}), f"{bucket}/in/b.parquet")
     before = sorted(tmp_path.iterdir())
-    job.run("memory://bucket/in", "memory://bucket/out")
-    job.run("memory://bucket/in/*", "memory://bucket/all.jsonl")
-    assert memory.find("/bucket/out") == ["/bucket/out/a.txt.gz", "/bucket/out/b.parquet"]
-    rows = [json.loads(line) for line in memory.cat_file("/bucket/all.jsonl").splitlines()]
+    job.run(f"{bucket}/in", f"{bucket}/out")
+    job.run(f"{bucket}/in/*", f"{bucket}/all.jsonl")
+    store, name = storage.store_of(bucket)
+    assert store.find(f"{name}/out") == [f"{name}/out/a.txt.gz", f"{name}/out/b.parquet"]
+    rows = [json.loads(line) for line in store.cat_file(f"{name}/all.jsonl").splitlines()]
     assert [row["source"] for row in rows] == ["the cat", "now", "a dog", ""]
     assert rows[3]["status"] == "missing_value"
     assert sorted(tmp_path.iterdir()) == before
-    memory.pipe_file("/bucket/in/a.txt.gz", gzip.compress(b"the dog\nnow\n"))
-    with pytest.raises(DataError, match=r"memory://nowhere/x\.txt: there is no such file"):
-        job.run("memory://nowhere/x.txt", "memory://bucket/none.txt")
-    memory.store.clear()
+    former = job.order(f"{bucket}/in/a.txt.gz", f"{bucket}/again.txt")
+    storage.write_bytes([gzip.compress(b"the dog\nnow\n")], f"{bucket}/in/a.txt.gz")
+    with pytest.raises(DataError, match=r"/in/a\.txt\.gz: has changed or gone since the job began"):
+        run_job("tiny", former, job.folder(former), job.means)
+    for source in ("nowhere/x.txt", "nowhere/*.txt", "nowhere"):
+        with pytest.raises(DataError, match=rf"{bucket}/{re.escape(source)}: there is no such file"):
+            job.run(f"{bucket}/{source}", f"{bucket}/none.txt")
 
 
 OPEN_QUOTE = b'id,text\n1,"now"\n2\n3,\xff\n\n5,"open\n6,now\n'

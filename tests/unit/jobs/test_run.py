@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import polars as pl
 import pytest
 
+from nmt_core.corpus import storage
 from nmt_core.errors import DataError, ModelError, StageError
 from nmt_core.jobs import run as run_module
-from nmt_core.jobs.chunk import ChunkResult, ChunkTask, translate_chunk
+from nmt_core.jobs.chunk import Bundle, ChunkResult, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.run import run_job
 from nmt_core.workers import LocalWorkers
@@ -210,11 +212,11 @@ def test_a_chunk_of_somebody_else_is_waited_for_and_a_lost_one_is_taken_over(
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
 
 
-@pytest.mark.parametrize("store", ["folder", "memory"])
+@pytest.mark.parametrize("store", ["folder", "memory", "s3"])
 def test_several_attempts_at_once_share_the_chunks(
-    store: str, job: Any, source: Path, tmp_path: Path, undisturbed: bytes
+    store: str, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, request: pytest.FixtureRequest
 ) -> None:
-    place = str(tmp_path) if store == "folder" else "memory://shared"
+    place = {"folder": str(tmp_path), "memory": "memory://shared"}.get(store) or request.getfixturevalue("s3_folder")
     order = job.order(source, f"{place}/out.parquet")
     found: list[Any] = []
     attempts = [
@@ -248,6 +250,45 @@ def test_what_cannot_be_written_says_where_and_keeps_the_chunks(job: Any, source
         StageError, match=r"no folder.*: mend that, then run the same command again \(9 chunks are done"
     ):
         run_job("tiny", order, folder, job.means)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("0000000.parquet.01.partial"), DataError("no such file")])
+def test_one_that_comes_back_to_life_when_all_is_done_says_so(
+    error: Exception, job: Any, source: Path, tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has ended the job meanwhile, and removed the files that it was at."""
+
+    def sleep_till_the_end(task: ChunkTask) -> ChunkResult:
+        monkeypatch.undo()
+        others.append(job.run(source, tmp_path / "out.parquet"))
+        Path(task.parts.root, "output").mkdir(parents=True)
+        raise error
+
+    others: list[Any] = []
+    monkeypatch.setattr(run_module, "translate_chunk", sleep_till_the_end)
+    outcome = job.run(source, tmp_path / "out.parquet")
+    assert (outcome.done, outcome.reused, outcome.translated) == (others[0].done, False, 0)
+    assert (tmp_path / "out.parquet").read_bytes() == undisturbed
+    assert sorted(file.name for file in (tmp_path / "out.parquet.job").iterdir()) == ["done.json", "plan.json"]
+
+
+def test_rows_that_go_while_they_are_read_are_those_of_a_job_that_others_have_ended(
+    job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = job.order(source, tmp_path / "out.txt")
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_after(0, patch)
+        job.run(source, tmp_path / "out.txt")
+    parts = job.folder(order).parts(order.fingerprint)
+    bundle = Bundle(job.means.bundle, order.model.sha256, order.search, 1)
+    read = storage.read
+
+    def lose(url: str) -> pl.DataFrame:
+        Path(url).unlink()
+        return read(url)
+
+    monkeypatch.setattr(storage, "read", lose)
+    assert translate_chunk(ChunkTask(3, parts, bundle, Claims(parts.claims))) == ChunkResult(3, "gone")
 
 
 def test_a_damaged_chunk_or_journal_is_named(

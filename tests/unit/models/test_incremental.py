@@ -5,6 +5,7 @@ import torch
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.kernels import Kernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -41,8 +42,8 @@ def by_id(log_probs_RC: torch.Tensor, ids_RC: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(norm: str, tied: str) -> None:
     model = random_model(norm, tied)
-    cross = EncoderGraph(model)(SOURCE_BS)
-    step = StepGraph(model)
+    cross = EncoderGraph(Kernels(model))(SOURCE_BS)
+    step = StepGraph(Kernels(model))
     mask_BS = SOURCE_BS != PAD_ID
     generator = torch.Generator().manual_seed(1)
     prefixes_RT = torch.full((3, 1), 2)
@@ -62,8 +63,8 @@ def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(nor
 
 def test_padding_of_the_source_changes_nothing() -> None:
     model = random_model("post", "three-way")
-    alone = EncoderGraph(model)(SOURCE_BS[1:2, :3])
-    together = EncoderGraph(model)(SOURCE_BS)
+    alone = EncoderGraph(Kernels(model))(SOURCE_BS[1:2, :3])
+    together = EncoderGraph(Kernels(model))(SOURCE_BS)
     for one, many in zip(alone, together, strict=True):
         torch.testing.assert_close(one[0], many[1, :, :3], atol=1e-5, rtol=0)
 
@@ -72,9 +73,9 @@ def test_candidates_come_best_first_and_are_never_padding_or_start() -> None:
     model = random_model("post", "three-way")
     model.output.weight = torch.nn.Parameter(torch.zeros(VOCABULARY, 32))
     model.output.weight.data[[0, 2, 3]] = 1.0
-    cross = EncoderGraph(model)(SOURCE_BS)
+    cross = EncoderGraph(Kernels(model))(SOURCE_BS)
     past = [cross[0].new_empty(3, 4, 0, 8)] * len(cross)
-    log_probs_RC, ids_RC, _ = StepGraph(model)(
+    log_probs_RC, ids_RC, _ = StepGraph(Kernels(model))(
         torch.full((3,), 2), torch.arange(3), SOURCE_BS != PAD_ID, torch.zeros(6), cross, past
     )
     assert log_probs_RC.shape == ids_RC.shape == (3, 6)

@@ -1,4 +1,5 @@
-"""Steppers that are simple enough to be right: one that reads a table, one that decodes everything anew each step."""
+"""Steppers that are simple enough to be right: one that reads a table, one that decodes everything anew each step, one
+whose model is nothing but chance."""
 
 from collections.abc import Callable, Mapping
 
@@ -82,6 +83,25 @@ def scripted() -> Callable[[Mapping[Prefix, Mapping[int, float]]], PrefixStepper
                 probabilities[token] = probability
             with np.errstate(divide="ignore"):
                 return np.log(probabilities)
+
+        return PrefixStepper(vocab_size, log_probs)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def by_chance() -> Callable[..., PrefixStepper]:
+    """A stepper whose log-probabilities are drawn anew for every source and prefix, always the same by the same seed.
+
+    `grain`: they are multiples of it, so that many are equal; 0: none are.
+    """
+
+    def make(seed: int, vocab_size: int = 9, grain: float = 0.0) -> PrefixStepper:
+        def log_probs(source: Prefix, target: Prefix) -> np.ndarray:
+            generator = np.random.default_rng([seed, *source, vocab_size, *target])
+            logits = generator.normal(scale=2.0, size=vocab_size)
+            found = logits - np.logaddexp.reduce(logits)
+            return np.round(found / grain) * grain if grain else found
 
         return PrefixStepper(vocab_size, log_probs)
 

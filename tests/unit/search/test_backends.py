@@ -8,7 +8,9 @@ import pytest
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ModelError
 from nmt_core.models.transformer import Transformer
-from nmt_core.search.beam import Hypothesis, beam_search
+from nmt_core.search.beam import beam_search
+from nmt_core.search.hypothesis import Hypothesis
+from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_step import OnnxStepper, best_device, open_graph
 from nmt_core.search.torch_step import TorchStepper
 
@@ -22,12 +24,42 @@ def torch_stepper(tiny_model: Transformer) -> TorchStepper:
 
 @pytest.fixture(scope="module")
 def onnx_stepper(tiny_bundle: Path) -> OnnxStepper:
-    return OnnxStepper(open_graph(tiny_bundle / "encoder.onnx"), open_graph(tiny_bundle / "step.onnx"), 100)
+    return OnnxStepper(tiny_bundle / "fp32", 100)
 
 
 def some_sources(count: int, seed: int = 1) -> list[list[int]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(4, 100, size).tolist() for size in generator.integers(1, 13, count)]
+
+
+METHODS = {
+    "greedy": SearchConfig(beam_size=1),
+    "n-best": SearchConfig(beam_size=5, n_best=5),
+    "short": SearchConfig(beam_size=4, min_length=3, max_length_factor=0.5, max_length_offset=4),
+    "samples": SearchConfig(method="sample", n_best=2),
+    "few to draw from": SearchConfig(method="sample", temperature=1.5, top_k=9, top_p=0.8, min_length=2),
+}
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_the_same_on_all_three(
+    torch_stepper: TorchStepper,
+    onnx_stepper: OnnxStepper,
+    reference,
+    tiny_model: Transformer,
+    method: str,
+    forced: bool,
+) -> None:
+    sources = some_sources(12)
+    prefixes = [ids[: len(ids) % 4] for ids in some_sources(12, seed=5)] if forced else []
+    config = METHODS[method].model_copy(update={"max_length_offset": min(6, METHODS[method].max_length_offset)})
+    expected = search_batch(reference(tiny_model), sources, config, prefixes)
+    assert not forced or {len(prefix) for prefix in prefixes} == {0, 1, 2, 3}
+    for stepper in (torch_stepper, onnx_stepper):
+        found = search_batch(stepper, sources, config, prefixes)
+        assert [len(of_one) for of_one in found] == [len(of_one) for of_one in expected]
+        assert_same([one for of_one in found for one in of_one], [one for of_one in expected for one in of_one])
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
@@ -67,7 +99,7 @@ def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
 def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path) -> None:
     with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot (run|load) it"):
-        open_graph(tiny_bundle / "step.onnx", "cuda")
+        open_graph(tiny_bundle / "fp32/step.onnx", "cuda")
 
 
 def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:

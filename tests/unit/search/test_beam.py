@@ -9,14 +9,15 @@ import torch
 
 from nmt_core.config import ModelConfig, SearchConfig
 from nmt_core.models.transformer import Transformer
-from nmt_core.search.beam import Hypothesis, beam_search, length_penalty, n_best
+from nmt_core.search.beam import beam_search, n_best
+from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
 A, B, C = 4, 5, 6
 
 
-def search(beam_size: int, length_penalty: float = 0.0, offset: int = 5) -> SearchConfig:
-    return SearchConfig(beam_size=beam_size, length_penalty=length_penalty, max_length_offset=offset)
+def search(beam_size: int, length_penalty: float = 0.0, offset: int = 5, n_best: int = 1) -> SearchConfig:
+    return SearchConfig(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty, max_length_offset=offset)
 
 
 def test_length_penalty_golden() -> None:
@@ -46,7 +47,7 @@ def test_greedy_takes_the_likeliest_token_and_a_beam_finds_the_likelier_sentence
 
 def test_the_first_step_is_not_expanded_into_equal_beams(scripted) -> None:
     table = {(): {A: 0.5, B: 0.3, C: 0.2}, (A,): {EOS_ID: 1}, (B,): {EOS_ID: 1}, (C,): {EOS_ID: 1}}
-    [found] = n_best(scripted(table), [[A]], search(3))
+    [found] = n_best(scripted(table), [[A]], search(3, n_best=3))
     assert [hypothesis.ids for hypothesis in found] == [(A,), (B,), (C,)]
     assert [math.exp(hypothesis.score) for hypothesis in found] == pytest.approx([0.5, 0.3, 0.2])
 
@@ -58,9 +59,15 @@ def test_a_target_without_end_is_cut_at_source_tokens_plus_offset(scripted) -> N
 
 
 def test_a_target_of_the_greatest_length_may_still_end(scripted) -> None:
+    table = {(A,) * length: {A: 0.99, EOS_ID: 0.01} for length in range(3)} | {(A, A, A): {EOS_ID: 0.6, A: 0.4}}
+    [found] = beam_search(scripted(table), [[B]], search(1, offset=2))
+    assert found == Hypothesis((A,) * 3, pytest.approx(3 * math.log(0.99) + math.log(0.6)), cut=False)
+
+
+def test_an_end_that_ranks_too_low_at_the_greatest_length_is_no_end(scripted) -> None:
     table = {(A,) * length: {A: 0.99, EOS_ID: 0.01} for length in range(20)}
     [found] = beam_search(scripted(table), [[B]], search(1, offset=2))
-    assert found == Hypothesis((A,) * 3, pytest.approx(3 * math.log(0.99) + math.log(0.01)), cut=False)
+    assert found == Hypothesis((A,) * 3, pytest.approx(3 * math.log(0.99)), cut=True)
 
 
 def test_a_hypothesis_that_ended_comes_before_a_likelier_one_that_was_cut(scripted) -> None:
@@ -76,16 +83,35 @@ def test_search_stops_when_the_best_cannot_be_beaten(scripted) -> None:
     assert len(stepper.batch_sizes) == 1
 
 
+def test_search_goes_on_until_all_that_are_wanted_cannot_be_beaten(scripted) -> None:
+    table = {(): {EOS_ID: 0.9, A: 0.1}, (A,): {EOS_ID: 0.5, A: 0.5}, (A, A): {EOS_ID: 1.0}}
+    stepper = scripted(table)
+    [found] = n_best(stepper, [[A]], search(4, offset=50, n_best=2))
+    assert [one.ids for one in found] == [(), (A,)]
+    assert len(stepper.batch_sizes) == 2
+
+
 def test_search_goes_on_while_a_longer_one_may_still_win(scripted) -> None:
     table = {(): {EOS_ID: 0.4, A: 0.35}, (A,): {A: 0.99}, (A, A): {A: 0.99}, (A, A, A): {EOS_ID: 1.0}}
     assert beam_search(scripted(table), [[A]], search(4, length_penalty=0.0))[0].ids == ()
     assert beam_search(scripted(table), [[A]], search(4, length_penalty=1.0))[0].ids == (A, A, A)
 
 
+def test_a_longer_one_may_win_at_the_greatest_length_and_not_before(scripted) -> None:
+    """By length 3, the end mark counted, -1.25 is divided by 8/6: better than -1. By 7/6 it would be worse."""
+    table = {(): {EOS_ID: math.exp(-1), A: math.exp(-1.25)}, (A,): {A: 1.0}, (A, A): {EOS_ID: 1.0}}
+    [found] = beam_search(scripted(table), [[A]], search(2, length_penalty=1.0, offset=1))
+    assert found == Hypothesis((A, A), pytest.approx(-1.25 / (8 / 6)))
+
+
 def test_equal_sums_are_ordered_by_id_then_by_rank(scripted) -> None:
     table = {(): {C: 0.25, B: 0.25, A: 0.25}, **{(x,): {EOS_ID: 1.0} for x in (A, B, C)}}
     assert beam_search(scripted(table), [[A]], search(1))[0].ids == (A,)
-    assert [hypothesis.ids for hypothesis in n_best(scripted(table), [[A]], search(3))[0]] == [(A,), (B,), (C,)]
+    assert [hypothesis.ids for hypothesis in n_best(scripted(table), [[A]], search(3, n_best=3))[0]] == [
+        (A,),
+        (B,),
+        (C,),
+    ]
 
 
 def test_finished_sentences_leave_the_batch(scripted) -> None:

@@ -15,9 +15,11 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.registry import _registry
 
 from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
+from nmt_core.corpus import storage
 from nmt_core.corpus.download import DownloadReport
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError, StageError
@@ -379,26 +381,36 @@ def test_a_folder_is_stored_in_pairs(recipe: Recipe) -> None:
     ]
 
 
-def test_a_pattern_in_an_object_store_is_looked_up_once(recipe: Recipe) -> None:
-    store = fsspec.filesystem("memory")
-    store.pipe({"/lake/x.1.tsv": TABLE, "/lake/x.2.tsv": TABLE[:-1]})
+@pytest.mark.parametrize("kind", ["memory", "s3"])
+def test_a_pattern_in_an_object_store_is_looked_up_once(
+    kind: str, recipe: Recipe, request: pytest.FixtureRequest
+) -> None:
+    lake = "memory://lake" if kind == "memory" else request.getfixturevalue("s3_folder")
+    pattern = f"{lake}/x.*.tsv"
+    contents = [TABLE, TABLE[:-1]]
+    for number, content in enumerate(contents, 1):
+        storage.write_bytes([content], f"{lake}/x.{number}.tsv")
 
-    (corpus,) = recipe.corpora({"name": "lake", "address": "memory://lake/x.*.tsv"})
+    outcome = recipe.run({"name": "lake", "address": pattern})
 
+    (corpus,) = CorpusIndex.of(outcome.artifact).corpora
     assert [file.file for file in corpus.files] == ["train/lake.00000.tsv", "train/lake.00001.tsv"]
-    assert list(json.loads(recipe.lock.read_text())["addresses"]) == ["memory://lake/x.*.tsv en-de"]
-    assert recipe.run({"name": "lake", "address": "memory://lake/x.*.tsv"}).reused
-    store.pipe("/lake/x.3.tsv", TABLE)
+    assert [(outcome.artifact.path / file.file).read_bytes() for file in corpus.files] == contents
+    assert list(json.loads(recipe.lock.read_text())["addresses"]) == [f"{pattern} en-de"]
+    assert recipe.run({"name": "lake", "address": pattern}).reused
+    storage.write_bytes([TABLE], f"{lake}/x.3.tsv")
     with pytest.raises(DataError, match="leads to other files than it did"):
-        recipe.run({"name": "lake", "address": "memory://lake/x.*.tsv"}, force=True)
-    recipe.run({"name": "lake", "address": "memory://lake/x.*.tsv"}, force=True, offline=True)
+        recipe.run({"name": "lake", "address": pattern}, force=True)
+    recipe.run({"name": "lake", "address": pattern}, force=True, offline=True)
     with pytest.raises(DataError, match=r"corpus.offline is set, and the lock file does not say"):
-        recipe.run({"name": "lake", "address": "memory://lake/y.*.tsv"}, offline=True)
+        recipe.run({"name": "lake", "address": f"{lake}/y.*.tsv"}, offline=True)
 
 
-@pytest.mark.parametrize("address", ["memory://nowhere/a.tsv", "memory://nowhere/*.tsv"])
-def test_nothing_in_an_object_store_is_an_error(recipe: Recipe, address: str) -> None:
-    with pytest.raises(DataError, match=r"corpus lake: .*memory://nowhere/.*"):
+@pytest.mark.parametrize("file", ["nowhere/a.tsv", "nowhere/*.tsv"])
+@pytest.mark.parametrize("scheme", ["memory", "s3"])
+def test_nothing_in_an_object_store_is_an_error(recipe: Recipe, s3: str, scheme: str, file: str) -> None:
+    address = f"{scheme}://{file}"
+    with pytest.raises(DataError, match=rf"corpus lake: .*{scheme}://nowhere/.*"):
         recipe.run({"name": "lake", "address": address})
 
 
@@ -407,6 +419,7 @@ def test_a_store_whose_package_is_not_installed_names_it(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(_registry, scheme, raising=False)  # of what was found before
 
     with pytest.raises(DataError, match=rf"{scheme}://bucket/a.tsv: needs the package {package}: pip install"):
         recipe.run({"name": "lake", "address": f"{scheme}://bucket/a.tsv"})

@@ -1,0 +1,124 @@
+"""What a bundle holds, and whether it is whole: pydantic only.
+
+A bundle is a folder that a machine without this pipeline can use: a folder with a set of graphs for each precision
+(`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), and `config.json`, which names the
+sha256 of each of the others. `search.json` beside them, if any, holds the settings of the search that the model was
+scored with.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from nmt_core.config import LanguagesConfig, Precision
+from nmt_core.errors import ConfigError, ModelError
+from nmt_core.search.onnx_step import Device
+from nmt_core.spelling import Punctuation, UnicodeForm
+from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
+
+BUNDLE_FILE = "config.json"
+BUNDLE_FORMAT: Literal[2] = 2
+FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16", "fp32")}
+"""Precisions that a device can compute, the fastest first; each is also the name of the folder of its graphs."""
+
+_REMEDY = "fetch or export the bundle again"
+
+
+class BundleConfig(BaseModel):
+    """What `config.json` says of the files beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal[2] = BUNDLE_FORMAT
+    languages: LanguagesConfig
+    unicode_form: UnicodeForm
+    """Form in which the training text was written."""
+    punctuation: Punctuation = "as is"
+    """Punctuation of the training text."""
+    vocab_size: int
+    """Pieces of the target's tokenizer and width of the output."""
+    source_vocab_size: int | None = None
+    """Pieces of the source's own tokenizer; None if one serves both languages."""
+    special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
+    d_model: int
+    num_heads: int
+    encoder_layers: int
+    decoder_layers: int
+    max_positions: int
+    """Longest sequence, in tokens, on either side; end mark included."""
+    precisions: tuple[Precision, ...]
+    """What there are graphs for, each in the folder of its name."""
+    sha256: dict[str, str]
+    """Of every other file of the bundle, by its path in it."""
+
+    @property
+    def tokenizer_sizes(self) -> dict[str, int]:
+        """Pieces of each tokenizer, by the name of its file."""
+        if self.source_vocab_size:
+            return {SOURCE_SPM_FILE: self.source_vocab_size, TARGET_SPM_FILE: self.vocab_size}
+        return {SPM_FILE: self.vocab_size}
+
+
+def read_bundle(folder: Path) -> BundleConfig:
+    """Read `config.json`.
+
+    Raises:
+        ModelError: the folder is no bundle of a known format.
+    """
+    file = folder / BUNDLE_FILE
+    if not file.is_file():
+        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+    try:
+        bundle = BundleConfig.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "whole file"
+        if where == "format":
+            raise ModelError(
+                f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: install the "
+                "nmt-pipeline that made the bundle"
+            ) from None
+        raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {_REMEDY}") from None
+    return bundle
+
+
+def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> None:
+    """Compare files of a bundle with the hashes that it names.
+
+    Raises:
+        ModelError: one is missing or another than the one that was exported.
+    """
+    for name in names:
+        if not (folder / name).is_file():
+            raise ModelError(f"{folder / name}: missing from the bundle: {_REMEDY}")
+        found = sha256_of(folder / name)
+        if found != bundle.sha256.get(name):
+            raise ModelError(
+                f"{folder / name}: sha256 is {found}, but {BUNDLE_FILE} says {bundle.sha256.get(name)}: "
+                f"damaged, or of another model; {_REMEDY}"
+            )
+
+
+def sha256_of(file: Path) -> str:
+    """sha256 of a file's bytes, in hexadecimal. (`artifacts.py` has the same, but needs more than a translator has.)"""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle: BundleConfig) -> Precision:
+    """The precision that is asked for, or the fastest one for a device; fp16 runs on a CPU too, slowly.
+
+    Raises:
+        ConfigError: the bundle has no such precision, or the device cannot compute it.
+    """
+    fastest = [precision for precision in FASTEST[device] if precision in bundle.precisions]
+    if asked == "fastest" and fastest:
+        return fastest[0]
+    if asked != "fastest" and asked in bundle.precisions and (asked, device) != ("int8", "cuda"):
+        return asked
+    raise ConfigError(
+        f"search.precision={asked} on {device}: the model has {', '.join(bundle.precisions)}, and int8 is for the CPU: "
+        "ask for another one, or export it"
+    )

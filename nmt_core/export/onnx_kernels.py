@@ -1,0 +1,188 @@
+"""The parts of decoding as operators of ONNX Runtime: in fp32 and fp16 here, in int8 below.
+
+`torch.onnx.ops.symbolic` puts an operator into an exported graph that PyTorch has none of; it cannot be run in PyTorch.
+The operators of the domain com.microsoft are described in ONNX Runtime's ContribOperators.md; they were chosen by
+measurement on a CPU (`tests/bench/translate.py`). None of them has been run on CUDA by this project's own tests.
+
+Letters in names of tensors: as in `models/kernels.py`; W blocks of the vocabulary, E tokens of a block.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt_core.export.calibration import Ranges, name_of
+from nmt_core.models.kernels import FORBIDDEN, Kernels, Side
+from nmt_core.models.transformer import Transformer
+
+_USUAL_CANDIDATES = 8
+
+
+class OnnxKernels(Kernels):
+    """fp32, and fp16 if the model is in half precision."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__(model)
+        self.block_tokens: int = 2 ** round(math.log2(math.sqrt(model.vocab_size / _USUAL_CANDIDATES)))
+        """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
+        self.spare = -model.vocab_size % self.block_tokens
+        """Columns that the output has beside the vocabulary, for whole blocks."""
+        self.fits_operator = model.config.d_model // self.num_heads % 8 == 0
+        """Whether heads are of a width that GroupQueryAttention takes; others keep to the formula."""
+
+    def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
+        """As `Kernels.attend_source`."""
+        q_BSM, k_BSM, v_BSM = projected.chunk(3, dim=-1)
+        return self._multi_head(q_BSM, k_BSM, v_BSM, mask_BS)
+
+    def attend_cross(self, q_BKM: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
+        """As `Kernels.attend_cross`."""
+        return self._multi_head(q_BKM, cross[0], cross[1], mask_BS)
+
+    def _multi_head(self, q: Tensor, key: Tensor, value: Tensor, mask_BS: Tensor) -> Tensor:
+        inputs = (q, key, value, None, mask_BS.to(torch.int32))
+        return _operator("MultiHeadAttention", inputs, like=q, num_heads=self.num_heads)
+
+    def attend_past(
+        self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
+    ) -> list[Tensor]:
+        """As `Kernels.attend_past`; the operator takes the projections as they are, and appends to the past."""
+        if not self.fits_operator:
+            return super().attend_past(number, projected, past, parents_R, position)
+        rows = projected.shape[0]
+        position_R = torch.full((rows,), position, dtype=torch.int32)
+        length = torch.scalar_tensor(position + 1, dtype=torch.int32)
+        scales, attributes = self._cache(number)
+        inputs = [projected, None, None, *(x.index_select(0, parents_R) for x in past), position_R, length]
+        present = (rows, self.num_heads, position + 1, past[0].shape[3])
+        return list(
+            torch.onnx.ops.symbolic_multi_out(
+                "com.microsoft::GroupQueryAttention",
+                [*inputs, *([None] * 5 if scales else []), *scales],
+                {"num_heads": self.num_heads, "kv_num_heads": self.num_heads} | attributes,
+                dtypes=(projected.dtype, self.cache_dtype, self.cache_dtype),
+                shapes=((rows, 1, self.model.config.d_model), present, present),
+            )
+        )
+
+    def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
+        """Scales of a layer's keys and values, if they are kept as integers, and what else the operator has to know."""
+        return [], {}
+
+    def most_probable(self, states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        """As `Kernels.most_probable`, but only the best blocks of the vocabulary are sorted.
+
+        Any of the C best tokens is in one of the C blocks with the highest maximum. As many more of both are looked at
+        as there are forbidden tokens, which drop out at the end, from a short list.
+        """
+        wanted, width = candidates.shape[0], self.block_tokens
+        logits_RV = self.linear(states_RM, self.model.output).float()
+        if self.spare:
+            logits_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf"))
+        rows, blocks = logits_RV.shape[0], logits_RV.shape[1] // width
+        probs_RWE = F.softmax(logits_RV, dim=-1).view(rows, blocks, width)
+        longer = _least(wanted + len(FORBIDDEN), self.model.vocab_size)
+        _, block_RW = probs_RWE.amax(dim=-1).topk(_least(longer, blocks), dim=-1)
+        # Whole blocks are copied as rows of a table: several times faster than element by element.
+        probs_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, probs_RWE.flatten(0, 1)).flatten(1)
+        probs_RX, place_RX = probs_RE.topk(longer, dim=-1)
+        block_RX = block_RW.gather(1, torch.div(place_RX, width, rounding_mode="trunc"))
+        ids_RX = block_RX * width + torch.fmod(place_RX, width)
+        for forbidden in FORBIDDEN:
+            probs_RX = torch.where(ids_RX == forbidden, 0.0, probs_RX)
+        probs_RC, place_RC = probs_RX.topk(wanted, dim=-1)
+        return probs_RC.log(), ids_RX.gather(1, place_RC)
+
+
+class Int8Kernels(OnnxKernels):
+    """Products of 8-bit integers: weights with a scale for each output, activations and cache with measured scales.
+
+    A fixed scale for each layer's input (Jacob et al. 2018, section 3) makes a translation independent of what else is
+    in its batch, which a scale taken from the batch would not.
+
+    Args:
+        model: in fp32.
+        ranges: of every layer's input and of keys and values; see `calibration.py`.
+    """
+
+    def __init__(self, model: Transformer, ranges: Ranges) -> None:
+        super().__init__(model)
+        self.ranges = ranges
+        self.integers = _quantized(model)
+
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """As `Kernels.cache_dtype`."""
+        return torch.int8 if self.fits_operator else super().cache_dtype
+
+    def embed(self, ids: Tensor, side: Side) -> Tensor:
+        """As `Kernels.embed`; a row has a scale of its own."""
+        rows_VM, scale_V = self.integers[(f"{side}_embedding",)]
+        return F.embedding(ids, rows_VM).float() * F.embedding(ids, scale_V[:, None])
+
+    def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
+        """As `Kernels.linear`."""
+        names = tuple(name_of(layer) for layer in layers)
+        weight_OI, scale_O = self.integers[names]
+        scale, zero_point = self.ranges.of_input(names[0])
+        integers = _operator("QuantizeLinear", (x, scale, zero_point), like=x, dtype=torch.uint8)
+        bias = [None, layers[0].bias] if layers[0].bias is not None else []
+        return _operator(
+            "MatMulIntegerToFloat",
+            (integers, weight_OI.t(), scale, scale_O, zero_point, *bias),
+            like=x,
+            shape=(*x.shape[:-1], len(weight_OI)),
+        )
+
+    def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
+        """As `Kernels.feed_forward`: what is below zero is clipped where the result becomes an unsigned integer."""
+        return self.linear(self.linear(x, inner), outer)
+
+    def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
+        attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
+        return list(self.ranges.of_cache(number)), attributes
+
+
+def _quantized(model: Transformer) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
+    """Symmetric integers and a scale for each row, by the names of layers whose rows these are."""
+    weights = {
+        name: module.weight
+        for name, module in model.named_modules(remove_duplicate=False)
+        if isinstance(module, nn.Linear | nn.Embedding)
+    }
+    side_by_side = tuple(f"decoder.{number}.cross_attention.key_value" for number in range(len(model.decoder)))
+    by_weight: dict[tuple[Tensor, ...], tuple[Tensor, Tensor]] = {}  # a tied matrix has several names
+    integers: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
+    for names in (*((name,) for name in weights), side_by_side):
+        parts = tuple(weights[name] for name in names)
+        if parts not in by_weight:
+            weight_OI = torch.cat(parts).detach()
+            scale_O = weight_OI.abs().amax(dim=1).clamp_min(torch.finfo().tiny) / 127
+            by_weight[parts] = (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
+        integers[names] = by_weight[parts]
+    return integers
+
+
+def _least(one: int, other: int) -> int:
+    """The smaller of two sizes, of which an export may know only how they come about."""
+    size: int = torch.sym_min(one, other)  # type: ignore[no-untyped-call]
+    return size
+
+
+def _operator(
+    name: str,
+    inputs: Sequence[Tensor | None],
+    like: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    shape: Sequence[int | torch.SymInt] | None = None,
+    **attributes: Any,
+) -> Tensor:
+    """An operator of ONNX Runtime whose result has the type and the shape of `like`, or those that are given."""
+    return torch.onnx.ops.symbolic(
+        f"com.microsoft::{name}", inputs, attributes, dtype=dtype or like.dtype, shape=shape or like.shape
+    )

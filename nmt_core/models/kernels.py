@@ -1,0 +1,101 @@
+"""What decoding is computed with: the parts of `incremental.py` that a runtime may have an operator of its own for.
+
+Here they are plain PyTorch, as the formulas read. `export/onnx_kernels.py` has the same parts as operators of ONNX
+Runtime, in fp32, fp16 and int8; `incremental.py` puts either together in one and the same way.
+
+Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
+S source positions, T target positions decoded so far, H heads, D width of a head, M `d_model`, C candidates,
+V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt_core.models.attention import attend_reference
+from nmt_core.models.layers import join_heads, split_heads
+from nmt_core.models.transformer import Transformer
+from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
+
+Side = Literal["source", "target"]
+
+FORBIDDEN = (PAD_ID, BOS_ID)
+"""A target never holds padding or a second <s>; label smoothing leaves both a little probability."""
+
+
+class Kernels:
+    """The parts in PyTorch.
+
+    Args:
+        model: in evaluation mode; its parameters are shared, not copied.
+    """
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self.num_heads = model.config.num_heads
+
+    @property
+    def cache_dtype(self) -> torch.dtype:
+        """Type of the keys and values of the target so far."""
+        return self.model.positions_LM.dtype
+
+    def embed(self, ids: Tensor, side: Side) -> Tensor:
+        """Ids [...] to vectors [..., M], not yet scaled."""
+        model = self.model
+        embedding = model.source_embedding if side == "source" else model.target_embedding
+        return F.embedding(ids, embedding.weight)
+
+    def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
+        """[..., in] to [..., out]; outputs of several layers that read the same, which have no bias, side by side."""
+        if len(layers) == 1:
+            output: Tensor = layers[0](x)
+            return output
+        # On a CPU a single wide product is faster than many narrow ones.
+        return F.linear(x, torch.cat([layer.weight for layer in layers]))
+
+    def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
+        """max(0, x W1 + b1) W2 + b2: [..., M] to [..., M]."""
+        return self.linear(F.relu(self.linear(x, inner)), outer)
+
+    def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
+        """The source to itself: queries, keys and values side by side [B, S, 3 M], and its mask, to [B, S, M]."""
+        q_BHSD, k_BHSD, v_BHSD = (split_heads(x, self.num_heads).transpose(1, 2) for x in projected.chunk(3, dim=-1))
+        return join_heads(attend_reference(q_BHSD, k_BHSD, v_BHSD, mask_BS[:, None]).transpose(1, 2))
+
+    def attend_past(
+        self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
+    ) -> list[Tensor]:
+        """The last token to itself and to those before it.
+
+        Args:
+            number: of the decoder's layer.
+            projected: query, key and value of the last token side by side, [R, 1, 3 M].
+            past: keys and values of this layer at the step before, each [rows of that step, H, T, D].
+            parents_R: for each row, the row of the step before that it continues.
+            position: T.
+
+        Returns:
+            Output [R, 1, M]; and keys and values with this position at the end, each [R, H, T + 1, D].
+        """
+        q_RH1D, *key_value = (split_heads(x, self.num_heads).transpose(1, 2) for x in projected.chunk(3, dim=-1))
+        k_RHTD, v_RHTD = (
+            torch.cat([before.index_select(0, parents_R), x_RH1D], dim=2)
+            for before, x_RH1D in zip(past, key_value, strict=True)
+        )
+        return [join_heads(attend_reference(q_RH1D, k_RHTD, v_RHTD).transpose(1, 2)), k_RHTD, v_RHTD]
+
+    def attend_cross(self, q_BKM: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
+        """The target to keys and values of the source; a sentence's beams are queries side by side: [B, K, M]."""
+        q_BHKD = split_heads(q_BKM, self.num_heads).transpose(1, 2)
+        return join_heads(attend_reference(q_BHKD, cross[0], cross[1], mask_BS[:, None]).transpose(1, 2))
+
+    def most_probable(self, states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C]."""
+        logits_RV = self.linear(states_RM, self.model.output)
+        forbidden = torch.tensor(FORBIDDEN, device=logits_RV.device)
+        log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
+        log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
+        return log_probs_RC, ids_RC

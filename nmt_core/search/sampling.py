@@ -1,0 +1,143 @@
+"""Sampling: each token is drawn from what the model thinks may follow.
+
+The random numbers of a sample depend on the seed, the source's ids, the number of the sample and the step, and on
+nothing else: the same line gives the same sample in whatever company, order or thread. (Rounding aside: in other
+company a matrix product may differ in its last bit, which decides where a random number falls right on a border.)
+
+Letters in names of arrays: B sentences, K samples of a sentence, R = B * K rows, C candidates of a row, T target
+tokens.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nmt_core.config import SearchConfig
+from nmt_core.search.constraints import Prefixes, allowed, candidates, limits
+from nmt_core.search.hypothesis import Flags, Hypothesis, Sums, length_penalty
+from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
+
+_BITS = 52
+"""Of a random number: one less than a float has, so that none is rounded to 1."""
+
+
+def sample(
+    stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
+) -> list[list[Hypothesis]]:
+    """`config.n_best` samples for each source, in the order of their numbers; see `beam.n_best` for the arguments.
+
+    A sample that has not ended at its greatest length is cut. Scores are the model's own, as those of a beam:
+    `temperature`, `top_k` and `top_p` change what is drawn, not how likely the model finds it.
+    """
+    if not source_ids:
+        return []
+    samples = _Samples(source_ids, config, prefixes)
+    most = config.top_k or stepper.vocab_size
+    decoding = stepper.start(pad_sources(source_ids), candidates(most, stepper, config))
+    token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
+    while True:
+        step = decoding.step(token_R, parent_R)
+        log_prob_RC, id_RC = allowed(step, most, samples.length, config)
+        row_BK = np.arange(len(id_RC)).reshape(len(samples.place_B), -1)
+        if samples.length == 0:  # a sentence has one row, and all its samples are drawn from that
+            row_BK = row_BK.repeat(config.n_best, axis=1)
+            log_prob_RC, id_RC = log_prob_RC[row_BK.ravel()], id_RC[row_BK.ravel()]
+        token_BK = samples.advance(log_prob_RC, id_RC)
+        done_B = samples.done()
+        if done_B.all():
+            return samples.found
+        if done_B.any():
+            decoding.keep(np.flatnonzero(~done_B))
+            samples.keep(~done_B)
+        token_R, parent_R = token_BK[~done_B].ravel(), row_BK[~done_B].ravel()
+
+
+class _Samples:
+    """The sentences still in the batch, and their samples so far."""
+
+    def __init__(
+        self, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
+    ) -> None:
+        shape = (len(source_ids), config.n_best)
+        self.config = config
+        self.length = 0
+        """Target tokens of every sample that is not over."""
+        self.place_B = np.arange(len(source_ids))
+        """Place of each sentence in the input."""
+        self.limit_B = limits(source_ids, config)
+        self.prefixes = Prefixes(prefixes, self.limit_B)
+        self.sum_BK = np.zeros(shape)
+        self.is_over_BK = np.zeros(shape, dtype=bool)
+        self.random_BKT = random_numbers(source_ids, config, int(self.limit_B.max()) + 1)
+        """By place in the input, as the two that follow."""
+        self.ids_BKT = np.zeros(self.random_BKT.shape, dtype=np.int64)
+        self.found = [[Hypothesis((), 0.0)] * config.n_best for _ in source_ids]
+
+    def advance(self, log_prob_RC: Floats, id_RC: Ints) -> Ints:
+        """Draw the next token of each sample, and note those that are over: [B, K]."""
+        shape = self.sum_BK.shape
+        chosen_R1 = drawn(log_prob_RC, id_RC, self.random_BKT[self.place_B, :, self.length].ravel(), self.config)
+        token_BK = np.take_along_axis(id_RC, chosen_R1, axis=1).reshape(shape)
+        log_prob_BK = np.take_along_axis(log_prob_RC, chosen_R1, axis=1).reshape(shape).astype(np.float64)
+        forced_B = self.prefixes.are_forced(self.place_B, self.length)
+        if forced_B is not None:
+            token_BK[forced_B] = self.prefixes.tokens(self.place_B[forced_B], self.length)[:, None]
+            log_prob_BK[forced_B] = 0.0
+        ends_BK = (token_BK == EOS_ID) & ~self.is_over_BK
+        cut_BK = (self.limit_B == self.length)[:, None] & ~ends_BK & ~self.is_over_BK
+        self.sum_BK += np.where(cut_BK, 0.0, log_prob_BK)
+        self._note(ends_BK, cut=False)
+        self._note(cut_BK, cut=True)
+        self.is_over_BK |= ends_BK | cut_BK
+        self.ids_BKT[self.place_B, :, self.length] = token_BK
+        self.length += 1
+        return token_BK
+
+    def done(self) -> Flags:
+        """Whether all samples of a sentence are over: [B]."""
+        done_B: Flags = np.all(self.is_over_BK, axis=1)
+        return done_B
+
+    def _note(self, over_BK: Flags, *, cut: bool) -> None:
+        for sentence, number in np.argwhere(over_BK).tolist():
+            place = self.place_B[sentence]
+            counted = self.length + (not cut) - self.prefixes.length_B[place]
+            score = float(self.sum_BK[sentence, number] / length_penalty(counted, self.config.length_penalty))
+            ids = tuple(self.ids_BKT[place, number, : self.length].tolist())
+            self.found[place][number] = Hypothesis(ids, score, cut)
+
+    def keep(self, keep_B: Flags) -> None:
+        """Let the other sentences leave."""
+        self.place_B, self.limit_B = self.place_B[keep_B], self.limit_B[keep_B]
+        self.sum_BK, self.is_over_BK = self.sum_BK[keep_B], self.is_over_BK[keep_B]
+
+
+def random_numbers(source_ids: Sequence[Sequence[int]], config: SearchConfig, count: int) -> Sums:
+    """The numbers from 0 to 1 that decide the steps of each sample of each source: [B, K, count].
+
+    numpy promises that these bits stay the same from version to version.
+    """
+    bits = [
+        np.random.PCG64(np.random.SeedSequence([config.seed, number, *ids])).random_raw(count)
+        for ids in source_ids
+        for number in range(config.n_best)
+    ]
+    random_RT: Sums = (np.array(bits) >> np.uint64(64 - _BITS)).astype(np.float64) * 2.0**-_BITS
+    return random_RT.reshape(len(source_ids), config.n_best, count)
+
+
+def drawn(log_prob_RC: Floats, id_RC: Ints, random_R: Sums, config: SearchConfig) -> Ints:
+    """The candidate of each row on which its random number falls: [R, 1].
+
+    The candidates stand side by side in the order of their ids, and not of their probabilities, where rounding would
+    swap neighbours and so exchange what lies under a random number.
+    """
+    weight_RC = np.exp((log_prob_RC - log_prob_RC[:, :1]) / np.float32(config.temperature))
+    if config.top_p < 1:
+        up_to_RC = weight_RC.cumsum(axis=1, dtype=np.float64)
+        weight_RC[up_to_RC - weight_RC >= config.top_p * up_to_RC[:, -1:]] = 0.0
+    by_id_RC = id_RC.argsort(axis=1)
+    up_to_RC = np.take_along_axis(weight_RC, by_id_RC, axis=1).cumsum(axis=1, dtype=np.float64)
+    place_R1 = (up_to_RC <= random_R[:, None] * up_to_RC[:, -1:]).sum(axis=1, keepdims=True)
+    return np.take_along_axis(by_id_RC, place_R1, axis=1)

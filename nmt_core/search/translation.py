@@ -1,0 +1,49 @@
+"""What becomes of a line: its translation, and how it is put together from those of its parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Status = Literal["ok", "empty", "split", "cut", "unfinished"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another translation of a line."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one line."""
+
+    text: str
+    """One line, without a line break; empty if there was nothing to translate."""
+    score: float
+    """Log-probability in nats over the length penalty; 0 if there was nothing to translate. Of a line that was split,
+    the mean over its sentences, weighted by their tokens."""
+    status: Status
+    """ok; empty: the line holds no text; split: it was longer than `max_source_tokens`, and its sentences were
+    translated one by one; cut: it was longer, and its end was left out (`search.long_lines` chooses); unfinished: the
+    translation, or that of a sentence, reached its greatest length before its end."""
+    tokens: int = 0
+    """Tokens of the translation, the end mark not counted."""
+    alternatives: tuple[Alternative, ...] = ()
+    """The others of `search.n_best` translations, best first, or samples in the order of their numbers. There may be
+    fewer: a beam cannot find more than there are, and a line that was split has none."""
+
+
+def whole(pieces: Sequence[Translation], how: Literal["split", "cut"] | None, joiner: str) -> Translation:
+    """The translation of a line from those of its pieces; `how` it was made shorter, if it was too long."""
+    if not pieces:
+        return Translation("", 0.0, "empty")
+    if how is None:
+        return pieces[0]
+    if how == "cut":
+        return replace(pieces[0], status="cut")
+    tokens = sum(piece.tokens for piece in pieces)
+    score = sum(piece.score * piece.tokens for piece in pieces) / max(tokens, 1)
+    status: Status = "unfinished" if any(piece.status == "unfinished" for piece in pieces) else "split"
+    return Translation(joiner.join(piece.text for piece in pieces if piece.text), score, status, tokens)

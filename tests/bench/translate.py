@@ -1,0 +1,222 @@
+"""Translating: tokens per second of ours, of CTranslate2 and of others, with the same weights, rules and token ids.
+
+    python3.11 -m venv /tmp/ct2
+    /tmp/ct2/bin/pip install ctranslate2==4.8.5 numpy safetensors
+    .venv/bin/python tests/bench/translate.py BUNDLE WEIGHTS --ctranslate2 /tmp/ct2/bin/python \
+        --source test.en.gz --reference test.de.gz [--source ... --reference ...] [--eager]
+
+BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from;
+the same weights are converted for the others (`translate_grow.py` makes larger ones of them). Each
+contender is a process of its own with its model loaded, and all are asked in turn, `--times` times; a ratio is the
+median of the ratios of pairs that ran one after the other.
+
+Counted are tokens of the translations, end marks left out, over the wall-clock time (and over the CPU time of all
+threads) from token ids to token ids: sorting by length and making batches count, tokenisation and loading do not. All
+have `--threads` CPU threads. Before that each gets the settings that are fastest for it on the first text, of several
+sizes of a batch, and CTranslate2 of several arrangements of threads and instruction sets; `--settings FILE` keeps them.
+
+The rules are the same for all but one: CTranslate2 divides a sum of log-probabilities by length^alpha, ours by
+((5 + length) / 6)^alpha. Timed is alpha 1, CTranslate2's default, with which both find the same hypotheses and may call
+another one the best. Without any penalty it searches by a rule of its own, on until the best hypothesis ends, which
+finds others. So texts are compared with an alpha that is next to nothing: if fewer than 99% of the lines in fp32 are
+identical to CTranslate2's, the exit status is 1. No translation is longer than its source and 50 tokens; CTranslate2
+knows one limit for a batch, that of its longest line. Lines that any contender does not end before the limit are left
+out, for all.
+"""
+
+import argparse
+import gzip
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import sacrebleu
+from translate_child import Ids, Question
+from translate_contenders import Contender, Settings, best_settings, contenders, described
+from translate_measured import Loaded, Row, print_loaded, print_rows, unlike
+
+from nmt_core.tokenizer.tokenizer import Tokenizers
+
+_OFFSET = 50
+_NO_PENALTY = 1e-6
+"""Alpha with which texts are compared: too small to rank by, but not the 0 at which CTranslate2 has another rule."""
+_LOADINGS = 3
+_CT2_TYPES = {"int8": "int8", "fp32": "float32", "fp16": "float16"}
+
+
+@dataclass
+class Text:
+    """A test set, as token ids without end marks."""
+
+    name: str
+    sources: list[Ids]
+    references: list[str]
+
+    def without(self, places: set[int]) -> "Text":
+        """The same without some lines."""
+        kept = [place for place in range(len(self.sources)) if place not in places]
+        return Text(self.name, [self.sources[place] for place in kept], [self.references[place] for place in kept])
+
+
+def main() -> None:
+    """Measure all, and print the tables."""
+    options = _options()
+    tokenizers = Tokenizers.load(options.bundle)
+    texts = [
+        _read(Path(source), Path(reference), tokenizers, options.lines)
+        for source, reference in zip(options.source, options.reference, strict=True)
+    ]
+    rows: list[Row] = []
+    loaded: list[Loaded] = []
+    with tempfile.TemporaryDirectory() as folder:
+        models = _models(options, Path(folder))
+        for precision in options.precisions:
+            those = contenders(options, precision, models)
+            for beam in options.beams:
+                chosen = _settle(options, those, texts[0], precision, beam)
+                for text in texts:
+                    rows += _compare(options, tokenizers, those, chosen, (text, precision, beam))
+                for contender in those:
+                    contender.close()
+            loaded += [_load(options, one, chosen[one.name], texts[0], precision) for one in those]
+    print_rows(rows)
+    print_loaded(loaded)
+    if names := unlike(rows):
+        sys.exit(f"the same weights, but other translations than CTranslate2's: {'; '.join(names)}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bundle", type=Path, help="an exported model")
+    parser.add_argument("weights", type=Path, help="the averaged weights that it was made from")
+    parser.add_argument("--ctranslate2", required=True, help="Python interpreter that has CTranslate2")
+    parser.add_argument("--source", action="append", required=True, help="text to translate, plain or .gz; repeatable")
+    parser.add_argument("--reference", action="append", required=True, help="its reference; repeatable")
+    parser.add_argument("--precisions", nargs="+", default=["fp32", "int8"], help="(fp32 int8)")
+    parser.add_argument("--beams", nargs="+", type=int, default=[5, 1], help="(5 1)")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--times", type=int, default=7, help="runs of each, in turn (7)")
+    parser.add_argument("--lines", type=int, help="of each text, the first so many (all)")
+    parser.add_argument("--length-penalty", type=float, default=1.0, help="alpha of what is timed (1)")
+    parser.add_argument("--batch-tokens", nargs="+", type=int, default=[512, 1_024, 2_048, 4_096], help="to be tried")
+    parser.add_argument("--isas", nargs="+", type=json.loads, default=[{}], help="environments for CTranslate2, JSON")
+    parser.add_argument("--settings", type=Path, help="JSON file that keeps the settings that were found best")
+    parser.add_argument("--transformers", help="Python interpreter that has transformers: Marian takes part in fp32")
+    parser.add_argument("--eager", action="store_true", help="our model in PyTorch takes part as well")
+    return parser.parse_args()
+
+
+def _read(source: Path, reference: Path, tokenizers: Tokenizers, lines: int | None) -> Text:
+    sides = [_lines(source)[:lines], _lines(reference)[:lines]]
+    pairs = [pair for pair in zip(tokenizers.source.encode(sides[0]), sides[1], strict=True) if pair[0]]
+    return Text(f"{source.parent.name}/{source.name}", [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def _lines(file: Path) -> list[str]:
+    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return data.decode("utf-8").removesuffix("\n").split("\n")
+
+
+def _models(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The bundle, and what the others read, converted into a folder."""
+    heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]
+    models: dict[str, Any] = {"bundle": options.bundle, "weights": options.weights, "heads": heads}
+    script = Path(__file__).with_name("translate_ctranslate2.py")
+    for quantisation in {_CT2_TYPES[precision] for precision in options.precisions}:
+        models[quantisation] = folder / quantisation
+        command = [options.ctranslate2, script, options.weights, str(heads), models[quantisation], quantisation]
+        subprocess.run(command, check=True)
+    return models
+
+
+def _rules(beam: int, length_penalty: float) -> Question:
+    return {"beam": beam, "length_penalty": length_penalty, "offset": _OFFSET}
+
+
+def _settle(
+    options: argparse.Namespace, those: list[Contender], text: Text, precision: str, beam: int
+) -> dict[str, Settings]:
+    """The best settings of each contender, found on the first text or kept from before."""
+    file = options.settings
+    kept: dict[str, Settings] = json.loads(file.read_text()) if file and file.exists() else {}
+    chosen: dict[str, Settings] = {}
+    for contender in those:
+        key = f"{contender.name}, {precision}, beam {beam}"
+        if key not in kept:
+            kept[key] = best_settings(contender, text.sources, _rules(beam, options.length_penalty), 2)
+        chosen[contender.name] = kept[key]
+        contender.keep_only([kept[key]])
+    if file:
+        file.write_text(json.dumps(kept, indent=1))
+    return chosen
+
+
+def _compare(
+    options: argparse.Namespace,
+    tokenizers: Tokenizers,
+    those: list[Contender],
+    chosen: dict[str, Settings],
+    what: tuple[Text, str, int],
+) -> list[Row]:
+    """Ask all in turn."""
+    whole, precision, beam = what
+    text, identical = _check(those, chosen, whole, beam)
+    rules = _rules(beam, options.length_penalty)
+    answers: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in those}
+    for contender in those:
+        contender.child(chosen[contender.name]).ask({"sources": text.sources})
+    for time in range(options.times + 1):
+        for contender in those:
+            settings = chosen[contender.name]
+            answer = contender.child(settings).ask(rules | settings)
+            if time:  # the first is to warm up
+                answers[contender.name].append(answer)
+    rows = []
+    for name, of_one in answers.items():
+        targets = of_one[0]["targets"]
+        bleu = sacrebleu.corpus_bleu(tokenizers.target.decode(targets), [text.references]).score
+        tokens = sum(map(len, targets))
+        walls, cpus = ([answer[what] for answer in of_one] for what in ("wall", "cpu"))
+        label = f"{text.name}, {len(targets):,} of {len(whole.sources):,} lines"
+        row = Row(label, precision, beam, name, described(chosen[name]), tokens, walls, cpus, bleu, identical[name])
+        rows.append(row)
+        print(f"{label}, {precision}, beam {beam}, {name}: {tokens / median(walls):,.0f} tokens/s", file=sys.stderr)
+    return rows
+
+
+def _check(those: list[Contender], chosen: dict[str, Settings], text: Text, beam: int) -> tuple[Text, dict[str, float]]:
+    """The text without the lines that a contender does not end, and what share each translates as ours does."""
+    found: dict[str, list[Ids]] = {}
+    for contender in those:
+        child = contender.child(chosen[contender.name])
+        child.ask({"sources": text.sources})
+        found[contender.name] = child.ask(_rules(beam, _NO_PENALTY) | chosen[contender.name])["targets"]
+    limits = [len(ids) + _OFFSET for ids in text.sources]
+    places = range(len(limits))
+    unended = {place for place in places if any(len(ids[place]) >= limits[place] for ids in found.values())}
+    kept = [place for place in places if place not in unended]
+    ours = found["ours"]
+    identical = {name: sum(ids[place] == ours[place] for place in kept) / len(kept) for name, ids in found.items()}
+    return text.without(unended), identical
+
+
+def _load(options: argparse.Namespace, contender: Contender, settings: Settings, text: Text, precision: str) -> Loaded:
+    """Load a model anew, again and again, and translate a text with it."""
+    answers = []
+    for _ in range(_LOADINGS):
+        child = contender.child(settings)
+        child.ask({"sources": text.sources})
+        later = child.ask(_rules(options.beams[0], options.length_penalty) | settings)
+        answers.append(child.loaded | {"rss_later": later["rss"]})
+        contender.close()
+    return Loaded(precision, contender.name, answers)
+
+
+if __name__ == "__main__":
+    main()

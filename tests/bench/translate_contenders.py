@@ -1,0 +1,164 @@
+"""Who takes part in `translate.py`: how each is started, asked, and given its best settings."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from translate_child import Ids, Question
+
+Settings = dict[str, Any]
+"""Of one contender: `workers`, `threads` of each, `batch_tokens`, and `environment`."""
+
+_FOLDER = Path(__file__).parent
+
+
+class Child:
+    """A process with a loaded model.
+
+    Args:
+        command: interpreter and arguments.
+        environment: variables that it gets beside ours.
+        load: its first question.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], load: Question) -> None:
+        self._process = subprocess.Popen(
+            command, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        self._command = command
+        self.loaded = self.ask(load)
+
+    def ask(self, question: Question) -> dict[str, Any]:
+        """Its answer."""
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"{' '.join(self._command)} ended with {self._process.wait()}; the reason stands above")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+@dataclass
+class Contender:
+    """One system in one precision."""
+
+    name: str
+    command: Sequence[str]
+    load: Question
+    """What its first question says, settings apart."""
+    choices: Mapping[str, Sequence[Any]]
+    """The values that the sweep tries of each of `Settings`; workers and threads come as pairs."""
+    children: dict[str, Child] = field(default_factory=dict)
+    """Loaded models, by what they were loaded with."""
+
+    def child(self, settings: Settings) -> Child:
+        """A process with these settings, the text of which is still to be told."""
+        load = {name: settings[name] for name in ("workers", "threads")}
+        key = json.dumps([load, settings["environment"]])
+        if key not in self.children:
+            self.children[key] = Child(self.command, settings["environment"], self.load | load)
+        return self.children[key]
+
+    def candidates(self) -> list[Settings]:
+        """All settings that the sweep tries."""
+        return [
+            {"workers": workers, "threads": threads, "batch_tokens": tokens, "environment": environment}
+            for environment, (workers, threads), tokens in product(
+                self.choices["environment"], self.choices["threads"], self.choices["batch_tokens"]
+            )
+        ]
+
+    def close(self) -> None:
+        """End all processes."""
+        self.keep_only([])
+
+    def keep_only(self, kept: Sequence[Settings]) -> None:
+        """End the processes that none of these settings needs."""
+        needed = {id(self.child(settings)) for settings in kept}
+        for key in [key for key, child in self.children.items() if id(child) not in needed]:
+            self.children.pop(key).close()
+
+
+def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question, times: int) -> Settings:
+    """The settings with which it translates the text in the least wall-clock time, the first time not counted."""
+    candidates = contender.candidates()
+    if len(candidates) == 1:
+        return candidates[0]
+    seconds: list[float] = []
+    told: set[int] = set()
+    for settings in candidates:
+        child = contender.child(settings)
+        if id(child) not in told:
+            told.add(id(child))
+            child.ask({"sources": sources})
+            child.ask(rules | settings)
+        seconds.append(min(child.ask(rules | settings)["wall"] for _ in range(times)))
+        print(f"  {contender.name}: {described(settings)}: {seconds[-1]:.2f} s", file=sys.stderr)
+    return candidates[seconds.index(min(seconds))]
+
+
+def described(settings: Settings) -> str:
+    """Settings in a few words."""
+    environment = "".join(f", {name}={value}" for name, value in settings["environment"].items())
+    return f"{settings['workers']} x {settings['threads']}, {settings['batch_tokens']:,} tokens{environment}"
+
+
+def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[Contender]:
+    """Those that take part in a precision, ours first and what it is compared with second.
+
+    Args:
+        options: of the command line.
+        precision: of ours.
+        models: `bundle`, `weights`, `heads`, and folders of converted models by the name of CTranslate2's type.
+    """
+    batches = options.batch_tokens
+    many, one = (options.threads, 1), (1, options.threads)
+    if options.device == "cuda":  # threads only ask here, and one at a time may serve
+        one = (1, 1)
+    ours = [sys.executable, str(_FOLDER / "translate_ours.py")]
+    load = {"model": str(models["bundle"]), "device": options.device}
+    kinds = {"int8": "int8", "fp32": "float32", "fp16": "float16"}
+    found = [
+        Contender(
+            "ours",
+            ours,
+            load | {"precision": precision},
+            {
+                "threads": [many] if options.device == "cpu" else [many, one],
+                "batch_tokens": batches,
+                "environment": [{}],
+            },
+        ),
+        Contender(
+            "CTranslate2",
+            [options.ctranslate2, str(_FOLDER / "translate_ctranslate2.py")],
+            {"model": str(models[kinds[precision]]), "device": options.device, "precision": kinds[precision]},
+            {"threads": [many, one], "batch_tokens": batches, "environment": options.isas},
+        ),
+    ]
+    load |= {"precision": "eager", "weights": str(models["weights"]), "heads": models["heads"]}
+    choices = {"threads": [many, one], "batch_tokens": batches, "environment": [{}]}
+    if options.eager and precision == "fp32":
+        found.append(Contender("PyTorch eager", ours, load, choices))
+    if options.transformers and precision == "fp32":
+        marian = [options.transformers, str(_FOLDER / "translate_marian.py")]
+        found.append(Contender("transformers", marian, load, choices))
+    return found

@@ -1,0 +1,99 @@
+"""What `translate.py` measured, and its tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+BARS = {("int8", 5): 1.20, ("int8", 1): 1.12, ("fp32", 5): 1.12, ("fp32", 1): 1.08, ("fp16", 4): 1.0, ("fp16", 1): 1.0}
+"""How many times as many tokens per second as CTranslate2 ours is to have, by precision and beam size."""
+LEAST_IDENTICAL = 0.99
+"""Share of lines that are to be identical to CTranslate2's in fp32."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender with one text."""
+
+    text: str
+    precision: str
+    beam: int
+    name: str
+    settings: str
+    tokens: int
+    walls: Sequence[float]
+    cpus: Sequence[float]
+    bleu: float
+    identical: float
+    """Share of the lines that are those of ours in the same precision, without a length penalty."""
+
+    def ratios(self, ours: "Row") -> tuple[float, float]:
+        """How many times as many tokens per second, and per CPU-second, ours has: the median of the pairs."""
+        more = ours.tokens / self.tokens
+        walls = [theirs / of_ours for theirs, of_ours in zip(self.walls, ours.walls, strict=True)]
+        cpus = [theirs / of_ours for theirs, of_ours in zip(self.cpus, ours.cpus, strict=True)]
+        return more * median(walls), more * median(cpus)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One contender's model, loaded several times."""
+
+    precision: str
+    name: str
+    answers: Sequence[dict[str, Any]]
+    """Seconds, and megabytes of resident memory: `rss_before`, `rss`, and `rss_later`, when a text is translated."""
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """A table in Markdown; ours comes first of each comparison."""
+    head = [
+        "Text",
+        "Precision",
+        "Beam",
+        "System",
+        "Settings",
+        "Tokens/s",
+        "Tokens/CPU-s",
+        "Ours is faster",
+        "per CPU-s",
+    ]
+    _print_head([*head, "Bar", "Identical", "BLEU"], left=5)
+    ours = rows[0]
+    for row in rows:
+        cells = ["", "", ""]
+        if row.name == "ours":
+            ours = row
+        else:
+            wall, cpu = row.ratios(ours)
+            cells = [f"{wall:.2f}", f"{cpu:.2f}", ""]
+            bar = BARS.get((row.precision, row.beam))
+            if row.name == "CTranslate2" and bar:
+                cells = [f"**{wall:.2f}**", f"{cpu:.2f}", f"{bar:.2f}, {'met' if wall >= bar else 'missed'}"]
+        rates = [f"{row.tokens / median(seconds):,.0f}" for seconds in (row.walls, row.cpus)]
+        names = [row.text, row.precision, f"{row.beam}", row.name, row.settings]
+        print(f"| {' | '.join([*names, *rates, *cells, f'{row.identical:.2%}', f'{row.bleu:.2f}'])} |")
+
+
+def print_loaded(models: Sequence[Loaded]) -> None:
+    """A table in Markdown."""
+    head = ["System", "Precision", "Loading, s", "MB before", "MB loaded", "MB after a text"]
+    _print_head(head, left=2)
+    for model in models:
+        middle = {name: median(answer[name] for answer in model.answers) for name in model.answers[0]}
+        sizes = " | ".join(f"{middle[name]:,.0f}" for name in ("rss_before", "rss", "rss_later"))
+        print(f"| {model.name} | {model.precision} | {middle['seconds']:.2f} | {sizes} |")
+
+
+def unlike(rows: Sequence[Row]) -> list[str]:
+    """Where CTranslate2 makes too many other lines of the same weights."""
+    return [
+        f"{row.text}, beam {row.beam}: {row.identical:.2%}"
+        for row in rows
+        if row.precision == "fp32" and row.name == "CTranslate2" and row.identical < LEAST_IDENTICAL
+    ]
+
+
+def _print_head(columns: Sequence[str], left: int) -> None:
+    print(f"\n| {' | '.join(columns)} |")
+    print(f"|{' --- |' * left}{' ---: |' * (len(columns) - left)}")

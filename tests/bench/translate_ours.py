@@ -1,0 +1,73 @@
+"""Our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from translate_child import Contender, Ids, Question, serve
+from translate_models import Weights
+
+from nmt_core.config import ModelConfig, SearchConfig
+from nmt_core.search.hypothesis import Hypothesis
+from nmt_core.search.step import batches_by_length
+from nmt_core.tokenizer.tokenizer import Tokenizers
+from nmt_core.translator import Translator
+
+
+class Asked:
+    """A loaded model of ours."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.sources: Sequence[Ids] = []
+
+    def prepare(self, sources: Sequence[Ids]) -> None:
+        self.sources = sources
+
+    def translate(self, question: Question) -> list[Hypothesis]:
+        search = SearchConfig(
+            beam_size=question["beam"],
+            length_penalty=question["length_penalty"],
+            max_length_offset=question["offset"],
+            batch_tokens=question["batch_tokens"],
+        )
+        self.translator.search = search
+        batches = batches_by_length([len(ids) for ids in self.sources], search.batch_tokens)
+        # What `Translator.translate` does between reading and writing text, which no contender is asked for.
+        sources = [[self.sources[place] for place in batch] for batch in batches]
+        results = self.translator._search(sources, [[[] for _ in batch] for batch in batches])
+        found = {
+            place: n_best[0]
+            for batch, of_batch in zip(batches, results, strict=True)
+            for place, n_best in zip(batch, of_batch, strict=True)
+        }
+        return [found[place] for place in range(len(self.sources))]
+
+    def targets(self, translated: Any) -> list[Ids]:
+        return [list(hypothesis.ids) for hypothesis in translated]
+
+
+def load(question: Question) -> Contender:
+    """The bundle, or the weights if the precision is `eager`."""
+    if question["precision"] == "eager":
+        return Asked(_eager(question))
+    folder, search = Path(question["model"]), SearchConfig(precision=question["precision"])
+    return Asked(Translator.load(folder, search, question["workers"], question["device"]))
+
+
+def _eager(question: Question) -> Translator:
+    import torch
+
+    from nmt_core.export.onnx import load_weights
+    from nmt_core.search.torch_step import TorchStepper
+
+    torch.set_num_threads(question["threads"])
+    tokenizers = Tokenizers.load(Path(question["model"]))
+    weights = Weights(Path(question["weights"]))
+    model = load_weights(Path(question["weights"]), ModelConfig(**weights.sizes(question["heads"])), tokenizers)
+    model.positions_LM.copy_(torch.from_numpy(weights.positions(len(model.positions_LM))))
+    return Translator(TorchStepper(model.to(question["device"])), tokenizers, SearchConfig(), question["workers"])
+
+
+if __name__ == "__main__":
+    serve(load)

@@ -1,0 +1,115 @@
+"""Text, job and output in S3: kill -9, lost workers and a store that goes away change no byte of what comes out."""
+
+import gzip
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import psutil
+import pytest
+
+from flows.servers import Server, free_port
+from nmt_core.corpus import storage
+
+pytestmark = pytest.mark.faults
+
+FILES, LINES = 3, 4_000
+CHUNKS = FILES * 8
+SECONDS = 240
+
+
+def texts() -> dict[str, bytes]:
+    """Packed JSONL files with lines of all sorts: eight chunks of 500 lines each."""
+    words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
+    rows = [json.dumps({"id": n, "text": f"{words[n % 8]} {n % 5 or ''}"}).encode() for n in range(LINES - 1)]
+    rows.append(b'{"text": "\xff"}')
+    return {f"{name}.jsonl.gz": gzip.compress(b"\n".join(rows[name:] + rows[:name]), 1) for name in range(FILES)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(translations: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What comes out on a disk when nothing happens."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "in").mkdir()
+    for name, content in texts().items():
+        (folder / "in" / name).write_bytes(content)
+    job = translations(f"{folder}/in/*.jsonl.gz", str(folder))
+    assert job.ended(job.start()) == FILES * LINES
+    return bytes(job.output())
+
+
+@pytest.fixture
+def job(translations: Callable[..., Any], s3_folder: str) -> Any:
+    for name, content in texts().items():
+        storage.write_bytes([content], f"{s3_folder}/in/{name}")
+    return translations(f"{s3_folder}/in/*.jsonl.gz", s3_folder)
+
+
+def files(job: Any) -> list[str]:
+    """What lies in the place of a job, but for its input."""
+    store, name = storage.store_of(job.place)
+    found = [key.removeprefix(f"{name}/") for key in store.find(name)]
+    return sorted(key for key in found if not key.startswith("in/"))
+
+
+LEFT = ["job/done.json", "job/plan.json", "out.parquet", "out.parquet.unreadable.jsonl"]
+
+
+def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, undisturbed: bytes) -> None:
+    for chunks in (1, 8, 16):
+        process = job.start()
+        job.wait_for(chunks, process)
+        process.kill()
+        assert process.wait(SECONDS) == -signal.SIGKILL
+        assert job.output() is None
+    before = job.translated()
+    assert job.ended(job.start()) == FILES * LINES - 500 * before
+    assert job.output() == undisturbed
+    assert files(job) == LEFT
+
+
+def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
+    """The claim of the one that is stopped must end by itself; it comes back to life when all is done."""
+    killed, stopped, third = job.start(), job.start(), job.start()
+    job.wait_for(3, third)
+    stopped.send_signal(signal.SIGSTOP)
+    killed.kill()
+    killed.wait(SECONDS)
+    done = job.ended(third)
+    stopped.send_signal(signal.SIGCONT)
+    assert done > 0 and done + job.ended(stopped) <= FILES * LINES + 500, "they have not all done everything"
+    assert job.output() == undisturbed
+    assert files(job) == LEFT
+
+
+def test_processes_of_one_attempt_share_the_chunks(job: Any, undisturbed: bytes) -> None:
+    process = job.start(workers=2)
+    job.wait_for(3, process)
+    children = psutil.Process(process.pid).children()
+    next(child for child in children if "nmt_core.workers" in " ".join(child.cmdline())).kill()
+    assert job.ended(process) == FILES * LINES
+    assert job.output() == undisturbed
+
+
+def test_a_store_that_goes_away_is_named(
+    translations: Callable[..., Any], s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path / "log", {})
+    server.wait_until(f"http://127.0.0.1:{port}/moto-api/")
+    store = fsspec.filesystem("s3", endpoint_url=f"http://127.0.0.1:{port}", use_listings_cache=False)
+    store.mkdir("bucket")
+    (tmp_path / "in.txt").write_text("now\n" * 50_000)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    process = translations(str(tmp_path / "in.txt"), s3).start()
+    while not store.glob("bucket/job/*/output/*.parquet"):
+        assert process.poll() is None, process.communicate()
+    server.stop()
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "s3://bucket/job: its store fails (" in said
+    assert "see that it answers, then run the same command again" in said
+    assert "Traceback" not in said
