@@ -30,6 +30,18 @@ torch.set_num_threads(1)  # tests run side by side
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "one head": {"num_heads": 1},
+    "narrow keys": {"key_width": 4},
+    "wide values": {"value_width": 16},
+    "heads that do not divide": {"num_heads": 3, "key_width": 16, "value_width": 16},
+    "learned positions": {"positions": "learned", "max_positions": 80},
+    "rotary positions": {"positions": "rotary"},
+    "rotary positions, narrow keys": {"positions": "rotary", "key_width": 4},
+    "GELU": {"activation": "gelu"},
+    "SwiGLU": {"activation": "swiglu", "norm": "pre"},
+}
+
 ConfigMaker = Callable[..., PipelineConfig]
 StartTraining = Callable[..., Artifact]
 
@@ -246,6 +258,12 @@ def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_position
         model.output.weight.data *= 3
         model.output.weight.data[EOS_ID] *= 3  # so that some targets end and others do not
     return model.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="session", params=VARIATIONS.values(), ids=VARIATIONS)
+def variation(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> Transformer:
+    """The tiny model, built otherwise in one way."""
+    return make_model(ModelConfig.model_validate(TINY.model_dump() | request.param), tiny_tokenizer.vocab_size)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ class Gates:
         self.config = config.export
         self.target_language = config.languages.target
         self.threads = threads
-        self.search = SearchConfig(beam_size=self.config.parity_beam_size)
+        self.search = _search_within(len(model.positions_LM), self.config.parity_beam_size)
         self.bleu: dict[str, float] = {}
         self.tokens_per_second: dict[str, float] = {}
         self.refused: dict[str, str] = {}
@@ -90,6 +90,13 @@ class Gates:
         """Ids of the first dev sentences that are not empty, cut where a search would cut them."""
         encoded = self.tokenizers.source.encode(list(self.dev.sources[:count]))
         return [ids[: self.search.max_source_tokens] for ids in encoded if ids]
+
+
+def _search_within(positions: int, beam_size: int) -> SearchConfig:
+    """A search that no sentence leads beyond a model's positions."""
+    search = SearchConfig(beam_size=beam_size)
+    longest = positions - search.max_length_offset - 1
+    return search.model_copy(update={"max_source_tokens": min(search.max_source_tokens, longest)})
 
 
 @contextmanager

@@ -73,11 +73,13 @@ def _encoder(kernels: Kernels) -> onnx.ModelProto:
 def _step(kernels: Kernels) -> onnx.ModelProto:
     """The graph of `StepGraph`; its docstring gives the shapes, `search/onnx_step.py` the names."""
     layers, heads = len(kernels.model.decoder), kernels.num_heads
-    width = kernels.model.config.d_model // heads
     # Sizes that differ from each other and from 1: the exporter takes equal ones for one and the same.
     sentences, rows, past_rows, past_positions, candidates = 3, 6, 4, 7, 8
     cross = _cross(kernels, sentences)
-    past = [torch.zeros(past_rows, heads, past_positions, width, dtype=kernels.cache_dtype) for _ in past_names(layers)]
+    past = [
+        torch.zeros(past_rows, heads, past_positions, width, dtype=kernels.cache_dtype)
+        for width in kernels.model.config.head_widths * layers
+    ]
     return _exported(
         StepGraph(kernels),
         (
@@ -116,8 +118,10 @@ def _keep(kernels: Kernels) -> onnx.ModelProto:
 
 def _cross(kernels: Kernels, sentences: int) -> list[Tensor]:
     model, source_positions = kernels.model, 5
-    shape = (sentences, kernels.num_heads, source_positions, model.config.d_model // kernels.num_heads)
-    return [torch.zeros(shape, dtype=model.positions_LM.dtype) for _ in range(2 * len(model.decoder))]
+    return [
+        torch.zeros(sentences, kernels.num_heads, source_positions, width, dtype=model.positions_LM.dtype)
+        for width in model.config.head_widths * len(model.decoder)
+    ]
 
 
 def _exported(graph: nn.Module, arguments: tuple[Any, ...], **shapes_and_names: Any) -> onnx.ModelProto:

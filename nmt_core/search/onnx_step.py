@@ -124,9 +124,9 @@ class OnnxDecoding:
             encoding.bind_output(name, stepper.device)
         stepper.encoder.run_with_iobinding(encoding)
         self.cross = encoding.get_outputs()
-        _, heads, _, width = self.cross[0].shape()
-        nothing = np.empty((len(source_BS), heads, 0, width), dtype=stepper.cache_dtype)
-        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(nothing, stepper.device)] * (2 * stepper.layers)
+        shapes = [(sentences, heads, 0, width) for sentences, heads, _, width in (x.shape() for x in self.cross)]
+        nothing = [np.empty(shape, dtype=stepper.cache_dtype) for shape in shapes]
+        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(empty, stepper.device) for empty in nothing]
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()

@@ -42,14 +42,12 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def __init__(self, stepper: TorchStepper, source_BS: Ints, candidates: int) -> None:
-        config = stepper.model.config
         self.decoder = stepper.decoder
         self.device = stepper.model.positions_LM.device
         source = torch.from_numpy(source_BS).to(self.device)
         self.mask_BS = source != PAD_ID
         self.cross: list[Tensor] = stepper.encoder(source)
-        nothing = self.cross[0].new_empty(len(source), config.num_heads, 0, config.d_model // config.num_heads)
-        self.past = [nothing] * len(self.cross)
+        self.past = [x_BHSD[:, :, :0] for x_BHSD in self.cross]
         self.candidates = torch.empty(candidates, dtype=torch.int64, device=self.device)
 
     @torch.inference_mode()

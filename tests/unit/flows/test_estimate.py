@@ -21,6 +21,11 @@ def test_weights_are_counted_without_building_the_model(tied: Any, norm: Any) ->
     assert parameters(config, 100) == built
 
 
+def test_weights_of_a_variation_are_counted_as_well(variation: Transformer) -> None:
+    built = sum(weight.numel() for weight in variation.parameters())
+    assert parameters(variation.config, variation.vocab_size) == built
+
+
 def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
     config = PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}})
     train = estimate("train", config, Store(tmp_path))
