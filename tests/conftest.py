@@ -31,15 +31,10 @@ torch.set_num_threads(1)  # tests run side by side
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
 VARIATIONS: dict[str, dict[str, Any]] = {
-    "one head": {"num_heads": 1},
-    "narrow keys": {"key_width": 4},
-    "wide values": {"value_width": 16},
-    "heads that do not divide": {"num_heads": 3, "key_width": 16, "value_width": 16},
-    "learned positions": {"positions": "learned", "max_positions": 80},
-    "rotary positions": {"positions": "rotary"},
-    "rotary positions, narrow keys": {"positions": "rotary", "key_width": 4},
-    "GELU": {"activation": "gelu"},
-    "SwiGLU": {"activation": "swiglu", "norm": "pre"},
+    "one head, GELU": {"num_heads": 1, "activation": "gelu"},
+    "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
+    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
+    "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
 }
 
 ConfigMaker = Callable[..., PipelineConfig]
@@ -262,8 +257,9 @@ def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_position
 
 @pytest.fixture(scope="session", params=VARIATIONS.values(), ids=VARIATIONS)
 def variation(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> Transformer:
-    """The tiny model, built otherwise in one way."""
-    return make_model(ModelConfig.model_validate(TINY.model_dump() | request.param), tiny_tokenizer.vocab_size)
+    """The tiny model with one layer of each kind, built otherwise in some ways."""
+    sizes = TINY.model_dump() | {"encoder_layers": 1, "decoder_layers": 1}
+    return make_model(ModelConfig.model_validate(sizes | request.param), tiny_tokenizer.vocab_size)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,9 @@ class OnnxKernels(Kernels):
         return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
     def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
-        """As `Kernels.attend_cross`."""
+        """As `Kernels.attend_cross`; of heads, the operator takes keys and values of one width alone."""
+        if cross[0].shape[3] != cross[1].shape[3]:
+            return super().attend_cross(q_BKP, cross, mask_BS)
         return self._multi_head(q_BKP, cross[0], cross[1], mask_BS)
 
     def _multi_head(self, q: Tensor, key: Tensor, value: Tensor, mask_BS: Tensor) -> Tensor:
