@@ -47,8 +47,8 @@ class EncoderGraph(nn.Module):
             x_BSM = _feed_forward(x_BSM, layer, kernels)
         memory_BSM: Tensor = model.encoder_norm(x_BSM)
         layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], model.decoder)]
-        projected = kernels.linear(memory_BSM, *layers).split(kernels.widths[1:] * len(layers), dim=-1)
-        return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in projected]
+        keys_values = torch.split(kernels.linear(memory_BSM, *layers), list(kernels.widths[1:]) * len(layers), dim=-1)
+        return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
 
 
 class StepGraph(nn.Module):

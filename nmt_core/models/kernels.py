@@ -65,7 +65,7 @@ class Kernels:
 
     def split(self, projected: Tensor) -> Sequence[Tensor]:
         """Queries, keys and values, which lie side by side, apart: each [..., P]."""
-        return projected.split(self.widths, dim=-1)
+        return torch.split(projected, list(self.widths), dim=-1)
 
     def turn(self, projected: Tensor, turns_D: Tensor) -> Tensor:
         """The same with queries and keys turned by rotary positions [L, D]."""
