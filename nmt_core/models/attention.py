@@ -43,13 +43,17 @@ def attend(
         As the queries.
     """
     queries = queries or keys
-    if isinstance(queries, Packed) and isinstance(keys, Packed):
-        if varlen_attn is not None and q.device.type == "cuda" and q.dtype in {torch.bfloat16, torch.float16}:
+    if not isinstance(queries, Padded) and not isinstance(keys, Padded):
+        if isinstance(queries, Packed) and isinstance(keys, Packed) and _fits_varlen(q):
             return _attend_varlen(q, k, v, keys, queries, causal=causal)
         (q_BTHD, _), (k_BSHD, padded), (v_BSHD, _) = queries.unpack(q), keys.unpack(k), keys.unpack(v)
         return queries.pack(_attend_padded(q_BTHD, k_BSHD, v_BSHD, padded, causal=causal))
-    assert isinstance(keys, Padded)
+    assert isinstance(keys, Padded) and isinstance(queries, Padded)
     return _attend_padded(q, k, v, keys, causal=causal)
+
+
+def _fits_varlen(q: Tensor) -> bool:
+    return varlen_attn is not None and q.device.type == "cuda" and q.dtype in {torch.bfloat16, torch.float16}
 
 
 def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded, *, causal: bool) -> Tensor:

@@ -6,10 +6,11 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout, Packed, Padded
+from nmt_core.batches.layout import Layout, Padded, Rows
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
@@ -74,7 +75,7 @@ class Transformer(nn.Module):
     def embed(self, ids: Tensor, embedding: nn.Embedding, layout: Layout) -> Tensor:
         """Embeddings times sqrt(d_model), plus positions, with dropout (sections 3.4, 3.5 and 5.4): [..., M]."""
         x_M = F.embedding(ids, embedding.weight) * math.sqrt(self.config.d_model)
-        place = layout.position_N if isinstance(layout, Packed) else slice(ids.shape[1])
+        place = slice(ids.shape[1]) if isinstance(layout, Padded) else layout.position_N
         positions_M = self.positions_LM[place]
         dropped: Tensor = self.dropout(x_M + positions_M)
         return dropped
@@ -109,8 +110,24 @@ class Transformer(nn.Module):
             target_layout: how the target lies; None: padded. Padding stands at its end, so the causal mask alone keeps
                 it out of sight of real tokens.
         """
-        source_layout = source_layout or Padded(source != PAD_ID)
-        return self.decode(target, self.encode(source, source_layout), source_layout, target_layout or Padded())
+        source_layout, target_layout = source_layout or Padded(source != PAD_ID), target_layout or Padded()
+        if not _is_compiled_by_rows(source.device):
+            return self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        source, source_layout = _in_rows(source, source_layout)
+        target, target_layout = _in_rows(target, target_layout)
+        states_M = self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        return target_layout.unpack(states_M)[0] if isinstance(target_layout, Rows) else states_M
+
+
+def _is_compiled_by_rows(device: torch.device) -> bool:
+    return device.type == "cpu" and torch.is_autocast_enabled("cpu")
+
+
+def _in_rows(ids: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+    if not isinstance(layout, Padded):
+        return ids, layout
+    rows = Rows.of(layout, *ids.shape)
+    return rows.pack(ids), rows
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -108,6 +108,22 @@ def test_states_are_normalised_either_way(norm: str) -> None:
     torch.testing.assert_close(states.var(-1, unbiased=False), torch.ones(2, 6), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_half_precision_on_a_cpu_computes_the_same(norm: str) -> None:
+    """It lays the sentences out as rows; states and gradients are those of fp32, as far as bf16 can tell."""
+    model = small_model(norm=norm)
+    source, target = torch.cat([ids(3, 5), torch.full((3, 2), PAD_ID)], dim=1), ids(3, 4, 1)
+    of_precision = []
+    for enabled in (False, True):
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            states = model(source, target)
+        (states * torch.linspace(-1, 1, 16)).sum().backward()
+        of_precision.append([states.detach(), *(parameter.grad for parameter in model.parameters())])
+    for exact, rounded in zip(*of_precision, strict=True):
+        assert float((exact - rounded).norm()) < 0.1 * float(exact.norm())
+
+
 def padded(x: Tensor, amount: int) -> Tensor:
     return torch.nn.functional.pad(x, (0, amount), value=PAD_ID)
 
