@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.commands import promotion
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
 from nmt_core.errors import NmtError
@@ -229,6 +230,10 @@ def up(debug: Debug = False) -> None:
     from flows.commands.up import up
 
     up()
+
+
+for command in (promotion.promote, promotion.rollback, promotion.models):
+    app.command()(command)
 
 
 @artifacts.command("ls")
