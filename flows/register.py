@@ -20,6 +20,7 @@ from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
+from nmt_core.tokenizer.pretokenize import Pretokenizers
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -51,6 +52,7 @@ _PACKED_MODULES = (
     "spelling.py",
     "translator.py",
     "tokenizer/__init__.py",
+    "tokenizer/pretokenize.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/beam.py",
@@ -160,10 +162,8 @@ def register_model(
 
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
     wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
-    for version in client.search_model_versions(f"name='{name}'"):
-        if (version.tags.get(_EXPORT_TAG), version.tags.get(_EVALUATE_TAG)) == wanted:
-            return version
-    return None
+    found = client.search_model_versions(f"name='{name}'")
+    return next((one for one in found if (one.tags.get(_EXPORT_TAG), one.tags.get(_EVALUATE_TAG)) == wanted), None)
 
 
 def _log_model(export: Artifact, search: SearchConfig) -> str:
@@ -184,7 +184,7 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=_EXAMPLE,
-            pip_requirements=_requirements(),
+            pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
 
@@ -197,9 +197,9 @@ def _packed_code(folder: Path) -> Path:
     return folder
 
 
-def _requirements() -> list[str]:
+def _requirements(bundle: Path) -> list[str]:
     """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
-    versions = {}
+    versions = Pretokenizers.read(bundle).require_packages()
     for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)

@@ -9,6 +9,7 @@ import polars
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
+from nmt_core.evaluate.further_scores import TranslatedSet, further_scores, known_sentences
 from nmt_core.scoring import Score, score
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
@@ -28,7 +29,9 @@ class EvaluateReport(StageReport):
     """Scores and samples; items are the sentences of all test sets."""
 
     scores: list[Score]
-    """BLEU and chrF of each test set, the main test set first."""
+    """BLEU and chrF of each test set, the main test set first; behind those of each, what `further_scores` adds."""
+    known_sentences: dict[str, int]
+    """Sentences of each test set that hold nothing that is <unk> to the vocabulary, on either side."""
     samples: list[Sample]
     unfinished: int
     """Translations that reached their greatest length without an end."""
@@ -50,7 +53,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     folder = inputs["split"].path
     tests: dict[str, str] = json.loads((folder / "splits.json").read_text(encoding="utf-8"))["tests"]
-    scores, samples = list[Score](), list[Sample]()
+    scores, samples, known_of = list[Score](), list[Sample](), dict[str, int]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, (name, file) in enumerate(tests.items()):
@@ -66,6 +69,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         hypotheses = [translation.text for translation in translations]
         (out / f"{name}.hypotheses.txt").write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
         scores += score(name, hypotheses, references, config.languages.target)
+        test = TranslatedSet(name, sources, references, hypotheses)
+        known = known_sentences(test, translator)
+        known_of[name] = len(known)
+        scores += further_scores(test, known, config.languages.target, job.reporter.log)
         if number == 0:
             samples = _spread(sources, references, hypotheses, config.evaluate.samples)
     further = config.evaluate.sentences
@@ -79,6 +86,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         items_out=sentences,
         unit="sentences",
         scores=scores,
+        known_sentences=known_of,
         samples=samples,
         unfinished=unfinished,
         seconds=round(seconds, 3),
