@@ -38,13 +38,13 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     if former:
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = parameters(config.model, config.tokenizer.vocab_size)
-    text = _text_bytes(config)
+    text, samples = _text_bytes(config), config.encode.samples
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
         "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
         "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
-        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE, "0.6 x text"),
+        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE * samples, f"0.6 x text x {samples}"),
         "evaluate": (1e6, "reports and translations of the test sets"),
     }
     size, basis = rules.get(stage, (text, "as large as the text"))

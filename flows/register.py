@@ -24,6 +24,7 @@ from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
 from nmt_core.evaluate.verdict import Verdict
+from nmt_core.tokenizer.pretokenize import Pretokenizers
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -46,6 +47,7 @@ _PACKED_MODULES = (
     "spelling.py",
     "translator.py",
     "tokenizer/__init__.py",
+    "tokenizer/pretokenize.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/beam.py",
@@ -157,7 +159,7 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=_EXAMPLE,
-            pip_requirements=_requirements(),
+            pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
 
@@ -170,9 +172,9 @@ def _packed_code(folder: Path) -> Path:
     return folder
 
 
-def _requirements() -> list[str]:
+def _requirements(bundle: Path) -> list[str]:
     """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
-    versions = {}
+    versions = Pretokenizers.read(bundle).require_packages()
     for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)

@@ -3,6 +3,7 @@
 Letters in names of arrays: S sentences, K counts of a metric.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ class Score(BaseModel):
     model_config = ConfigDict(frozen=True)
     test_set: str
     metric: str
-    """BLEU or chrF."""
+    """BLEU or chrF, or one of the further ones: BLEU ko-mecab, BLEU no UNK."""
     score: float
     """0 to 100; higher is better."""
     signature: str
@@ -97,3 +98,28 @@ def score(test_set: str, hypotheses: Sequence[str], references: Sequence[str], t
         Score(test_set=test_set, metric=found.metric, score=round(found.score, 4), signature=found.signature)
         for found in statistics(test_set, hypotheses, references, target_language)
     ]
+
+
+def score_morphemes(test_set: str, hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
+    """BLEU over Korean morphemes, by sacreBLEU's tokenizer ko-mecab; nothing, if that is not installed.
+
+    Korean words have endings without number, so that BLEU over words, which stands first, counts few matches.
+    """
+    metric = _bleu_of_morphemes()
+    return [_scored(test_set, "BLEU ko-mecab", metric, hypotheses, references)] if metric else []
+
+
+@functools.cache
+def _bleu_of_morphemes() -> BLEU | None:
+    """One for the process: each maps a dictionary into memory and never gives it back."""
+    try:
+        return BLEU(tokenize="ko-mecab")
+    except (RuntimeError, AttributeError):  # the latter with python-mecab-ko-dic, which has the same module's name
+        return None
+
+
+def _scored(
+    test_set: str, name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]
+) -> Score:
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return Score(test_set=test_set, metric=name, score=round(result.score, 4), signature=str(metric.get_signature()))

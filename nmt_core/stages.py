@@ -37,13 +37,13 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "tokenizer",
-            3,
-            ("tokenizer", "mix"),
+            4,
+            ("tokenizer", "mix", "languages"),
             ("split",),
             "nmt_core.tokenizer.learn:run",
             identity="nmt_core.tokenizer.start:identity",
         ),
-        Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
             4,
@@ -56,7 +56,7 @@ STAGES: dict[str, Stage] = {
         Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
-            3,
+            4,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",

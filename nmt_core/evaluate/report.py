@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
+from nmt_core.evaluate.further_scores import further_scores, known_sentences
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.test_sets import TestSet, hypotheses_file, read_test_sets
@@ -30,7 +31,9 @@ class EvaluateReport(StageReport):
     """Scores and samples; items are the sentences of all test sets."""
 
     scores: list[Score]
-    """BLEU and chrF of each test set, the main test set first."""
+    """BLEU and chrF of each test set, the main test set first; behind those of each, what `further_scores` adds."""
+    known_sentences: dict[str, int]
+    """Sentences of each test set that hold nothing that is <unk> to the vocabulary, on either side."""
     samples: list[Sample]
     must_translate: list[SentenceCheck]
     """The sentences of `evaluate.must_translate`, and the built-in ones."""
@@ -55,7 +58,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     """
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     tests = read_test_sets(inputs["split"].path)
-    scores, samples = list[Score](), list[Sample]()
+    scores, samples, known_of = list[Score](), list[Sample](), dict[str, int]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, test in enumerate(tests):
@@ -70,6 +73,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         hypotheses_file(out, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
+        known = known_sentences(test, translator)
+        known_of[test.name] = len(known)
+        scores += further_scores(test, hypotheses, known, target, job.reporter.log)
         if number == 0:
             samples = _spread(test, hypotheses, config.evaluate.samples)
     samples += _further(config, translator)
@@ -79,6 +85,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         items_out=sentences,
         unit="sentences",
         scores=scores,
+        known_sentences=known_of,
         samples=samples,
         must_translate=check_sentences(config, translator),
         unfinished=unfinished,

@@ -16,7 +16,8 @@ from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.onnx_step import SET_FILES
 from nmt_core.stage import Inputs, Job, StageReport
-from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, tokenizer_files
+from nmt_core.tokenizer.pretokenize import Pretokenizers
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, files_of
 from nmt_core.train.weights import MODEL_FILE
 
 MAX_POSITIONS = 2_048
@@ -65,7 +66,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         if reason := gates.refuse(out, precision):
             shutil.rmtree(out / precision)
             reporter.log(f"{precision} is not published: {reason}")
-    for name in tokenizer_files(folder):
+    for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     bundle = describe_bundle(out, config, model)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -108,12 +109,15 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
     """What `config.json` says of a folder that holds the other files."""
     precisions: list[Precision] = [precision for precision in PRECISIONS if (folder / precision).is_dir()]
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
+    source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,
         punctuation=config.clean.punctuation,
         vocab_size=model.vocab_size,
         source_vocab_size=model.source_vocab_size,
+        source_pretokenizer=source_pretokenizer,
+        target_pretokenizer=target_pretokenizer,
         special_ids={"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
         d_model=model.config.d_model,
         num_heads=model.config.num_heads,
@@ -121,5 +125,5 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
         decoder_layers=model.config.decoder_layers,
         max_positions=len(model.positions_LM),
         precisions=tuple(precisions),
-        sha256={name: sha256_of(folder / name) for name in (*graphs, *tokenizer_files(folder))},
+        sha256={name: sha256_of(folder / name) for name in (*graphs, *files_of(folder))},
     )

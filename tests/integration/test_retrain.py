@@ -30,7 +30,7 @@ def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses
     nmt, summary = finished
     assert summary["status"] == "finished"
     assert statuses(summary) == dict.fromkeys(STEPS, "done")
-    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF"]
+    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF", "BLEU ko-mecab"]
     assert all("version:" in score["signature"] for score in summary["metrics"])
     assert summary["model"]["name"] == "quickstart"
     assert summary["model"]["version"] == "1"

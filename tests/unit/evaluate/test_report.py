@@ -47,9 +47,12 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
     assert [(one.test_set, one.metric) for one in report.scores] == [
         ("news", "BLEU"),
         ("news", "chrF"),
+        ("news", "BLEU ko-mecab"),
         ("web", "BLEU"),
         ("web", "chrF"),
+        ("web", "BLEU ko-mecab"),
     ]
+    assert report.known_sentences == {"news": 5, "web": 2}
     assert (report.items_in, report.items_out, report.unit) == (7, 7, "sentences")
     assert [sample.source for sample in report.samples] == [SOURCES[0], SOURCES[2], "a dog"]
     assert [sample.reference for sample in report.samples] == ["the cat sees a dog. 본다", "now 본다", ""]
