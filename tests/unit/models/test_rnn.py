@@ -202,13 +202,14 @@ def test_decoding_step_by_step_equals_decoding_at_once_while_beams_are_reordered
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_weight_is_learnt(kind: str) -> None:
-    """But for rows of embeddings that no token of the batch asks for."""
+    """But for rows of embeddings that no token of the batch asks for, and maxout's units that are never the larger."""
     model = random_model(kind).requires_grad_(True)
     model.output(model(SOURCE_BS, TARGET_BT)).square().sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None, name
         share = float((weight.grad != 0).float().mean())
-        assert share > (0.1 if "embedding" in name else 0.9), f"{name}: {share}"
+        least = 0.1 if "embedding" in name else 0.5 if "readout" in name else 0.9
+        assert share > least, f"{name}: {share}"
 
 
 def test_weights_are_drawn_as_published() -> None:
