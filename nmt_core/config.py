@@ -551,7 +551,20 @@ class ModelConfig(Section):
     d_ff: int = Field(2_048, ge=8)
     """Width of the feed-forward sub-layer's inner layer."""
     num_heads: int = Field(8, ge=1)
-    """Attention heads; must divide `d_model`."""
+    """Attention heads; must divide `d_model`, unless the next two are set."""
+    key_width: int = Field(0, ge=0)
+    """Width of the queries and keys of a head, d_k (section 3.2.2); 0: d_model / num_heads."""
+    value_width: int = Field(0, ge=0)
+    """Width of the values of a head, d_v; 0: d_model / num_heads."""
+    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    """Of the feed-forward sub-layer: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU (Shazeer 2020),
+    whose gate is a third matrix: two thirds of `d_ff` give it as many weights."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """Positions are computed and added (section 3.5); or learned: a vector for each, in one table for both languages
+    (Table 3, row E); or turn the queries and keys of self-attention (Su et al. 2021)."""
+    max_positions: int = Field(2_048, ge=64, le=65_536)
+    """Vectors of learned positions: the longest sequence, in tokens, that the model can read or write. Those beyond
+    the longest sequence in training stay random."""
     encoder_layers: int = Field(6, ge=1)
     """Layers of the encoder."""
     decoder_layers: int = Field(6, ge=1)
@@ -591,11 +604,25 @@ class ModelConfig(Section):
     def _heads_divide_the_width(self) -> "ModelConfig":
         if self.architecture == "rnn":  # it has neither heads nor positions
             return self
-        if self.d_model % self.num_heads:
-            raise ValueError(f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either")
-        if self.d_model % 2:
+        if self.d_model % self.num_heads and not (self.key_width and self.value_width):
+            raise ValueError(
+                f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either, or set "
+                "key_width and value_width"
+            )
+        if self.d_model % 2 and self.positions == "sinusoidal":
             raise ValueError(f"d_model={self.d_model} is odd: sinusoidal positions come in pairs")
+        if self.head_widths[0] % 2 and self.positions == "rotary":
+            raise ValueError(
+                f"positions=rotary turns pairs, and the keys of a head are {self.head_widths[0]} wide: set "
+                "key_width to an even number"
+            )
         return self
+
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """Width of a head's queries and keys, and of its values."""
+        usual = self.d_model // self.num_heads
+        return self.key_width or usual, self.value_width or usual
 
 
 class TrainConfig(Section):
@@ -791,6 +818,12 @@ class SearchConfig(Section):
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
     """Which of the model's graphs to use; fastest: int8 on a CPU and fp16 on a GPU, or fp32 if the model lacks them."""
 
+    @property
+    def most_positions(self) -> int:
+        """Positions that the longest source and its longest translation take, a mark at its start or end included."""
+        longest_target = int(self.max_length_factor * self.max_source_tokens) + self.max_length_offset
+        return max(self.max_source_tokens, longest_target) + 1
+
     @model_validator(mode="after")
     def _fits_together(self) -> "SearchConfig":
         if self.method == "beam" and self.n_best > self.beam_size:
@@ -931,6 +964,23 @@ class PipelineConfig(Section):
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
             raise ValueError(
                 "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two-way"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_enough_positions(self) -> "PipelineConfig":
+        positions, search = self.model.max_positions, self.search
+        if self.model.positions == "learned" and self.encode.max_length > positions:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than model.max_positions={positions}: lower the "
+                "one or raise the other"
+            )
+        if self.model.positions == "learned" and search.most_positions > positions:
+            raise ValueError(
+                f"search.max_source_tokens={search.max_source_tokens} with search.max_length_factor="
+                f"{search.max_length_factor:g} and search.max_length_offset={search.max_length_offset} needs "
+                f"{search.most_positions:,} positions, more than model.max_positions={positions}: lower the first, or "
+                "raise the last"
             )
         return self
 

@@ -35,6 +35,13 @@ torch.set_num_threads(1)  # tests run side by side
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "one head, GELU": {"num_heads": 1, "activation": "gelu"},
+    "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
+    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
+    "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
+}
+
 ConfigMaker = Callable[..., PipelineConfig]
 StartTraining = Callable[..., Artifact]
 
@@ -251,6 +258,13 @@ def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_position
         model.output.weight.data *= 3
         model.output.weight.data[EOS_ID] *= 3  # so that some targets end and others do not
     return model.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="session", params=VARIATIONS.values(), ids=VARIATIONS)
+def variation(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> Transformer:
+    """The tiny model with one layer of each kind, built otherwise in some ways."""
+    sizes = TINY.model_dump() | {"encoder_layers": 1, "decoder_layers": 1}
+    return make_model(ModelConfig.model_validate(sizes | request.param), tiny_tokenizer.vocab_size)
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ class Rows:
 
     padded: Padded
     sentences: int
-    length: int
+    longest: int
     """L: tokens of a sentence, padding included."""
     position_N: Tensor
     """Which token of its sentence it is, from 0."""
@@ -73,14 +73,14 @@ class Rows:
     ROUNDED: ClassVar[int] = 256
 
     @classmethod
-    def of(cls, padded: Padded, sentences: int, length: int) -> "Rows":
+    def of(cls, padded: Padded, sentences: int, longest: int) -> "Rows":
         """Rows of so many sentences of one length."""
-        tokens = sentences * length
-        return cls(padded, sentences, length, torch.arange(tokens + -tokens % cls.ROUNDED) % length)
+        tokens = sentences * longest
+        return cls(padded, sentences, longest, torch.arange(tokens + -tokens % cls.ROUNDED) % longest)
 
     def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
         """[N, ...] to [B, L, ...], and what of that is padding."""
-        return x_N[: self.sentences * self.length].view(self.sentences, self.length, *x_N.shape[1:]), self.padded
+        return x_N[: self.sentences * self.longest].view(self.sentences, self.longest, *x_N.shape[1:]), self.padded
 
     def pack(self, x_BL: Tensor) -> Tensor:
         """[B, L, ...] to [N, ...]."""

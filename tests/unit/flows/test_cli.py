@@ -60,6 +60,7 @@ def test_help_names_every_command_and_the_first_one_to_try(tmp_path: Path) -> No
     for command in (
         "run",
         "stage",
+        "compare",
         "plan",
         "why",
         "recipes",
