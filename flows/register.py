@@ -41,7 +41,6 @@ _REMEDY = "see that it answers, then run the same command again; finished stages
 _LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
 _MORE = "- and more: see `corpora.json` of the download"
 _EXAMPLE = ["A line of text.", "Another line."]
-
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -53,6 +52,7 @@ _PACKED_MODULES = (
     "tokenizer/__init__.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
+    "search/alignment.py",
     "search/beam.py",
     "search/constraints.py",
     "search/greedy.py",
