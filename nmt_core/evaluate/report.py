@@ -9,6 +9,7 @@ import polars
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
+from nmt_core.evaluate.known_words import scores_of_known_words
 from nmt_core.scoring import Score, score
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
@@ -29,6 +30,10 @@ class EvaluateReport(StageReport):
 
     scores: list[Score]
     """BLEU and chrF of each test set, the main test set first."""
+    scores_of_known_words: list[Score]
+    """The same of the sentences without <unk> in source and reference alone, of test sets that have others as well."""
+    sentences_of_known_words: dict[str, int]
+    """How many there are of these, by test set."""
     samples: list[Sample]
     unfinished: int
     """Translations that reached their greatest length without an end."""
@@ -51,6 +56,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     folder = inputs["split"].path
     tests: dict[str, str] = json.loads((folder / "splits.json").read_text(encoding="utf-8"))["tests"]
     scores, samples = list[Score](), list[Sample]()
+    of_known_words, known_words = list[Score](), dict[str, int]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, (name, file) in enumerate(tests.items()):
@@ -66,6 +72,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         hypotheses = [translation.text for translation in translations]
         (out / f"{name}.hypotheses.txt").write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
         scores += score(name, hypotheses, references, config.languages.target)
+        texts = (sources, references, hypotheses)
+        found, known_words[name] = scores_of_known_words(name, translator, texts, config.languages.target)
+        of_known_words += found
         if number == 0:
             samples = _spread(sources, references, hypotheses, config.evaluate.samples)
     further = config.evaluate.sentences
@@ -79,6 +88,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         items_out=sentences,
         unit="sentences",
         scores=scores,
+        scores_of_known_words=of_known_words,
+        sentences_of_known_words=known_words,
         samples=samples,
         unfinished=unfinished,
         seconds=round(seconds, 3),
