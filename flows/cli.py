@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
+from flows.cli_models import explain, translate
 from flows.commands import promotion
 from flows.interruption import Stopped
 from flows.selection import Selection, StepName
@@ -171,53 +172,8 @@ def recipes(
         typer.echo(f"{name:<20} {load_recipe(name).description}")
 
 
-@app.command()
-def translate(
-    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
-            "left out: stdin.",
-        ),
-    ] = "-",
-    target: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
-        ),
-    ] = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
-    ] = "",
-    job: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
-    ] = "",
-    beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
-    long_lines: Annotated[
-        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
-    ] = "",
-    prefix_column: Annotated[
-        str,
-        typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
-    ] = "",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
-    from flows.commands.translate import translate
-    from flows.translation import Wanted
-
-    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
+app.command()(translate)
+app.command()(explain)
 
 
 @app.command()

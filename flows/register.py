@@ -36,8 +36,6 @@ _CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
 _LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
 _MORE = "- and more: see `corpora.json` of the download"
-_EXAMPLE = ["A line of text.", "Another line."]
-
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -50,6 +48,8 @@ _PACKED_MODULES = (
     "tokenizer/pretokenize.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
+    "search/alignment.py",
+    "search/attention.py",
     "search/beam.py",
     "search/constraints.py",
     "search/greedy.py",
@@ -158,7 +158,7 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
             artifacts={"bundle": str(bundle)},
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
-            input_example=_EXAMPLE,
+            input_example=["A line of text.", "Another line."],
             pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)

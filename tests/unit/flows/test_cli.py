@@ -29,6 +29,7 @@ def nmt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("run", "quickstart", "--force", "register"), "registered once"),
         (("artifacts", "show", "12ab"), "artifact '12ab' in"),
         (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
+        (("explain", "nowhere", "now"), "model 'nowhere': no such folder"),
     ],
 )
 def test_an_error_is_one_line_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -65,6 +66,7 @@ def test_help_names_every_command_and_the_first_one_to_try(tmp_path: Path) -> No
         "why",
         "recipes",
         "translate",
+        "explain",
         "promote",
         "rollback",
         "models",
