@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
 from nmt_core.errors import NmtError
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
+app.command()(report)
 
 
 def _step(name: str) -> StepName:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nmt_core
+from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.start_from import tag_of
-from flows.summary import RegisteredModel
+from flows.summary import Champion, RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ _SCORED_ON_TAG = "nmt.scored_on"
 _CARD_TAG = "nmt.card"
 STARTED_FROM_TAG = "nmt.started_from"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
-_LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
-_MORE = "- and more: see `corpora.json` of the download"
 _EXAMPLE = ["A line of text.", "Another line."]
 
 _PACKED_MODULES = (
@@ -81,6 +79,8 @@ class Candidate:
     """Fingerprints of its weights and its vocabulary by stage, for who starts from it."""
     started_from: str = ""
     """What its training started from; empty: random weights, or the store no longer knows."""
+    train: Artifact | None = None
+    """Its training, for what that took; None: the store no longer has it."""
     speed_test: "SpeedTest | None" = None
     """On what to compare its speed with the champion's; None: on nothing."""
 
@@ -131,13 +131,13 @@ def register_model(
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
-        about = describe(config, candidate.download, candidate.clean, candidate.started_from)
+        about = model_card(config, candidate, LONGEST_DESCRIPTION)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
-                model_id = _log_model(candidate.export, config.search)
+                model_id = _log_model(candidate.export, config.search, model_card(config, candidate))
             version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
@@ -166,8 +166,8 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
     return None
 
 
-def _log_model(export: Artifact, search: SearchConfig) -> str:
-    """Copy the bundle, the code that runs it and its search defaults into MLflow; return the logged model's id."""
+def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
+    """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
@@ -177,10 +177,11 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
         bundle = Path(folder) / "bundle"
         shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
         (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
+        (Path(folder) / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
         logged = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"bundle": str(bundle)},
+            artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=_EXAMPLE,
@@ -206,38 +207,6 @@ def _requirements() -> list[str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return [f"{name}=={version}" for name, version in versions.items()]
-
-
-def describe(
-    config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None, started_from: str = ""
-) -> str:
-    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
-
-    Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
-    """
-    about = config.description
-    if started_from:
-        about += f"\n\nIts training started from {started_from}: the text which that one learnt from counts as well."
-    if not download:
-        return f"{about}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
-    index = CorpusIndex.of(download)
-    left_out = index.skipped | (clean.report()["skipped"] if clean else {})
-    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
-    lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
-    lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
-    citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
-    lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
-    parts = [about, "", "Trained on:", *lines]
-    while len("\n".join(parts)) > _LONGEST_DESCRIPTION:
-        parts = [*parts[:-2], _MORE] if parts[-1] == _MORE else [*parts[:-1], _MORE]
-    return "\n".join(parts)
-
-
-def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
-    if corpus.licence:
-        return f"{corpus.name}: {corpus.licence}"
-    inside = ", ".join(licence_files(download, corpus))
-    return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
 
 
 def _create_version(
@@ -298,3 +267,17 @@ def _speed_beside(champion: "ModelVersion", candidate: Candidate) -> tuple[str, 
 def _alias(client: "MlflowClient", name: str, alias: str) -> "ModelVersion | None":
     model = client.get_registered_model(name)
     return client.get_model_version(name, model.aliases[alias]) if alias in model.aliases else None
+
+
+def champion_before(name: str, candidate: Candidate, tracking_uri: str) -> Champion | None:
+    """The champion that a candidate will be compared with, if there is one that is not the candidate itself."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        version = MlflowClient(tracking_uri).get_model_version_by_alias(name, CHAMPION)
+    except MlflowException:  # none, or no answer: registering says so
+        return None
+    evaluate = version.tags.get(_EVALUATE_TAG, "")
+    itself = (version.tags.get(_EXPORT_TAG), evaluate) == (candidate.export.fingerprint, candidate.evaluate.fingerprint)
+    return None if itself else Champion(version=str(version.version), evaluate=evaluate)

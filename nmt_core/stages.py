@@ -46,7 +46,7 @@ STAGES: dict[str, Stage] = {
         Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
-            4,
+            5,
             ("train", "model", "languages", "clean"),
             ("encode", "tokenizer", "split"),
             "nmt_core.train.launch:run",
@@ -61,7 +61,7 @@ STAGES: dict[str, Stage] = {
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
         ),
-        Stage("evaluate", 1, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+        Stage("evaluate", 2, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
     )
 }
 

@@ -4,12 +4,16 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import polars
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
+from nmt_core.evaluate.by_length import LengthBucket, by_length
+from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.scoring import Score, score
+from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 
@@ -30,6 +34,8 @@ class EvaluateReport(StageReport):
     scores: list[Score]
     """BLEU and chrF of each test set, the main test set first."""
     samples: list[Sample]
+    by_length: list[LengthBucket]
+    """BLEU of each test set by the length of the source."""
     unfinished: int
     """Translations that reached their greatest length without an end."""
     seconds: float
@@ -37,12 +43,16 @@ class EvaluateReport(StageReport):
     sentences_per_second: float
     tokens_per_second: float
     """Target tokens per second of translating."""
+    tokens: int
+    """Target tokens of all translations, the end marks not counted."""
     threads: int
     """CPU threads that translated."""
+    device: str
+    """cpu or cuda."""
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
-    """Stage `evaluate`: `<test set>.hypotheses.txt` for each test set, and their scores.
+    """Stage `evaluate`: `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set, and scores.
 
     Raises:
         ModelError: the bundle is damaged.
@@ -50,7 +60,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     folder = inputs["split"].path
     tests: dict[str, str] = json.loads((folder / "splits.json").read_text(encoding="utf-8"))["tests"]
-    scores, samples = list[Score](), list[Sample]()
+    scores, samples, buckets = list[Score](), list[Sample](), list[LengthBucket]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, (name, file) in enumerate(tests.items()):
@@ -65,7 +75,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unfinished += sum(translation.status == "unfinished" for translation in translations)
         hypotheses = [translation.text for translation in translations]
         (out / f"{name}.hypotheses.txt").write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
+        write_sentences(out, name, sources, references, translations)
         scores += score(name, hypotheses, references, config.languages.target)
+        buckets += by_length(name, sources, hypotheses, references, config.languages)
         if number == 0:
             samples = _spread(sources, references, hypotheses, config.evaluate.samples)
     further = config.evaluate.sentences
@@ -80,11 +92,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unit="sentences",
         scores=scores,
         samples=samples,
+        by_length=buckets,
         unfinished=unfinished,
         seconds=round(seconds, 3),
         sentences_per_second=round(sentences / seconds, 1),
         tokens_per_second=round(tokens / seconds, 1),
+        tokens=tokens,
         threads=job.resources.threads,
+        device=cast(OnnxStepper, translator.stepper).device,
     )
 
 
