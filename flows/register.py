@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import nmt_core
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.start_from import tag_of
-from flows.summary import Champion, RegisteredModel
+from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ModelError
@@ -267,17 +267,3 @@ def _speed_beside(champion: "ModelVersion", candidate: Candidate) -> tuple[str, 
 def _alias(client: "MlflowClient", name: str, alias: str) -> "ModelVersion | None":
     model = client.get_registered_model(name)
     return client.get_model_version(name, model.aliases[alias]) if alias in model.aliases else None
-
-
-def champion_before(name: str, candidate: Candidate, tracking_uri: str) -> Champion | None:
-    """The champion that a candidate will be compared with, if there is one that is not the candidate itself."""
-    from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
-
-    try:
-        version = MlflowClient(tracking_uri).get_model_version_by_alias(name, CHAMPION)
-    except MlflowException:  # none, or no answer: registering says so
-        return None
-    evaluate = version.tags.get(_EVALUATE_TAG, "")
-    itself = (version.tags.get(_EXPORT_TAG), evaluate) == (candidate.export.fingerprint, candidate.evaluate.fingerprint)
-    return None if itself else Champion(version=str(version.version), evaluate=evaluate)

@@ -16,11 +16,12 @@ from flows import reports
 from flows.clusters import workers_for
 from flows.cost import Cost, StageMeter
 from flows.figures import show_training
+from flows.html_report.champion import champion_before
 from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
 from flows.progress import StageReporter, current_display
-from flows.register import STARTED_FROM_TAG, Candidate, champion_before, register_model
+from flows.register import STARTED_FROM_TAG, Candidate, register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
 from flows.start_from import MADE_OF, resolved
@@ -249,8 +250,10 @@ class Retraining:
 
     def _register(self, candidate: Candidate, step: Step) -> Made:
         run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
-        self.summary.champion = champion_before(self.config.model_name, candidate, self._settings.mlflow_tracking_uri)
-        model = register_model(self.config, candidate, self._settings.mlflow_tracking_uri, run_id, self._tags)
+        name, uri = self.config.model_name, self._settings.mlflow_tracking_uri
+        fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
+        self.summary.champion = champion_before(name, *fingerprints, uri)
+        model = register_model(self.config, candidate, uri, run_id, self._tags)
         self.summary.model = model
         report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json", exclude={"made_of"})}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 from flows.cost import Cost, total
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, PreemptedError
+from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
@@ -59,9 +60,8 @@ class Score(BaseModel):
     score: float
     signature: str
     low: float | None = None
-    """Lower end of its 95% confidence interval."""
+    """Lower end of the 95% confidence interval; None: not computed."""
     high: float | None = None
-    """Upper end of it."""
 
 
 class Sample(BaseModel):
@@ -80,6 +80,8 @@ class RegisteredModel(BaseModel):
     aliases: list[str]
     verdict: str
     """Why it is champion, or is not."""
+    gate: Verdict | None = None
+    """The same with every check; None: registered before there was a gate."""
     reused: bool = False
     made_of: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of its weights and its vocabulary, by the stage that made them."""

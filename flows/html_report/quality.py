@@ -23,14 +23,10 @@ def verdict(run: Run) -> Section:
     if model is None:
         return Section("Verdict", [run.missing("register")])
     said = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
-    return Section("Verdict", [Text(said), *_checks(run)])
+    return Section("Verdict", [Text(said), *(_checks(model.gate) if model.gate else [])])
 
 
-def _checks(run: Run) -> list[Block]:
-    file = run.folder / "verdict.json"
-    if not file.is_file():
-        return []
-    found = Verdict.model_validate_json(file.read_bytes())
+def _checks(found: Verdict) -> list[Block]:
     if not found.checks:
         return []
     columns = ["Condition", "", "Champion", "Challenger", "Difference", "95% interval", "p", "Why"]

@@ -63,5 +63,5 @@ def test_prices_are_settings() -> None:
 
 @pytest.mark.parametrize("value", ["2,5", "-1", "free", ".", "1e3", "nan"])
 def test_a_price_that_is_none_is_an_error(value: str) -> None:
-    with pytest.raises(ConfigError, match="NMT_GPU_HOUR_PRICE=.*must be a number such as"):
+    with pytest.raises(ConfigError, match=r"NMT_GPU_HOUR_PRICE=.*must be a number such as"):
         Settings.load({"NMT_GPU_HOUR_PRICE": value})

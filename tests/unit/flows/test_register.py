@@ -8,7 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from flows.model_card import LONGEST_DESCRIPTION, model_card
-from flows.register import Candidate, champion_before, register_model
+from flows.register import Candidate, register_model
 from flows.settings import Settings
 from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import PipelineConfig
@@ -62,17 +62,3 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     without_text = Candidate(candidate.export, candidate.evaluate)
     assert register("GPL", without_text) == ["by hand", "by hand too"], "the recipe alone knows less"
     assert register("GPL")[1] == (cards[1] or "").replace("CC0", "GPL")
-
-
-def test_the_champion_that_a_candidate_meets_is_another_one(client: MlflowClient, tmp_path: Path) -> None:
-    (tmp_path / REPORT).write_text("{}")
-    old = Candidate(Artifact("export", "1" * 32, tmp_path), Artifact("evaluate", "2" * 32, tmp_path))
-    new = Candidate(Artifact("export", "3" * 32, tmp_path), Artifact("evaluate", "4" * 32, tmp_path))
-    assert champion_before("test", new, client.tracking_uri) is None, "no such model"
-    client.create_registered_model("test")
-    version = client.create_model_version("test", str(tmp_path), tags=old.tags).version
-    assert champion_before("test", new, client.tracking_uri) is None, "no champion"
-    client.set_registered_model_alias("test", "champion", version)
-    assert champion_before("test", old, client.tracking_uri) is None, "itself"
-    found = champion_before("test", new, client.tracking_uri)
-    assert found and (found.version, found.evaluate) == ("1", "2" * 32)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.interruption import Stopped
 from flows.cost import Cost
+from flows.interruption import Stopped
 from flows.summary import RunSummary, StageSummary, find_run, last_runs, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, BudgetError, StageError
@@ -51,7 +51,7 @@ def test_a_summary_that_cannot_be_written_hides_no_other_error(tmp_path: Path) -
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id_and_the_newest_without_one(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="run 'latest' in .*there is none"):
+    with pytest.raises(ArtifactError, match=r"run 'latest' in .*there is none"):
         find_run(tmp_path, "")
     for name in ("20260101-a", "20260103-c", "20260103-c-2"):
         RunSummary.begin(CONFIG, name).write(tmp_path)

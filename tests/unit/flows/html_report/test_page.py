@@ -13,10 +13,11 @@ from flows.cost import Cost
 from flows.html_report.blocks import Run
 from flows.html_report.page import page, write_page
 from flows.settings import Settings
-from flows.summary import Champion, RunSummary, Score, StageSummary
+from flows.summary import Champion, RegisteredModel, RunSummary, Score, StageSummary
 from nmt_core.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate.report import run as evaluate
+from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.recipe import load_recipe
 from nmt_core.stage import Job, Resources, SilentReporter, restrict, versions
 from nmt_core.stages import STAGES, plan
@@ -145,6 +146,31 @@ def test_champion_and_challenger_stand_beside_each_other(home: tuple[Settings, R
     assert html.count("<dt>champion</dt>") <= html.count("<dt>challenger</dt>")
     by_length = html[html.index("BLEU by sentence length</h2>") :]
     assert "line s1" in by_length[: by_length.index("</svg>")], "a curve for each model"
+
+
+def test_the_verdict_is_a_table_of_what_decided_it(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    check = Check(
+        kind="quality",
+        name="BLEU of toy is significantly better",
+        test_set="toy",
+        champion=30.0,
+        challenger=31.25,
+        difference=1.25,
+        low=0.4,
+        high=2.1,
+        p_value=0.004,
+        passed=True,
+        why="It gained 1.25.",
+    )
+    slower = Check(kind="speed", name="speed", passed=False, why="It is slower.")
+    gate = Verdict(model_name="tiny", challenger="8", champion="7", promoted=False, reason="no", checks=(check, slower))
+    model = RegisteredModel(name="tiny", version="8", aliases=["challenger"], verdict="stays challenger", gate=gate)
+    html = page(Run(summary.model_copy(update={"model": model}), settings))
+    checked(html)
+    assert "tiny version 8 (challenger): stays challenger." in html
+    for cell in ("30.00", "31.25", "1.25", "+0.40 to +2.10", "0.004", "passed", "FAILED", "It is slower."):
+        assert f">{cell}</td>" in html, cell
 
 
 def test_what_was_not_part_of_the_run_is_said(home: tuple[Settings, RunSummary]) -> None:
