@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from flows.html_report.svg import COLOURS, FONT, LEVELS, Drawing, Point, fitted, shown, ticks, width_of
+from flows.html_report.svg import COLOURS, FONT, LEVELS, Drawing, Point, fitted, labels, ticks, width_of
 
 Series = Mapping[str, Sequence[Point]]
 """Points by the name of what they are of; x rises."""
@@ -30,9 +30,11 @@ def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False)
     if len(known) > 1:
         _legend(drawing, list(known), 30)
     every = [point for points in known.values() for point in points if _is_finite(point)]
-    lowest = min(y for _, y in every)
-    rows = ticks(min(0.0, lowest) if from_zero else lowest, max(y for _, y in every))
-    left = 10 + max(width_of(shown(tick)) for tick in rows)
+    lowest, highest = min(y for _, y in every), max(y for _, y in every)
+    if from_zero:
+        lowest, highest = min(0.0, lowest), max(0.0, highest) or 1.0
+    rows = ticks(lowest, highest)
+    left = 10 + max(map(width_of, labels(rows)))
     frame = _Frame((left, top), (WIDTH - 12, HEIGHT - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
     frame.draw(drawing, x_title)
     for number, points in enumerate(known.values()):
@@ -65,17 +67,18 @@ class _Frame:
     def draw(self, drawing: Drawing, x_title: str) -> None:
         """Rules, numbers, and the title of the lower axis."""
         (left, _), (right, bottom) = self._corner, self._end
-        for tick in self._rows:
+        for tick, label in zip(self._rows, labels(self._rows), strict=True):
             y = self.place((self._x_range[0], tick))[1]
             drawing.line((left, y), (right, y), "rule")
-            drawing.text((left - 5, y + 4), shown(tick), "end", "faint")
+            drawing.text((left - 5, y + 4), label, "end", "faint")
         taken = -math.inf
-        for tick in ticks(*self._x_range):
+        columns = ticks(*self._x_range)
+        for tick, label in zip(columns, labels(columns), strict=True):
             x = self.place((tick, 0))[0]
-            half = width_of(shown(tick)) / 2
+            half = width_of(label) / 2
             if left - 1 <= x <= right + 1 and x - half > taken + 6 and x + half <= drawing.width:
                 drawing.line((x, bottom), (x, bottom + 3), "axis")
-                drawing.text((x, bottom + 15), shown(tick), "middle", "faint")
+                drawing.text((x, bottom + 15), label, "middle", "faint")
                 taken = x + half
         drawing.line((left, bottom), (right, bottom), "axis")
         drawing.text(((left + right) / 2, drawing.height - 4), fitted(x_title, right - left), "middle", "faint")

@@ -25,6 +25,7 @@ _DARK = ("#15181d", "#e5e7eb", "#9ca3af", "#343a43")
 _SERIES_LIGHT = ("#1d4ed8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
 _SERIES_DARK = ("#7aa5ff", "#ff9d5c", "#5fd38a", "#c99bff", "#e5c34a", "#4fd0e3")
 _MOST_SCALED = 1.35
+_LEAST_RANGE = 1e-9  # of the values; less is rounding
 _WIDE_CHARACTER, _NARROW_CHARACTER = 1.0, 0.58  # of the font's size
 
 
@@ -142,7 +143,7 @@ def fitted(text: str, pixels: float, size: float = FONT) -> str:
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers at even distances, the first at or below `low` and the last at or above `high`."""
-    if high <= low:
+    if high - low <= _LEAST_RANGE * max(abs(low), abs(high)):
         high, low = high + (abs(high) or 1) * 0.5, low - (abs(low) or 1) * 0.5
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
@@ -151,17 +152,25 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def shown(value: float) -> str:
-    """A number on an axis, in as few characters as say it."""
+def labels(values: Sequence[float]) -> list[str]:
+    """Numbers on an axis, in as few characters as tell them apart."""
+    for digits in range(4, 15):
+        found = [_shown(value, digits) for value in values]
+        if len(set(found)) == len(values):
+            break
+    return found
+
+
+def _shown(value: float, digits: int) -> str:
     size = abs(value)
     if size >= 1e6:
-        return f"{value / 1e6:g}M"
+        return f"{value / 1e6:.{digits}g}M"
     if size >= 10_000:
-        return f"{value / 1e3:g}k"
+        return f"{value / 1e3:.{digits}g}k"
     if size and size < 1e-3:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
-    return f"{value:.4g}"
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:.{digits}g}"
 
 
 def _number(value: float) -> str:

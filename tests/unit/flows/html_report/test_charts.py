@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flows.html_report.attention import sinusoidal
 from flows.html_report.charts import HEIGHT, WIDTH, colour_map, curves, heat_map, side_by_side
-from flows.html_report.svg import Drawing, fitted, shown, ticks, width_of
+from flows.html_report.svg import Drawing, fitted, labels, ticks, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = st.floats(-1e7, 1e7, allow_subnormal=False) | st.just(math.nan) | st.just(math.inf)
@@ -105,7 +105,7 @@ def test_a_gap_stays_a_gap() -> None:
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-9, 1e9))
-def test_ticks_are_round_rise_evenly_and_enclose(low: float, size: float) -> None:
+def test_ticks_rise_and_enclose(low: float, size: float) -> None:
     found = ticks(low, low + size)
     tolerance = 1e-6 * max(abs(low), size)
     assert found[0] <= low + tolerance and found[-1] >= low + size - tolerance
@@ -114,11 +114,17 @@ def test_ticks_are_round_rise_evenly_and_enclose(low: float, size: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (0.0005, "5e-4"), (0.25, "0.25"), (1_500, "1500"), (25_000, "25k"), (3e6, "3M"), (-2, "-2")],
+    ("values", "texts"),
+    [
+        ([0, 0.25, 0.5], ["0", "0.25", "0.5"]),
+        ([0.0, 0.0005, 0.001], ["0", "5e-4", "0.001"]),
+        ([-2, 1_500, 25_000, 3e6], ["-2", "1500", "25k", "3M"]),
+        ([5e8, 5e8 + 5_000], ["500M", "500.005M"]),
+        ([9_999.5, 9_999.6], ["9999.5", "9999.6"]),
+    ],
 )
-def test_numbers_on_axes_are_short(value: float, text: str) -> None:
-    assert shown(value) == text
+def test_numbers_on_an_axis_are_short_and_differ(values: list[float], texts: list[str]) -> None:
+    assert labels(values) == texts
 
 
 def test_a_text_is_cut_to_its_room() -> None:
