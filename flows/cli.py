@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.cli_models import DEBUG, Debug, explain, translate
 from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
@@ -15,8 +16,6 @@ from nmt_core.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
-
-_DEBUG = "--debug"
 
 app = typer.Typer(
     help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
@@ -54,7 +53,6 @@ Force = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
-Debug = Annotated[bool, typer.Option(_DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
@@ -67,7 +65,7 @@ def _configuration(recipe: str, overrides: list[str] | None) -> "PipelineConfig"
     from flows.start_from import resolved
     from nmt_core.recipe import load_recipe
 
-    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=_DEBUG in sys.argv)
+    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=DEBUG in sys.argv)
 
 
 def _print_version(wanted: bool) -> None:
@@ -176,53 +174,8 @@ def recipes(
         typer.echo(f"{name:<20} {load_recipe(name).description}")
 
 
-@app.command()
-def translate(
-    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
-            "left out: stdin.",
-        ),
-    ] = "-",
-    target: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
-        ),
-    ] = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
-    ] = "",
-    job: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
-    ] = "",
-    beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
-    long_lines: Annotated[
-        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
-    ] = "",
-    prefix_column: Annotated[
-        str,
-        typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
-    ] = "",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
-    from flows.commands.translate import translate
-    from flows.translation import Wanted
-
-    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
+app.command()(translate)
+app.command()(explain)
 
 
 @app.command()
@@ -273,7 +226,7 @@ def collect_garbage(
 
 def main() -> None:
     """Run a command; exit with 1 after an error, 2 after a usage error, 75 if preempted, 130 after Ctrl-C."""
-    debug = _DEBUG in sys.argv
+    debug = DEBUG in sys.argv
     try:
         app()
     except Stopped as stop:

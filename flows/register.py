@@ -39,7 +39,6 @@ _CARD_TAG = "nmt.card"
 STARTED_FROM_TAG = "nmt.started_from"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
 _EXAMPLE = ["A line of text.", "Another line."]
-
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -51,6 +50,7 @@ _PACKED_MODULES = (
     "tokenizer/__init__.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
+    "search/alignment.py",
     "search/beam.py",
     "search/constraints.py",
     "search/greedy.py",

@@ -3,7 +3,7 @@
 A bundle is a folder that a machine without this pipeline can use: a folder with a set of graphs for each precision
 (`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), and `config.json`, which names the
 sha256 of each of the others. `search.json` beside them, if any, holds the settings of the search that the model was
-scored with.
+scored with. The set in fp32 has two more graphs, for attention and alignments; bundles of earlier versions lack them.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_F
 
 BUNDLE_FILE = "config.json"
 BUNDLE_FORMAT: Literal[2] = 2
+ATTENTION_SET: Precision = "fp32"
+"""The set that has the graphs for attention and alignments."""
 FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16", "fp32")}
 """Precisions that a device can compute, the fastest first; each is also the name of the folder of its graphs."""
 

@@ -263,7 +263,7 @@ def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactor
 
     def make(model: Transformer) -> Path:
         folder = tmp_path_factory.mktemp("bundle")
-        export_graphs(OnnxKernels(model), folder / "fp32")
+        export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True)
         shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
         config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
         description = describe_bundle(folder, config, model)

@@ -1,5 +1,8 @@
 """A set of graphs: `encoder.onnx`, `step.onnx` and `keep.onnx`, and `weights.bin`, which holds each matrix once.
 
+Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
+together; they read the same weights.
+
 Letters in names of tensors: B sentences, R rows, S source positions, T target positions, H heads, D width of a head.
 """
 
@@ -18,6 +21,10 @@ from torch import Tensor, nn
 
 from nmt_core.models.incremental import EncoderGraph, StepGraph
 from nmt_core.models.kernels import Kernels
+from nmt_core.models.transformer import Transformer
+from nmt_core.models.visible import AlignmentView, AttentionView
+from nmt_core.search.alignment import ALIGNMENT_FILE
+from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS
 from nmt_core.search.onnx_step import (
     ENCODER_FILE,
     KEEP_FILE,
@@ -43,15 +50,18 @@ class KeepGraph(nn.Module):
         return [x_BHSD.index_select(0, sentences) for x_BHSD in cross]
 
 
-def export_graphs(kernels: Kernels, folder: Path) -> None:
+def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = False) -> None:
     """Write a set of graphs.
 
     Args:
         kernels: what the graphs compute with; they hold the model.
         folder: is made if it is missing.
+        with_attention: whether to add the graphs that show attention, of a Transformer; for the set in fp32.
     """
     folder.mkdir(exist_ok=True)
     graphs = {ENCODER_FILE: _encoder(kernels), STEP_FILE: _step(kernels), KEEP_FILE: _keep(kernels)}
+    if with_attention and isinstance(kernels.model, Transformer):
+        graphs |= _views(kernels)
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
         for name, graph in graphs.items():
@@ -112,6 +122,29 @@ def _keep(kernels: Kernels) -> onnx.ModelProto:
         input_names=["sentences", *cross_names(layers)],
         output_names=kept_names(layers),
     )
+
+
+def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
+    """The graphs of `AttentionView` and `AlignmentView`: source [B, S] and target [B, T] to what these return."""
+    sizes = ({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"})
+    ids = (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID))
+    plain = Kernels(kernels.model)
+    views = {
+        ATTENTION_FILE: (AttentionView(plain), ATTENTION_OUTPUTS),
+        ALIGNMENT_FILE: (AlignmentView(plain, alignment_layer(len(kernels.model.decoder))), ("attention",)),
+    }
+    return {
+        file: _exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
+        for file, (view, outputs) in views.items()
+    }
+
+
+def alignment_layer(layers: int) -> int:
+    """Number, from 0, of the decoder's layer whose attention is taken for alignments: the last but one or only one.
+
+    Measured on English to Korean (`tests/bench/README.md`); Garg et al. (2019, section 5) found the same with six.
+    """
+    return max(0, layers - 2)
 
 
 def _cross(kernels: Kernels, sentences: int) -> list[Tensor]:

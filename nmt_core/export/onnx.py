@@ -6,7 +6,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 
-from nmt_core.bundle import BUNDLE_FILE, BundleConfig, sha256_of
+from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, sha256_of
 from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
@@ -14,6 +14,8 @@ from nmt_core.export.gates import Gates
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
+from nmt_core.search.alignment import ALIGNMENT_FILE
+from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_step import SET_FILES
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, tokenizer_files
@@ -55,7 +57,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     gates = Gates(model, tokenizers, Dev.read(inputs["split"].path), config, job.resources.threads)
     others = [precision for precision in config.export.precisions if precision != "fp32"]
     reporter.progress(0, 2 + len(others), "exporting fp32")
-    export_graphs(OnnxKernels(model), out / "fp32")
+    export_graphs(OnnxKernels(model), out / ATTENTION_SET, with_attention=True)
     reporter.progress(1, 2 + len(others), "comparing fp32 with PyTorch")
     parity = gates.check_parity(out / "fp32")
     gates.measure(out, "fp32")
@@ -108,6 +110,8 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
     """What `config.json` says of a folder that holds the other files."""
     precisions: list[Precision] = [precision for precision in PRECISIONS if (folder / precision).is_dir()]
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
+    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
+    graphs += [name for name in views if (folder / name).is_file()]
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,

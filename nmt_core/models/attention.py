@@ -95,10 +95,17 @@ def attend_reference(
     Returns:
         [B, H, T, D].
     """
+    return attention_weights(q_BHTD, k_BHSD, mask_BTS, causal=causal).to(v_BHSD.dtype) @ v_BHSD
+
+
+def attention_weights(
+    q_BHTD: Tensor, k_BHSD: Tensor, mask_BTS: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """softmax(q k^T / sqrt(D)): how much each query takes of each key, [B, H, T, S]; see `attend_reference`."""
     scores_BHTS = q_BHTD @ k_BHSD.transpose(-2, -1) / math.sqrt(q_BHTD.shape[-1])
     if causal:
         before = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
         mask_BTS = before[None] if mask_BTS is None else mask_BTS & before
     if mask_BTS is not None:
         scores_BHTS = scores_BHTS.masked_fill(~mask_BTS[:, None], float("-inf"))
-    return scores_BHTS.softmax(-1).to(v_BHSD.dtype) @ v_BHSD
+    return scores_BHTS.softmax(-1)

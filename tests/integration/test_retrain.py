@@ -260,6 +260,21 @@ def test_translate_writes_one_line_for_each_line(finished: Finished, model: str)
     assert len(target.read_bytes().split(b"\n")) == 3
 
 
+def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(finished: Finished) -> None:
+    nmt, _ = finished
+    folder = nmt.home.parent
+    page, source, target = (folder / f"{nmt.home.name}-{name}" for name in ("page.html", "said.txt", "aligned.txt"))
+    assert nmt("explain", "models:/quickstart@champion", "I am a student.", "-o", str(page)).stdout.endswith(f"{page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>I am a student.</h1>" in text and "<b>quickstart version 1</b>" in text and 'id="cross"' in text
+    source.write_text("I am a student.\n\nThe doctor reads a book.\n")
+    arguments = ["--model", "models:/quickstart@champion", "--input", str(source), "--output", str(target)]
+    nmt("translate", *arguments, "--alignments", "words")
+    links = Path(f"{target}.alignment").read_text().split("\n")
+    words = [len(line.split()) for line in target.read_text(encoding="utf-8").split("\n")]
+    assert [len({link.split("-")[1] for link in line.split()}) for line in links] == words
+
+
 def test_artifacts_are_listed_traced_and_only_collected_when_told(finished: Finished) -> None:
     nmt, summary = finished
     assert "evaluate/" in nmt("artifacts", "ls").stdout
