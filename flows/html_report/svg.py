@@ -24,7 +24,7 @@ _LIGHT = ("#ffffff", "#1f2937", "#6b7280", "#e5e7eb")
 _DARK = ("#15181d", "#e5e7eb", "#9ca3af", "#343a43")
 _SERIES_LIGHT = ("#1d4ed8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
 _SERIES_DARK = ("#7aa5ff", "#ff9d5c", "#5fd38a", "#c99bff", "#e5c34a", "#4fd0e3")
-_MOST_SCALED = 1.35
+_LEAST_SCALED, _MOST_SCALED = 0.9, 1.35  # of its size, on a page: its text stays readable, and no poster
 _LEAST_RANGE = 1e-9  # of the values; less is rounding
 _WIDE_CHARACTER, _NARROW_CHARACTER = 1.0, 0.58  # of the font's size
 
@@ -107,7 +107,8 @@ class Drawing:
 
     def inline(self) -> str:
         """For a page that has the rules of the classes."""
-        return self._svg("", f'style="max-width:{self.width * _MOST_SCALED:.0f}px"')
+        least, most = self.width * _LEAST_SCALED, self.width * _MOST_SCALED
+        return self._svg("", f'style="min-width:{least:.0f}px;max-width:{most:.0f}px"')
 
     def file(self) -> bytes:
         """A file of its own."""
