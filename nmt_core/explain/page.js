@@ -2,8 +2,6 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
-  const CELL = 24;
-
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
   function element(kind, attributes, text) {
@@ -59,24 +57,25 @@
   }
 
   function drawMatrix(svg, rows, columns, share, tell) {
+    const size = Math.round(Math.min(34, Math.max(21, 480 / columns.length)));
     const left = widest(rows);
     const top = widest(columns);
-    const size = [left + columns.length * CELL + 6, top + rows.length * CELL + 6];
+    const [width, height] = [left + columns.length * size + 6, top + rows.length * size + 6];
     svg.replaceChildren();
-    svg.setAttribute("viewBox", `0 0 ${size[0]} ${size[1]}`);
-    svg.setAttribute("width", size[0]);
-    svg.setAttribute("height", size[1]);
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height);
     columns.forEach((label, column) => {
-      const x = left + (column + 0.5) * CELL + 4;
+      const x = left + (column + 0.5) * size + 4;
       svg.append(element("text", { transform: `translate(${x} ${top - 6}) rotate(-90)` }, label));
     });
     rows.forEach((label, row) => {
-      const y = top + row * CELL;
-      svg.append(element("text", { x: left - 6, y: y + CELL / 2 + 4, "text-anchor": "end" }, label));
+      const y = top + row * size;
+      svg.append(element("text", { x: left - 6, y: y + size / 2 + 4, "text-anchor": "end" }, label));
       columns.forEach((other, column) => {
         const weight = share(row, column);
-        const x = left + column * CELL;
-        const cell = element("rect", { x, y, width: CELL - 1, height: CELL - 1, "fill-opacity": weight.toFixed(3) });
+        const x = left + column * size;
+        const cell = element("rect", { x, y, width: size - 1, height: size - 1, "fill-opacity": weight.toFixed(3) });
         if (tell) {
           const note = `${label} takes ${Math.round(100 * weight)}% of ${other}`;
           cell.append(element("title", {}, note));
@@ -87,11 +86,11 @@
         if (tell && weight >= 0.1) {
           const text = Math.round(100 * weight);
           const style = weight > 0.6 ? "share strong" : "share";
-          svg.append(element("text", { x: x + CELL / 2 - 0.5, y: y + CELL / 2 + 3, class: style, "text-anchor": "middle" }, text));
+          svg.append(element("text", { x: x + size / 2 - 0.5, y: y + size / 2 + 3, class: style, "text-anchor": "middle" }, text));
         }
       });
     });
-    const frame = { x: left - 1, y: top - 1, width: columns.length * CELL + 1, height: rows.length * CELL + 1, class: "frame" };
+    const frame = { x: left - 1, y: top - 1, width: columns.length * size + 1, height: rows.length * size + 1, class: "frame" };
     svg.append(element("rect", frame));
   }
 
@@ -131,7 +130,7 @@
         button.value = `${layer} ${head}`;
         const canvas = document.createElement("canvas");
         paint(canvas, grid.columns.length, grid.rows.length, (cell) => blue(at(layer, head, cell)));
-        button.append(canvas, `layer ${layer + 1} head ${head + 1}`);
+        button.append(canvas, `layer ${layer + 1}`, document.createElement("br"), `head ${head + 1}`);
         button.addEventListener("click", () => {
           [layers.value, heads.value] = [layer, head];
           show();

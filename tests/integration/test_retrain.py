@@ -264,7 +264,9 @@ def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(fi
     nmt, _ = finished
     folder = nmt.home.parent
     page, source, target = (folder / f"{nmt.home.name}-{name}" for name in ("page.html", "said.txt", "aligned.txt"))
-    assert nmt("explain", "models:/quickstart@champion", "I am a student.", "-o", str(page)).stdout.endswith(f"{page}\n")
+    assert nmt("explain", "models:/quickstart@champion", "I am a student.", "-o", str(page)).stdout.endswith(
+        f"{page}\n"
+    )
     text = page.read_text(encoding="utf-8")
     assert "<h1>I am a student.</h1>" in text and "<b>quickstart version 1</b>" in text and 'id="cross"' in text
     source.write_text("I am a student.\n\nThe doctor reads a book.\n")

@@ -1,5 +1,6 @@
 """Alignments reach the output in every format, on the way that the format has room for them."""
 
+import csv
 import gzip
 import io
 import json
@@ -59,8 +60,8 @@ def test_tables_have_a_column(search: SearchConfig, job: Any, source: Path, tmp_
     rows = pl.read_parquet(tmp_path / "out.parquet")
     assert rows["alignment"].to_list() == expected(job, search)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == rows.to_dicts()
-    csv = pl.read_csv(tmp_path / "out.csv", missing_utf8_is_empty_string=True, schema_overrides=rows.schema)
-    assert csv.to_dicts() == rows.to_dicts()
+    with (tmp_path / "out.csv").open(newline="") as file:
+        assert [{**row, "score": float(row["score"])} for row in csv.DictReader(file)] == rows.to_dicts()
     head, *lines = (tmp_path / "out.tsv").read_text().split("\n")[:-1]
     assert head.split("\t") == rows.columns
     assert [line.split("\t")[6] for line in lines] == rows["alignment"].to_list()
