@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.cli_models import DEBUG, Debug, explain, translate
+from flows.commands import promotion
 from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
@@ -184,6 +185,10 @@ def up(debug: Debug = False) -> None:
     from flows.commands.up import up
 
     up()
+
+
+for command in (promotion.promote, promotion.rollback, promotion.models):
+    app.command()(command)
 
 
 @artifacts.command("ls")

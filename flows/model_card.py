@@ -8,15 +8,13 @@ there is corrected in the description.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flows.candidate import Candidate
 from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.evaluate.sentences import read_sentences
-
-if TYPE_CHECKING:
-    from flows.register import Candidate
 
 CARD_FILE = "model_card.md"
 """Its name among the files of the logged model."""
@@ -39,7 +37,7 @@ class _Section:
         return "\n".join([self.text, *([""] if self.text and self.lines else []), *self.lines])
 
 
-def model_card(config: PipelineConfig, candidate: "Candidate", most_characters: int = 0) -> str:
+def model_card(config: PipelineConfig, candidate: Candidate, most_characters: int = 0) -> str:
     """The card of a model that is about to be registered, or is.
 
     Args:
@@ -68,7 +66,7 @@ def _joined(sections: Sequence[_Section]) -> str:
     return "\n\n".join(filter(None, map(str, sections)))
 
 
-def _about(config: PipelineConfig, candidate: "Candidate") -> _Section:
+def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
     text = config.description or f"The recipe {config.name}."
     languages = config.languages
     text += (
@@ -84,7 +82,7 @@ def _about(config: PipelineConfig, candidate: "Candidate") -> _Section:
     return _Section(text)
 
 
-def _data(config: PipelineConfig, candidate: "Candidate") -> list[_Section]:
+def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
     """Licence, page and citation of each corpus: those of the recipe now, and else what was known of the addresses."""
     download, clean = candidate.download, candidate.clean
     if not download:
@@ -106,7 +104,7 @@ def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
     return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
 
 
-def _scores(candidate: "Candidate") -> _Section:
+def _scores(candidate: Candidate) -> _Section:
     report = _report(candidate.evaluate)
     lines = []
     for score in report.get("scores", []):
@@ -116,7 +114,7 @@ def _scores(candidate: "Candidate") -> _Section:
     return _Section("## Scores", lines) if lines else _Section("")
 
 
-def _limits(config: PipelineConfig, candidate: "Candidate") -> _Section:
+def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
     report = _report(candidate.evaluate)
     split = config.search.long_lines == "split"
     lines = [
@@ -171,7 +169,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CHARACTERS_OF_A_SENTENCE else f"{text[:_CHARACTERS_OF_A_SENTENCE]}…"
 
 
-def _training(config: PipelineConfig, candidate: "Candidate") -> _Section:
+def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
     parameters = _report(candidate.export).get("items_out")
     model = config.model
     kind = {"rnn": "Recurrent network"}.get(model.model_dump().get("architecture", ""), "Transformer")

@@ -637,6 +637,34 @@ class SearchConfig(Section):
         return self
 
 
+Kept = Literal["numbers", "addresses", "placeholders", "tags"]
+"""What a translation takes over as it is."""
+
+
+def _is_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression ({error}): correct it") from None
+    return text
+
+
+class MustTranslate(Section):
+    """A sentence that a model has to translate well enough to become champion."""
+
+    source: Sentence
+    """The sentence."""
+    contains: tuple[Sentence, ...] = ()
+    """Text that the translation must hold, each of it: terms, names."""
+    matches: Annotated[str, AfterValidator(_is_pattern)] = ""
+    """Regular expression that must be found in the translation; empty: none."""
+    not_contains: tuple[Sentence, ...] = ()
+    """Text that the translation must not hold, none of it."""
+    keep: tuple[Kept, ...] = get_args(Kept)
+    """What of the sentence must stand in the translation as well, and nothing else of the kind: digits of numbers, web
+    and mail addresses, placeholders such as %s or {name}, mark-up tags."""
+
+
 class EvaluateConfig(Section):
     """Scoring of the exported model."""
 
@@ -644,16 +672,40 @@ class EvaluateConfig(Section):
     """Sentences of the first test set that are shown with their translations."""
     sentences: tuple[Sentence, ...] = ()
     """Further sentences to translate and to show."""
+    must_translate: tuple[MustTranslate, ...] = ()
+    """Sentences that a model has to translate as they say; one that does not is never champion by itself."""
+    interval_samples: int = Field(1_000, ge=0)
+    """Resamples of a test set from which the 95% confidence interval of each score is taken; 0: no intervals."""
+
+
+MetricName = Literal["BLEU", "chrF"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+SignificanceTest = Literal["bootstrap", "randomisation"]
 
 
 class RegistryConfig(Section):
-    """The MLflow model registry."""
+    """The MLflow model registry, and the gate that a model passes on its way to champion: to production."""
 
     model_name: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Name of the registered model; empty: the recipe's name."""
     max_slowdown: float = Field(0.2, ge=0)
     """How much slower than the champion a model may translate that takes its place, on the machine that registers it:
     0.2 is 20% fewer tokens per second."""
+    metric: MetricName = "BLEU"
+    """What the quality of champion and challenger is compared in, on every test set."""
+    significance: float = Field(0.05, gt=0, lt=1)
+    """A difference counts if chance alone gives one as large less often than this (p-value). On the main test set the
+    challenger must be better by that measure, and on no other one worse."""
+    significance_test: SignificanceTest = "bootstrap"
+    """How chance is told: paired bootstrap resampling (Koehn 2004), or approximate randomisation (Riezler and Maxwell
+    2005)."""
+    samples: int = Field(1_000, ge=1_000, le=1_000_000)
+    """Resamples, or trials, of that test."""
+    contamination: Literal["refuse", "allow"] = "refuse"
+    """What to do with a model that may have been trained on test sentences, as with `clean.decontaminate` off."""
+    built_in_sentences: Literal["no worse", "all", "off"] = "no worse"
+    """Numbers, addresses and placeholders by themselves, which a model should copy: it must keep no fewer of them than
+    the champion (the first champion may keep any number), or all, or they are not looked at."""
 
 
 class BudgetConfig(Section):

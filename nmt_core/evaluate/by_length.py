@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import LanguagesConfig
+from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
 from nmt_core.search.long_lines import joiner
 
@@ -33,24 +34,18 @@ class LengthBucket(BaseModel):
     """Corpus BLEU of these sentences, 0 to 100."""
 
 
-def by_length(
-    test_set: str,
-    sources: Sequence[str],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    languages: LanguagesConfig,
-) -> list[LengthBucket]:
+def by_length(test: TestSet, hypotheses: Sequence[str], languages: LanguagesConfig) -> list[LengthBucket]:
     """The buckets of one test set, shortest sentences first."""
     has_words = bool(joiner(languages.source))
-    lengths = [len(source.split()) if has_words else len("".join(source.split())) for source in sources]
+    lengths = [len(source.split()) if has_words else len("".join(source.split())) for source in test.sources]
     buckets = []
     for shortest, longest in ranges(lengths):
         places = [place for place, length in enumerate(lengths) if shortest <= length <= longest]
-        ours, theirs = [hypotheses[place] for place in places], [references[place] for place in places]
-        bleu = next(each.score for each in score(test_set, ours, theirs, languages.target) if each.metric == "BLEU")
+        ours, theirs = [hypotheses[place] for place in places], [test.references[place] for place in places]
+        bleu = next(each.score for each in score(test.name, ours, theirs, languages.target) if each.metric == "BLEU")
         buckets.append(
             LengthBucket(
-                test_set=test_set,
+                test_set=test.name,
                 shortest=shortest,
                 longest=longest,
                 mean=round(sum(lengths[place] for place in places) / len(places), 2),

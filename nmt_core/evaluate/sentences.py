@@ -10,14 +10,13 @@ from pathlib import Path
 import polars
 from sacrebleu.metrics import CHRF
 
+from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.search.translation import Translation
 
 _SUFFIX = ".sentences.parquet"
 
 
-def write_sentences(
-    folder: Path, test_set: str, sources: Sequence[str], references: Sequence[str], translations: Sequence[Translation]
-) -> None:
+def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translation]) -> None:
     """Write one row a sentence, in the order of the test set.
 
     Columns: `source`, `reference`, `hypothesis`; `chrf`, sentence chrF (Popović 2015), 0 to 100; `model_score`, see
@@ -25,19 +24,18 @@ def write_sentences(
     """
     chrf = CHRF()
     hypotheses = [translation.text for translation in translations]
-    scores = [
-        round(chrf.sentence_score(ours, [theirs]).score, 2) for ours, theirs in zip(hypotheses, references, strict=True)
-    ]
+    pairs = zip(hypotheses, test.references, strict=True)
+    scores = [round(chrf.sentence_score(ours, [theirs]).score, 2) for ours, theirs in pairs]
     rows = {
-        "source": sources,
-        "reference": references,
+        "source": test.sources,
+        "reference": test.references,
         "hypothesis": hypotheses,
         "chrf": scores,
         "model_score": [round(translation.score, 4) for translation in translations],
         "tokens": [translation.tokens for translation in translations],
         "status": [translation.status for translation in translations],
     }
-    polars.DataFrame(rows).write_parquet(folder / f"{test_set}{_SUFFIX}")
+    polars.DataFrame(rows).write_parquet(folder / f"{test.name}{_SUFFIX}")
 
 
 def read_sentences(folder: Path, test_set: str) -> polars.DataFrame | None:

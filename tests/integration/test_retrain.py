@@ -35,6 +35,9 @@ def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses
     assert summary["model"]["name"] == "quickstart"
     assert summary["model"]["version"] == "1"
     assert sorted(summary["model"]["aliases"]) == ["challenger", "champion"]
+    assert all(check["passed"] for check in summary["model"]["gate"]["checks"])
+    files = {file.name for file in nmt.home.glob("mlflow/**/verdict.*")}
+    assert files == {"verdict.md", "verdict.json"}
     assert summary["samples"][-1]["source"] == "I am a student."
     written = json.loads((nmt.home / "runs" / summary["run_id"] / "summary.json").read_text())
     assert written == summary
@@ -118,7 +121,7 @@ def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) 
     names = nmt.select("prefect/prefect.db", f"select name, state_name from task_run {where}")
     assert {(name.rsplit("-", 1)[0], state) for name, state in names} == {(step, "Completed") for step in STEPS}
     keys = {key for (key,) in nmt.select("prefect/prefect.db", f"select key from artifact {where}")}
-    assert keys == {"report", *(f"report-{step}" for step in STEPS)}
+    assert keys == {"report", "verdict", *(f"report-{step}" for step in STEPS)}
     link = nmt.select("prefect/prefect.db", f"select data from artifact {where} and key = 'report'")
     assert (nmt.home / "runs" / summary["run_id"] / "report.html").as_uri() in link[0][0]
 
@@ -178,7 +181,9 @@ def test_another_beam_runs_only_evaluate_and_register(finished: Finished, status
     assert "The champion is version 1, as it was" in html and "The stage register was not" not in html
     assert [name for name, status in statuses(summary).items() if status == "done"] == ["evaluate", "register"]
     assert summary["model"]["aliases"] == ["challenger"]
-    assert "is not above" in summary["model"]["verdict"]
+    assert "neither better nor worse; on the main test set it must be better" in summary["model"]["verdict"]
+    kinds = {check["kind"]: check["passed"] for check in summary["model"]["gate"]["checks"] if check["kind"] != "speed"}
+    assert kinds == dict.fromkeys(("parity", "contamination", "sentences", "history"), True) | {"quality": False}
 
 
 def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: Statuses) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nmt_core.config import LanguagesConfig
 from nmt_core.evaluate.by_length import by_length, ranges
+from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
 
 EN_DE = LanguagesConfig(source="en", target="de")
@@ -33,7 +34,7 @@ def test_the_bleu_of_a_bucket_is_that_of_its_sentences() -> None:
     short = [f"eins zwei drei vier {number}" for number in range(20)]
     long = [f"eins zwei drei vier fünf sechs sieben acht {number}" for number in range(20)]
     wrong = [text.replace("drei", "nichts") for text in long]
-    found = by_length("news", short + long, short + wrong, short + long, EN_DE)
+    found = by_length(TestSet("news", short + long, short + long), short + wrong, EN_DE)
     assert [(one.shortest, one.longest, one.sentences, one.unit) for one in found] == [
         (5, 5, 20, "words"),
         (9, 9, 20, "words"),
@@ -44,5 +45,6 @@ def test_the_bleu_of_a_bucket_is_that_of_its_sentences() -> None:
 
 
 def test_without_spaces_characters_are_counted() -> None:
-    [found] = by_length("news", ["我是 学生。"], ["I am a student."], ["I am a student."], LanguagesConfig(source="zh"))
+    test = TestSet("news", ["我是 学生。"], ["I am a student."])
+    [found] = by_length(test, ["I am a student."], LanguagesConfig(source="zh"))
     assert (found.shortest, found.longest, found.unit) == (5, 5, "characters")
