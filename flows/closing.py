@@ -48,7 +48,7 @@ def _cost(summary: RunSummary) -> str:
     cost, hour = summary.cost, 3_600
     said = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
     said += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
-    return said + (f"{cost.money:,.2f} {summary.currency}, " if cost.money is not None else "")
+    return said + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 
 def _table(summary: RunSummary) -> Table:

@@ -57,7 +57,7 @@ def _maps(bundle: Path, sources: Sequence[str], hypotheses: Sequence[str]) -> li
         weights_TS = maps.cross_attention[0, -1].mean(axis=0)
         rows = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
         columns = [*(tokenizers.source.piece(token) for token in source_ids), "end"]
-        found.append(heat_map(f"Sentence {len(found) + 1}", rows, columns, weights_TS.tolist()))
+        found.append(heat_map(source, rows, columns, weights_TS.tolist()))
         if len(found) == _SENTENCES:
             break
     return found

@@ -133,6 +133,13 @@ def number(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
+def money(amount: float | None) -> str:
+    """With as many digits as make it more than nothing; nothing if it is not known."""
+    if amount is None:
+        return ""
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+
+
 def duration(seconds: float) -> str:
     """As people say it."""
     if seconds < 120:

@@ -124,9 +124,11 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Se
     """A cell for each row and column, the darker the larger its value, from 0 to 1; labels on the left and on top."""
     left = 8 + max((min(width_of(row), _LONGEST_LABEL) for row in rows), default=0)
     top = 30 + max((min(width_of(column), _LONGEST_LABEL) for column in columns), default=0)
-    width = max(left + len(columns) * _CELL + 6, width_of(title, FONT + 1) + 12)
+    width = max(WIDTH, left + len(columns) * _CELL + 6)
     drawing = Drawing(width, top + len(rows) * _CELL + 6, title)
-    drawing.text((4, 14), title, style="title")
+    drawing.text((4, 14), fitted(title, width - 8, FONT + 1), style="title")
+    every = [(left + column * _CELL, top + row * _CELL) for row in range(len(rows)) for column in range(len(columns))]
+    drawing.cells(every, (_CELL - 1, _CELL - 1), "empty")
     for number, column in enumerate(columns):
         at = (left + number * _CELL + _CELL / 2 + 4, top - 5)
         drawing.text(at, fitted(column, _LONGEST_LABEL), turned=True)

@@ -7,7 +7,7 @@ import yaml
 
 from flows import reports
 from flows.cost import Cost
-from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, number
+from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, money, number
 
 RECIPE = "recipe.yaml"
 """The whole configuration of a run, in its folder."""
@@ -63,8 +63,8 @@ def cost(run: Run) -> Section:
     summary = run.summary
     rows = [[row.name, "run" if row.status == "done" else row.status, *_cells(row.cost)] for row in summary.stages]
     rows.append(["all", "", *_cells(summary.cost)])
-    money = f"Money, {summary.currency}" if summary.cost.money is not None else "Money"
-    columns = ["Stage", "", "Time", "CPU hours", "GPU hours", "Tokens", "Energy of GPUs, Wh", money]
+    currency = f"Money, {summary.currency}" if summary.cost.money is not None else "Money"
+    columns = ["Stage", "", "Time", "CPU hours", "GPU hours", "Tokens", "Energy of GPUs, Wh", currency]
     said = (
         "What was reused took nothing in this run. CPU hours are those of one busy core. Tokens are target tokens that "
         "training learnt from or that were translated, and tokens of both sides that were encoded."
@@ -84,7 +84,7 @@ def _cells(cost: Cost) -> list[str]:
         number(cost.gpu_seconds / _HOUR, 3) if cost.gpu_seconds else "",
         f"{cost.tokens:,}" if cost.tokens else "",
         number(cost.energy_watt_hours),
-        number(cost.money),
+        money(cost.money),
     ]
 
 

@@ -1,6 +1,7 @@
 """The page itself: `report.html` in the run's folder, in MLflow, and linked from Prefect."""
 
 import logging
+import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -9,7 +10,7 @@ import jinja2
 from pydantic import BaseModel
 
 from flows.html_report import attention, data, operation, quality, training
-from flows.html_report.blocks import Run, Section, Text, duration
+from flows.html_report.blocks import Run, Section, Text, duration, money
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.settings import Settings
 from flows.summary import PAGE, RunSummary
@@ -28,6 +29,8 @@ _SECTIONS = (
     operation.cost,
     operation.reproduction,
 )
+
+_NUMERIC = re.compile(r"[-+]?[0-9][0-9,.]*(%| (s|min|h|[kMGT]?B))?")
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ def page(run: Run) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.tests["numeric"] = lambda text: _NUMERIC.fullmatch(text) is not None
     template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
     style = (folder / "page.css").read_text(encoding="utf-8")
     return template.render(
@@ -95,5 +99,5 @@ def _tiles(summary: RunSummary) -> list[Tile]:
     hours = ("GPU hours", cost.gpu_seconds) if cost.gpu_seconds else ("CPU hours", cost.cpu_seconds)
     tiles.append(Tile(label=hours[0], value=f"{hours[1] / 3_600:.2f}"))
     if cost.money is not None:
-        tiles.append(Tile(label="Cost", value=f"{cost.money:,.2f}", note=summary.currency))
+        tiles.append(Tile(label="Cost", value=money(cost.money), note=summary.currency))
     return tiles

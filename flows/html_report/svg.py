@@ -42,6 +42,7 @@ def _rules() -> str:
         "svg .rule{stroke:var(--rule);fill:none}",
         "svg .axis{stroke:var(--faint);fill:none}",
         "svg .paper{fill:var(--paper)}",
+        "svg .empty{fill:var(--rule);fill-opacity:0.35}",
         "svg .line{fill:none;stroke-width:1.6;stroke-linejoin:round}",
     ]
     for number in range(COLOURS):
