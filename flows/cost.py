@@ -49,7 +49,7 @@ class Cost(BaseModel):
         values = {}
         for name in type(self).model_fields:
             known = [value for value in (getattr(self, name), getattr(other, name)) if value is not None]
-            values[name] = round(sum(known), 4) if known else None
+            values[name] = round(sum(known), 6) if known else None
         return Cost.model_validate(values)
 
     def metrics(self) -> dict[str, float]:
@@ -113,7 +113,7 @@ class StageMeter:
             gpu_seconds=round(gpu_seconds, 2),
             tokens=tokens,
             energy_watt_hours=None if self._joules is None else round(self._joules / _HOUR, 3),
-            money=round(money, 4) if prices.gpu_hour or prices.cpu_hour else None,
+            money=round(money, 6) if prices.gpu_hour or prices.cpu_hour else None,
         )
 
 

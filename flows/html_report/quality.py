@@ -13,6 +13,7 @@ from nmt_core.evaluate.verdict import Verdict
 _SAMPLES = 20
 _HARDEST = 10
 _LEAST_SURE = 5
+_STEEP = 0.7
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 
@@ -96,11 +97,14 @@ def by_length(run: Run) -> Section:
         others = theirs.get((test_set, unit), [])
         if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
             series[CHAMPION] = others
-        drawings.append(curves(f"BLEU, {test_set}", series, f"mean source length, {unit}", from_zero=True))
+        every = [bleu for curve in series.values() for _, bleu in curve]
+        is_steep = min(every) < _STEEP * max(every)  # else a scale from 0 would hide which of the two is better
+        title_of_x = f"mean source length, {unit}"
+        drawings.append(curves(f"BLEU, {test_set}", series, title_of_x, from_zero=is_steep))
     rows = [
         [
             row["test_set"],
-            f"{row['shortest']} to {row['longest']} {row['unit']}",
+            _length(row),
             f"{row['sentences']:,}",
             number(row["bleu"]),
         ]
@@ -108,6 +112,11 @@ def by_length(run: Run) -> Section:
     ]
     explained = Text("Each point is the BLEU of about as many sentences; it lies at their mean length.")
     return Section(title, [explained, Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
+
+
+def _length(row: dict[str, Any]) -> str:
+    shortest, longest = row["shortest"], row["longest"]
+    return f"{shortest} {row['unit']}" if shortest == longest else f"{shortest} to {longest} {row['unit']}"
 
 
 def _points(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:

@@ -11,6 +11,8 @@ from flows.html_report.svg import Drawing
 from nmt_core.train.launch import METRICS
 from nmt_core.train.spent import read_spent
 
+_HOUR = 3_600
+
 Points = Sequence[dict[str, Any]]
 
 _PANELS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -66,6 +68,8 @@ def training(run: Run) -> Section:
         ["Updates passed by, for a loss too high", f"{report['updates_passed_by']:,}"] if report else [],
         ["Started from", report["started_from"] or "random weights"] if report else [],
         ["Time, over all attempts", duration(spent.seconds)] if spent.attempts else [],
+        ["GPU hours, over all attempts", number(spent.gpu_seconds / _HOUR, 3)] if spent.gpu_seconds else [],
+        ["CPU hours, over all attempts", number(spent.cpu_seconds / _HOUR, 3)] if spent.attempts else [],
         ["Attempts", f"{spent.attempts:,}"] if spent.attempts else [],
     ]
     explained = Text("One point for each 25 updates; dev loss and scores at each validation.")
