@@ -28,6 +28,8 @@ class Candidate:
     """What its training started from; empty: random weights, or the store no longer knows."""
     split: Artifact | None = None
     """Its dev and test text, on which it is compared with the champion; None: the store no longer has it."""
+    train: Artifact | None = None
+    """Its training, for what that took; None: the store no longer has it."""
 
     @property
     def fingerprint(self) -> str:

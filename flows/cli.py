@@ -11,6 +11,7 @@ import typer
 from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
 from flows.cli_models import explain, translate
 from flows.commands import promotion
+from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import Selection, StepName
 from nmt_core.errors import NmtError
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
+app.command()(report)
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:

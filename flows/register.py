@@ -16,12 +16,12 @@ import nmt_core
 from flows import verdicts
 from flows.candidate import Candidate
 from flows.champions import CHALLENGER, Champions
+from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
 from nmt_core.evaluate.verdict import Verdict
 from nmt_core.tokenizer.pretokenize import Pretokenizers
@@ -34,8 +34,6 @@ SEARCH_FILE = "search.json"
 
 _CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
-_LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
-_MORE = "- and more: see `corpora.json` of the download"
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -85,13 +83,13 @@ def register_model(
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
-        about = describe(config, candidate.download, candidate.clean, candidate.started_from)
+        about = model_card(config, candidate, LONGEST_DESCRIPTION)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
-                model_id = _log_model(candidate.export, config.search)
+                model_id = _log_model(candidate.export, config.search, model_card(config, candidate))
             version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
@@ -141,8 +139,8 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
     return None
 
 
-def _log_model(export: Artifact, search: SearchConfig) -> str:
-    """Copy the bundle, the code that runs it and its search defaults into MLflow; return the logged model's id."""
+def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
+    """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
@@ -152,10 +150,11 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
         bundle = Path(folder) / "bundle"
         shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
         (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
+        (Path(folder) / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
         logged = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"bundle": str(bundle)},
+            artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=["A line of text.", "Another line."],
@@ -181,38 +180,6 @@ def _requirements(bundle: Path) -> list[str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return [f"{name}=={version}" for name, version in versions.items()]
-
-
-def describe(
-    config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None, started_from: str = ""
-) -> str:
-    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
-
-    Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
-    """
-    about = config.description
-    if started_from:
-        about += f"\n\nIts training started from {started_from}: the text which that one learnt from counts as well."
-    if not download:
-        return f"{about}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
-    index = CorpusIndex.of(download)
-    left_out = index.skipped | (clean.report()["skipped"] if clean else {})
-    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
-    lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
-    lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
-    citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
-    lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
-    parts = [about, "", "Trained on:", *lines]
-    while len("\n".join(parts)) > _LONGEST_DESCRIPTION:
-        parts = [*parts[:-2], _MORE] if parts[-1] == _MORE else [*parts[:-1], _MORE]
-    return "\n".join(parts)
-
-
-def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
-    if corpus.licence:
-        return f"{corpus.name}: {corpus.licence}"
-    inside = ", ".join(licence_files(download, corpus))
-    return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
 
 
 def _create_version(

@@ -10,6 +10,9 @@ NMT_SCRATCH          folder or fsspec address for files between the steps of a s
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
+NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
+NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
+NMT_CURRENCY         currency of both (default: EUR)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
@@ -23,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
 from nmt_core.stage import Resources
@@ -73,13 +77,14 @@ class Settings:
     node_processes: str
     """Training processes on each node of a cluster; "gpu" is one per GPU there, whatever this machine has."""
     launch_template: str
+    prices: Prices
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read the environment.
 
         Raises:
-            ConfigError: a number is not one, or the workers or the launcher are of no known kind.
+            ConfigError: a number or a price is not one, or the workers or the launcher are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
         return cls(
@@ -94,6 +99,11 @@ class Settings:
             nodes=_nodes(environment),
             node_processes=str(_count(environment, "NMT_PROCESSES") or "gpu"),
             launch_template=environment.get("NMT_LAUNCH_TEMPLATE", ""),
+            prices=Prices(
+                _price(environment, "NMT_GPU_HOUR_PRICE"),
+                _price(environment, "NMT_CPU_HOUR_PRICE"),
+                environment.get("NMT_CURRENCY", "") or "EUR",
+            ),
         )
 
     @property
@@ -157,6 +167,13 @@ def _count(environment: Mapping[str, str], name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
     return int(text)
+
+
+def _price(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "")
+    if not re.fullmatch(r"([0-9]+(\.[0-9]*)?)?", text):
+        raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or not be set")
+    return float(text or 0)
 
 
 def _workers(environment: Mapping[str, str]) -> str:

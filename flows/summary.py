@@ -1,6 +1,7 @@
 """What became of a run: `runs/<run id>/summary.json`, rewritten after every stage, whatever happens next."""
 
 import secrets
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from flows.cost import Cost, total
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError
+from nmt_core.errors import ArtifactError, PreemptedError
 from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
+PAGE = "report.html"
+"""The report, beside the summary."""
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 """MLflow's words for the end of a run."""
@@ -44,6 +48,8 @@ class StageSummary(BaseModel):
     artifact: str = ""
     """Folder of the artifact."""
     mlflow_run_id: str = ""
+    cost: Cost = Cost()
+    """What it took in this run."""
 
 
 class Score(BaseModel):
@@ -86,6 +92,14 @@ class RegisteredModel(BaseModel):
         return f"models:/{self.name}/{self.version}"
 
 
+class Champion(BaseModel):
+    """The champion that a run found when it registered its own model."""
+
+    version: str
+    evaluate: str
+    """Fingerprint of the artifact that holds its translations."""
+
+
 class RunSummary(BaseModel):
     """One run."""
 
@@ -100,6 +114,9 @@ class RunSummary(BaseModel):
     metrics: list[Score] = Field(default_factory=list)
     samples: list[Sample] = Field(default_factory=list)
     model: RegisteredModel | None = None
+    champion: Champion | None = None
+    currency: str = ""
+    """Of the money in `cost`."""
     prefect_flow_run_id: str = ""
     mlflow_run_id: str = ""
     config: dict[str, Any] = Field(default_factory=dict)
@@ -114,6 +131,11 @@ class RunSummary(BaseModel):
     def stage(self, name: str) -> StageSummary | None:
         """One stage, if the run came to it."""
         return next((stage for stage in self.stages if stage.name == name), None)
+
+    @property
+    def cost(self) -> Cost:
+        """What all stages took in this run."""
+        return total([stage.cost for stage in self.stages])
 
     def end(self, error: BaseException | None) -> None:
         """Note how the run ended."""
@@ -147,3 +169,19 @@ def last_runs(runs: Path, count: int) -> list[RunSummary]:
     names = sorted((folder.name for folder in runs.glob("*/")), reverse=True)
     found = (read_summary(runs, name) for name in names)
     return [summary for summary in found if summary][:count]
+
+
+def find_run(runs: Path, name: str) -> RunSummary:
+    """The run whose id begins so, or the newest if the name is empty.
+
+    Raises:
+        ArtifactError: there is none, or there are several.
+    """
+    found = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
+    if not name and found:
+        return found[0]
+    exact = [summary for summary in found if summary.run_id == name]
+    if len(exact or found) != 1:
+        problem = f"{len(found)} runs begin so: give more of its id" if found else "there is none"
+        raise ArtifactError(f"run {name or 'latest'!r} in {runs}: {problem}")
+    return (exact or found)[0]

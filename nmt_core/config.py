@@ -910,6 +910,17 @@ class RegistryConfig(Section):
     the champion (the first champion may keep any number), or all, or they are not looked at."""
 
 
+class BudgetConfig(Section):
+    """What training may take, over all its attempts; at its end it stops with a checkpoint, and a larger budget goes on
+    from there. It decides when, and never what: no artifact is made anew because of it. The other stages are short,
+    have no checkpoints and are not limited."""
+
+    max_gpu_hours: float = Field(0.0, ge=0)
+    """GPUs times hours, from the start of the processes that train to their end; 0: any. Training on CPUs has none."""
+    max_hours: float = Field(0.0, ge=0)
+    """Hours of training, on whatever it runs and however many processes; 0: any."""
+
+
 class PipelineConfig(Section):
     """One recipe: everything that decides what the trained model is."""
 
@@ -931,6 +942,7 @@ class PipelineConfig(Section):
     search: SearchConfig = SearchConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     registry: RegistryConfig = RegistryConfig()
+    budget: BudgetConfig = BudgetConfig()
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PipelineConfig":

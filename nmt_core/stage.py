@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
-from nmt_core.config import PipelineConfig
+from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.workers import InProcess, Workers
@@ -100,6 +100,8 @@ class Job:
     """Who does the shards of a stage that is cut into shards."""
     launcher: Launcher = field(default_factory=LocalTorchrun)
     """Who starts the processes that train."""
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    """What training may take."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]

@@ -46,7 +46,7 @@ STAGES: dict[str, Stage] = {
         Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
-            4,
+            5,
             ("train", "model", "languages", "clean"),
             ("encode", "tokenizer", "split"),
             "nmt_core.train.launch:run",

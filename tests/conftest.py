@@ -204,7 +204,8 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
     """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
 
     def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
-        job = Job(reporter, Resources(), launcher=LocalTorchrun(processes, threads=processes))
+        launcher = LocalTorchrun(processes, threads=processes)
+        job = Job(reporter, Resources(), launcher=launcher, budget=config.budget)
         return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 
     return start

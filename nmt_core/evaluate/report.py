@@ -3,16 +3,20 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
+from nmt_core.evaluate.by_length import LengthBucket, by_length
 from nmt_core.evaluate.further_scores import further_scores, known_sentences
 from nmt_core.evaluate.must_translate import SentenceCheck
+from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.test_sets import TestSet, hypotheses_file, read_test_sets
 from nmt_core.scoring import Score
+from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 
@@ -35,6 +39,8 @@ class EvaluateReport(StageReport):
     known_sentences: dict[str, int]
     """Sentences of each test set that hold nothing that is <unk> to the vocabulary, on either side."""
     samples: list[Sample]
+    by_length: list[LengthBucket]
+    """BLEU of each test set by the length of the source."""
     must_translate: list[SentenceCheck]
     """The sentences of `evaluate.must_translate`, and the built-in ones."""
     unfinished: int
@@ -44,14 +50,18 @@ class EvaluateReport(StageReport):
     sentences_per_second: float
     tokens_per_second: float
     """Target tokens per second of translating."""
+    tokens: int
+    """Target tokens of all translations, the end marks not counted."""
     threads: int
     """CPU threads that translated."""
+    device: str
+    """cpu or cuda."""
     test_sets: dict[str, str]
     """sha256 of the text of each test set."""
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
-    """Stage `evaluate`: `<test set>.hypotheses.txt` for each test set, and their scores.
+    """Stage `evaluate`: `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set, and scores.
 
     Raises:
         ModelError: the bundle is damaged.
@@ -59,6 +69,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     tests = read_test_sets(inputs["split"].path)
     scores, samples, known_of = list[Score](), list[Sample](), dict[str, int]()
+    buckets = list[LengthBucket]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, test in enumerate(tests):
@@ -71,11 +82,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unfinished += sum(translation.status == "unfinished" for translation in translations)
         hypotheses = [translation.text for translation in translations]
         hypotheses_file(out, test.name).write_text("".join(f"{text}\n" for text in hypotheses), encoding="utf-8")
+        write_sentences(out, test, translations)
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         known = known_sentences(test, translator)
         known_of[test.name] = len(known)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log)
+        buckets += by_length(test, hypotheses, config.languages)
         if number == 0:
             samples = _spread(test, hypotheses, config.evaluate.samples)
     samples += _further(config, translator)
@@ -87,12 +100,15 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         scores=scores,
         known_sentences=known_of,
         samples=samples,
+        by_length=buckets,
         must_translate=check_sentences(config, translator),
         unfinished=unfinished,
         seconds=round(seconds, 3),
         sentences_per_second=round(sentences / seconds, 1),
         tokens_per_second=round(tokens / seconds, 1),
+        tokens=tokens,
         threads=job.resources.threads,
+        device=cast(OnnxStepper, translator.stepper).device,
         test_sets={test.name: test.sha256 for test in tests},
     )
 
