@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.cli_operations import DEBUG_FLAG, Debug, operations
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
 from nmt_core.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
-
-_DEBUG = "--debug"
 
 app = typer.Typer(
     help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
@@ -28,6 +27,7 @@ app = typer.Typer(
 )
 artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(operations)
 
 
 def _step(name: str) -> StepName:
@@ -52,7 +52,6 @@ Force = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
-Debug = Annotated[bool, typer.Option(_DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
@@ -65,7 +64,7 @@ def _configuration(recipe: str, overrides: list[str] | None) -> "PipelineConfig"
     from flows.start_from import resolved
     from nmt_core.recipe import load_recipe
 
-    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=_DEBUG in sys.argv)
+    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=DEBUG_FLAG in sys.argv)
 
 
 def _print_version(wanted: bool) -> None:
@@ -223,14 +222,6 @@ def translate(
     translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
 
 
-@app.command()
-def up(debug: Debug = False) -> None:
-    """Start the Prefect and MLflow servers and the deployments on this machine, until Ctrl-C."""
-    from flows.commands.up import up
-
-    up()
-
-
 @artifacts.command("ls")
 def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
     """List artifacts, newest first."""
@@ -271,7 +262,7 @@ def collect_garbage(
 
 def main() -> None:
     """Run a command; exit with 1 after an error, 2 after a usage error, 75 if preempted, 130 after Ctrl-C."""
-    debug = _DEBUG in sys.argv
+    debug = DEBUG_FLAG in sys.argv
     try:
         app()
     except Stopped as stop:

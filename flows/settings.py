@@ -10,6 +10,8 @@ NMT_SCRATCH          folder or fsspec address for files between the steps of a s
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
+NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: the web address of a webhook, or the type
+                     and name of a block of the server, as in slack-webhook/team (default: nobody)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
