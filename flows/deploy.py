@@ -92,7 +92,7 @@ class Entry:
             job_variables=dict(JOB),
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        made.schedules = None
+        made.model_fields_set.discard("schedules")  # an empty list of them would delete those that are there
         return made
 
 

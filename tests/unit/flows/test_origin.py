@@ -61,7 +61,7 @@ def test_latest_is_what_the_newest_run_of_the_recipe_made(
     origin = find(home, make_config(), "split", LATEST)
     assert origin.run and origin.run.run_id == "2-newer"
     assert origin.config.clean.max_words == 99, "the rest of the configuration is that of the run"
-    assert list(origin.artifacts) == [tiny["clean"], tiny["download"]]
+    assert [artifact.short for artifact in origin.artifacts] == [tiny["clean"].short, tiny["download"].short]
 
 
 @pytest.mark.parametrize("asked", ["1-older", "of-1-older"])
