@@ -214,6 +214,8 @@ class Retraining:
         server = uri if uri.startswith("http") else self._settings.running().mlflow
         if not server or not run_id:
             return ""
+        if not self._tracker.experiment:
+            self._tracker.id_of(self._tracked, _SECONDS_FOR_A_LINK)
         return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:

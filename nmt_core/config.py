@@ -38,10 +38,23 @@ def _is_shortest_code(codes: str) -> str:
 Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(_is_shortest_code)]
 
 
-def _keep_order_in_forms(schema: dict[str, Any]) -> None:
-    """Number the fields: Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else."""
+def _shape_forms(schema: dict[str, Any]) -> None:
+    """Number the fields and tell their bounds.
+
+    Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else, and on either database it
+    checks bounds without showing them.
+    """
     for position, field in enumerate(schema.get("properties", {}).values()):
         field["position"] = position
+        if bounds := _bounds(field):
+            field["description"] = f"{field['description']} Allowed: {bounds}."
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    """What a number may be, in words."""
+    words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
+    words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
+    return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
 
 
 class Section(BaseModel):
@@ -52,7 +65,7 @@ class Section(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         validate_default=True,
-        json_schema_extra=_keep_order_in_forms,
+        json_schema_extra=_shape_forms,
     )
 
 

@@ -37,7 +37,7 @@ _SMALL = {
     "export.parity_sentences": 5,
 }
 _LIMIT = 280
-_SECONDS_TO_START = 120
+_SECONDS_TO_START = 240
 _SECONDS_TO_END = 60
 _BUSY = 503
 _ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}

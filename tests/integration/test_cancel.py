@@ -61,7 +61,7 @@ def test_a_cancelled_training_saves_ends_and_goes_on(
     states = up.tracked(run)
     assert states[0][1] == "KILLED"
     assert dict(states)["train"] == "KILLED"
-    (saved,) = {int(file.parent.name) for file in nmt.home.glob("artifacts/train/*/checkpoints/*/.metadata")}
+    saved = max(int(file.parent.name) for file in nmt.home.glob("artifacts/train/*/checkpoints/*/.metadata"))
     assert 0 < saved < 1_000, "saved for the cancellation, and not because it was due"
 
     again = up.start("retrain/quickstart", config=config, until="train")

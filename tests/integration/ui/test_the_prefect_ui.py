@@ -82,12 +82,24 @@ def picture(tmp_path: Path) -> Any:
     return take
 
 
-def start_from_the_form(page: Any, site: str, deployment: str) -> str:
+def knob(page: Any, title: str) -> Any:
+    """What a form shows for one knob."""
+    return page.locator(".schema-form-property", has=page.get_by_text(f"{title} (Optional)", exact=True)).last
+
+
+def run_from_the_form(page: Any, deployment: str) -> str:
     """Press Submit; the id of the flow run."""
     with page.expect_response(re.compile(rf"/deployments/{deployment}/create_flow_run")) as answer:
         page.get_by_role("button", name="Submit").click()
     assert answer.value.ok, answer.value.text()
     return str(answer.value.json()["id"])
+
+
+def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
+    """Stay on the page of a run until it says Completed, as the server does."""
+    page.goto(f"{site}/runs/flow-run/{run}")
+    page.get_by_text("Completed", exact=True).first.wait_for(timeout=_SECONDS_TO_TRAIN)
+    assert up.state(run) == "COMPLETED"
 
 
 def test_a_stage_and_a_retraining_from_the_browser(
@@ -99,20 +111,42 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
     clean = up.deployment("clean/small")["id"]
     page.goto(f"{site}/deployments/deployment/{clean}/run")
-    page.get_by_label("Max Words", exact=True).fill("12")
+    knob(page, "Max Words").locator("input").wait_for()
+    titles = page.locator(".schema-form-property__label").all_inner_texts()
+    assert titles[:4] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
+    assert titles[-3:] == ["input (Optional)", "recipe (Optional)", "force (Optional)"]
+    assert knob(page, "Max Words").inner_text().count("Most words a side may have. Allowed: 1 or more.") == 1
+    assert knob(page, "Max Words").locator("input").input_value() == "150"
+    assert knob(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
+    knob(page, "Max Words").locator("input").fill("12")
     picture(page, "prefect-form")
-    run = start_from_the_form(page, site, clean)
-    page.goto(f"{site}/runs/flow-run/{run}")
-    page.get_by_text("Completed").first.wait_for()
-    assert up.state(run) == "COMPLETED"
+    run = run_from_the_form(page, clean)
+    see_it_complete(page, up, site, run)
     assert up.call(f"flow_runs/{run}")["parameters"]["clean"]["max_words"] == 12
+    shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    (report,) = [artifact["id"] for artifact in shown if artifact["key"] == "report-clean"]
+    page.goto(f"{site}/artifacts/artifact/{report}")
+    page.get_by_text("too_many_words").first.wait_for()
+    picture(page, "prefect-report")
 
     retrain = up.deployment("retrain/small")["id"]
     page.goto(f"{site}/deployments/deployment/{retrain}/run")
-    run = start_from_the_form(page, site, retrain)
-    page.goto(f"{site}/runs/flow-run/{run}")
-    page.get_by_text("Completed").first.wait_for(timeout=_SECONDS_TO_TRAIN)
-    assert up.wait(run, limit=240) == "COMPLETED"
+    knob(page, "Max Updates").locator("input").wait_for()
+    run = run_from_the_form(page, retrain)
+    see_it_complete(page, up, site, run)
+    page.reload()  # the picture of its tasks is drawn anew
+    page.get_by_text("Completed", exact=True).first.wait_for()
     picture(page, "prefect-run")
     assert asked_outside == []
+    up.end()
+
+
+def test_a_value_out_of_bounds_is_refused_in_the_browser(nmt: Any, start_up: Any, page: Any, small_file: Path) -> None:
+    up = start_up(nmt, str(small_file))
+    clean = up.deployment("clean/small")["id"]
+    page.goto(f"{up.servers['prefect'].removesuffix('/api')}/deployments/deployment/{clean}/run")
+    knob(page, "Max Words").locator("input").fill("0")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()
+    assert up.call("flow_runs/count", {}) == 0
     up.end()
