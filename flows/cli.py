@@ -10,6 +10,7 @@ import typer
 
 from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
 from flows.cli_models import explain, translate
+from flows.cli_operations import operations
 from flows.commands import promotion
 from flows.commands.report import report
 from flows.interruption import Stopped
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(operations)
 app.command()(report)
 
 
@@ -176,14 +178,6 @@ def recipes(
 
 app.command()(translate)
 app.command()(explain)
-
-
-@app.command()
-def up(debug: Debug = False) -> None:
-    """Start the Prefect and MLflow servers and the deployments on this machine, until Ctrl-C."""
-    from flows.commands.up import up
-
-    up()
 
 
 for command in (promotion.promote, promotion.rollback, promotion.models):

@@ -1,7 +1,7 @@
 """What every stage of a retraining has around it: inputs, a Prefect task, an MLflow run, a line in the summary."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
 from flows.progress import StageReporter, current_display
+from flows.reconcile import FLOW_RUN_TAG, PROCESS_TAG, this_process
 from flows.register import register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
@@ -83,8 +84,8 @@ class Retraining:
         settings = self._settings
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
-        note = {"mlflow.note.content": self.config.description}
-        self._tracked = self._tracker.start(self.summary.run_id, self._tags | note, params)
+        more = {"mlflow.note.content": self.config.description, PROCESS_TAG: this_process()}
+        self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
         self._save()
         return self
 
@@ -95,7 +96,7 @@ class Retraining:
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
         if error is None or isinstance(error, Exception):  # who presses Ctrl-C does not wait for a report
-            page = self._mlflow_page(self._tracked)
+            page = self.mlflow_page(self._tracked)
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
             if problem and not error:
                 self._display.say(problem)
@@ -105,7 +106,16 @@ class Retraining:
 
     @property
     def _tags(self) -> dict[str, str]:
-        return {"prefect.flow_run_id": self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
+        return {FLOW_RUN_TAG: self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
+
+    def begin_with(self, artifacts: Sequence[Artifact]) -> None:
+        """Take what other runs have made as input, the first of them being what the rest was made for."""
+        for artifact in artifacts:
+            self._artifacts[artifact.stage], self._fingerprints[artifact.stage] = artifact, artifact.fingerprint
+        if artifacts:
+            self._tracker.tags(self._tracked, {"artifact.input": artifacts[0].short})
+        if "split" in self._artifacts:
+            self._tracker.datasets(self._tracked, text_parts(self._artifacts["split"]))
 
     def stage(self, name: StepName) -> None:
         """Make what the stage makes, or reuse it, if the run includes the stage."""
@@ -151,6 +161,7 @@ class Retraining:
         row = StageSummary(name=name, fingerprint=fingerprint, status="running")
         self.summary.stages.append(row)
         tags = {"artifact.fingerprint": fingerprint, "prefect.task_run_id": str(task_run.id or "")}
+        tags[PROCESS_TAG] = this_process()
         tracked = self._tracker.start(name, self._tags | tags, {}, parent=self._tracked)
         step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
         meter = StageMeter(read_spent(self._settings.store.partial(name, fingerprint)))
@@ -199,18 +210,21 @@ class Retraining:
         self._save()
 
     def _show_in_prefect(self, step: Step, text: str) -> None:
-        link = self._mlflow_page(step.tracked)
+        link = self.mlflow_page(step.tracked.id)
         where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
         create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
         if link:
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
-    def _mlflow_page(self, tracked: TrackedRun) -> str:
+    def mlflow_page(self, run_id: str) -> str:
+        """Address of the page of an MLflow run of this recipe; empty if no server shows it."""
         uri = self._settings.mlflow_tracking_uri
         server = uri if uri.startswith("http") else self._settings.running().mlflow
-        if not server or not tracked.id:
+        if not server or not run_id:
             return ""
-        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{tracked.id}"
+        if not self._tracker.experiment:
+            self._tracker.id_of(self._tracked, _SECONDS_FOR_A_LINK)
+        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force, store = stage.name in self._selection.force, self._settings.store

@@ -105,6 +105,24 @@ def start_mlflow(settings: Settings, port: int) -> Server:
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
 
 
+def worker_command(pool: str) -> list[str]:
+    """What starts a worker that runs flows as processes; arguments of Python."""
+    return ["-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--no-create-pool-if-not-found"]
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """What a worker and its flow runs want to find: `python` is then ours, and the home the same for all of them."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {"PATH": path, "NMT_HOME": str(settings.home)}
+
+
+def start_worker(settings: Settings, pool: str) -> Server:
+    """Start a worker for a work pool."""
+    log = settings.home / "logs" / f"worker-{pool}.log"
+    environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is our own
+    return Server(f"the worker of {pool}", worker_command(pool), log, environment)
+
+
 class PrefectApi:
     """The Prefect API that a run reports to: the one in the settings, that of `nmt up`, or an embedded one."""
 

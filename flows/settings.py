@@ -13,6 +13,8 @@ NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that o
 NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
 NMT_CURRENCY         currency of both (default: EUR)
+NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: the web address of a webhook, or the type
+                     and name of a block of the server, as in slack-webhook/team (default: nobody)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 

@@ -8,6 +8,7 @@ configuration. This module imports neither torch nor anything else that is slow.
 import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -37,10 +38,23 @@ def _is_shortest_code(codes: str) -> str:
 Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(_is_shortest_code)]
 
 
-def _keep_order_in_forms(schema: dict[str, Any]) -> None:
-    """Number the fields: Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else."""
+def _shape_forms(schema: dict[str, Any]) -> None:
+    """Number the fields and tell their bounds.
+
+    Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else, and on either database it
+    checks bounds without showing them.
+    """
     for position, field in enumerate(schema.get("properties", {}).values()):
         field["position"] = position
+        if bounds := _bounds(field):
+            field["description"] = f"{field['description']} Allowed: {bounds}."
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    """What a number may be, in words."""
+    words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
+    words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
+    return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
 
 
 class Section(BaseModel):
@@ -51,7 +65,7 @@ class Section(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         validate_default=True,
-        json_schema_extra=_keep_order_in_forms,
+        json_schema_extra=_shape_forms,
     )
 
 
@@ -921,6 +935,36 @@ class BudgetConfig(Section):
     """Hours of training, on whatever it runs and however many processes; 0: any."""
 
 
+def _is_cron(text: str) -> str:
+    if text and not re.fullmatch(r"\S+( \S+){4}", text):
+        raise ValueError('must be the five fields of cron, as in "0 3 * * 1" for Mondays at three, or empty')
+    return text
+
+
+Cron = Annotated[str, AfterValidator(_is_cron)]
+
+
+def _is_timezone(name: str) -> str:
+    try:
+        if name != "UTC":  # known everywhere, also where there is no database
+            ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("is no time zone of the IANA database: write UTC, or one such as Asia/Seoul") from None
+    return name
+
+
+class ScheduleConfig(Section):
+    """When a recipe runs by itself, once `nmt deploy` has told Prefect. It decides nothing of what is made."""
+
+    cron: Cron = ""
+    """When to retrain, as five fields of cron: "0 3 * * 1" is Mondays at three; empty: only when asked to."""
+    watch: Cron = ""
+    """When to look whether the text at the recipe's addresses has changed, in the same form; new text starts a
+    retraining. Empty: never."""
+    timezone: Annotated[str, AfterValidator(_is_timezone)] = "UTC"
+    """Time zone of both, by its name in the IANA database."""
+
+
 class PipelineConfig(Section):
     """One recipe: everything that decides what the trained model is."""
 
@@ -943,6 +987,8 @@ class PipelineConfig(Section):
     evaluate: EvaluateConfig = EvaluateConfig()
     registry: RegistryConfig = RegistryConfig()
     budget: BudgetConfig = BudgetConfig()
+
+    schedule: ScheduleConfig = ScheduleConfig()
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PipelineConfig":

@@ -79,16 +79,21 @@ def collect_garbage(keep_runs: int, *, delete: bool) -> None:
     rubbish = find_garbage(settings, keep_runs)
     freed = 0
     for folder in rubbish:
-        size = _size(folder)
+        size = size_of(folder)
         freed += size
         name = folder.relative_to(settings.store.root)
         console.print(f"{reports.size(size):>10}  {name}", highlight=False, markup=False)
         if delete:
-            shutil.rmtree(folder)
-            if settings.scratch:  # what a stage that was killed has left there
-                storage.remove_folder(settings.resources.scratch_for(folder))
+            free(folder, settings)
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     console.print(f"{reports.size(freed)} in {len(rubbish)} folders {done}", highlight=False)
+
+
+def free(folder: Path, settings: Settings) -> None:
+    """Delete a folder of the store."""
+    shutil.rmtree(folder)
+    if settings.scratch:  # what a stage that was killed has left there
+        storage.remove_folder(settings.resources.scratch_for(folder))
 
 
 def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
@@ -131,5 +136,6 @@ def _to_start_from(store: Store, runs: list[RunSummary], last: list[RunSummary])
     return [artifact for stage, fingerprint in wanted if (artifact := store.find(stage, fingerprint))]
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -31,6 +31,7 @@ def nmt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
         (("report",), "run 'latest' in"),
         (("explain", "nowhere", "now"), "model 'nowhere': no such folder"),
+        (("deploy", "nowhere.yaml", "--dry-run"), "recipe nowhere.yaml: cannot be read"),
     ],
 )
 def test_an_error_is_one_line_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -59,8 +60,8 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...]) ->
 def test_help_names_every_command_and_the_first_one_to_try(tmp_path: Path) -> None:
     text = nmt(tmp_path, "--help").stdout
     assert "nmt run quickstart" in text
-    commands = "run stage compare plan why recipes translate explain report promote rollback models up artifacts"
-    for command in commands.split():
+    commands = "run stage compare plan why recipes translate explain report promote rollback models artifacts"
+    for command in (*commands.split(), "up", "deploy", "worker", "reconcile"):
         assert f" {command} " in text
     assert nmt(tmp_path, "--version").stdout.startswith("nmt-pipeline ")
     assert "quickstart" in nmt(tmp_path, "recipes").stdout
