@@ -79,7 +79,8 @@ class Objects:
         with self._named() as (store, root):
             for folder in {path.parent for path in files}:
                 folder.mkdir(parents=True, exist_ok=True)
-            store.get([f"{root}/{name}/{digest}" for digest in files.values()], [str(path) for path in files])
+            if files:
+                store.get([f"{root}/{name}/{digest}" for digest in files.values()], [str(path) for path in files])
 
     def all(self) -> dict[str, Listed]:
         """Everything, by the artifact's name: one listing of the whole store, for whoever cleans up."""
