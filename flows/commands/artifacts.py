@@ -87,14 +87,12 @@ def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> N
     kept = needed(settings, keep_runs)
     freed = count = 0
     for folder in _garbage_here(settings, kept):
-        size = _size(folder)
+        size = size_of(folder)
         freed, count = freed + size, count + 1
         name = folder.relative_to(settings.store.root)
         console.print(f"{reports.size(size):>10}  {name}", highlight=False, markup=False)
         if delete:
-            settings.store.remove(folder)
-            if settings.scratch:  # what a stage that was killed has left there
-                storage.remove_folder(settings.resources.scratch_for(folder))
+            free(folder, settings)
     for shared, listed in _shared_garbage(settings, kept, timedelta(days=shared_days)).items():
         freed, count = freed + listed.bytes, count + 1
         place = f"{settings.shared_store.rstrip('/')}/{shared}"
@@ -103,6 +101,13 @@ def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> N
             Objects(settings.shared_store).remove(listed)
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     console.print(f"{reports.size(freed)} in {count} folders {done}", highlight=False)
+
+
+def free(folder: Path, settings: Settings) -> None:
+    """Delete a folder of the store."""
+    settings.store.remove(folder)
+    if settings.scratch:  # what a stage that was killed has left there
+        storage.remove_folder(settings.resources.scratch_for(folder))
 
 
 def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
@@ -133,5 +138,6 @@ def _shared_garbage(settings: Settings, kept: set[Name], age: timedelta) -> dict
     }
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -153,7 +153,8 @@ class Stack:
     def environment(self, service: str) -> dict[str, str]:
         """What a service finds, with our addresses in place of the containers'."""
         own = {name: self._here(value) for name, value in self._services[service]["environment"].items()}
-        return _environment() | own | {"PREFECT_HOME": str(self.folder / service), "NMT_THREADS": "1"}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as the image has it
+        return _environment() | own | {"PATH": path, "PREFECT_HOME": str(self.folder / service), "NMT_THREADS": "1"}
 
     def start(self, service: str, health: str = "") -> None:
         """Start the service's command; return as soon as the health address answers, or the command has ended."""
@@ -227,8 +228,10 @@ class Stack:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Everything but the proxy, up and ready for a retraining."""
-    planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN")
-    stack = Stack(tmp_path_factory.mktemp("stack"), {name: f"planted{secrets.token_hex(12)}" for name in planted})
+    planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
+    words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
+    words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
+    stack = Stack(tmp_path_factory.mktemp("stack"), words)
     database = Path(tempfile.mkdtemp(prefix="nmt-postgres-"))  # pytest's own folders are closed to other users
     stack.postgres = Postgres(database, int(stack.ports["5432"]), stack.values["NMT_POSTGRES_PASSWORD"])
     try:
