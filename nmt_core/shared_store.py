@@ -123,7 +123,8 @@ class Objects:
         """The fsspec file system and our root in it; its errors, of which each has its own, name the address."""
         try:
             if self._opened is None:
-                store, root = url_to_fs(self.url, use_listings_cache=False)  # others write there as well
+                options = {"auto_mkdir": True} if self.url.startswith("file:") else {}
+                store, root = url_to_fs(self.url, use_listings_cache=False, **options)  # others write there as well
                 self._opened = store, str(root).rstrip("/")
             yield self._opened
         except Exception as error:
