@@ -40,8 +40,8 @@ _PROGRAMS = {
     "nmt": ["-c", "from flows.cli import main; main()"],
     "python": [],
 }
-_SECONDS_TO_START = 120
-_SECONDS_TO_END = 200
+_SECONDS_TO_START = 240
+_SECONDS_TO_END = 500
 _GRACE_SECONDS = 20
 _DEPLOY = """
 from prefect.types.entrypoint import EntrypointType

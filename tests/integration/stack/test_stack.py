@@ -18,7 +18,7 @@ import s3fs
 
 from nmt_core.stages import STAGES
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(1_200)
 _SECONDS_BETWEEN_LOOKS = 0.1
 
 
