@@ -1,7 +1,7 @@
 """The services of infra/compose.yaml as processes of this machine: the same commands with the same settings.
 
-What differs: every port is a free one of 127.0.0.1, moto's server stands in place of SeaweedFS, and whoever asks the
-proxy for MLflow asks MLflow itself, which knows no password.
+What differs: every port is a free one of 127.0.0.1, moto's server stands in place of SeaweedFS, and PostgreSQL and
+Caddy are those of Debian; an older Caddy spells `basic_auth` in another way.
 """
 
 import base64
@@ -31,7 +31,7 @@ from nmt_core import processes
 from nmt_core.recipe import load_recipe
 
 _COMPOSE = Path(__file__).parents[3] / "infra" / "compose.yaml"
-_PORTS = ("5432", "8333", "5000", "4200", "8080")
+_PORTS = ("5432", "8333", "5000", "5001", "4200", "8080", "8081", "443", "80")
 _ADDRESS = re.compile(rf"\b(?:postgres|s3|mlflow|proxy|prefect|127\.0\.0\.1):({'|'.join(_PORTS)})\b")
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 _PROGRAMS = {
@@ -154,7 +154,8 @@ class Stack:
         """What a service finds, with our addresses in place of the containers'."""
         own = {name: self._here(value) for name, value in self._services[service]["environment"].items()}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as the image has it
-        return _environment() | own | {"PATH": path, "PREFECT_HOME": str(self.folder / service), "NMT_THREADS": "1"}
+        places = {"PREFECT_HOME": str(self.folder / service), "XDG_DATA_HOME": str(self.folder / service)}
+        return _environment() | own | places | {"PATH": path, "NMT_THREADS": "1"}
 
     def start(self, service: str, health: str = "") -> None:
         """Start the service's command; return as soon as the health address answers, or the command has ended."""
@@ -174,6 +175,30 @@ class Stack:
         while not answers(self._here(health)):
             assert process.poll() is None and time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)
+
+    def start_proxy(self) -> None:
+        """Start Caddy with the file of the compose file."""
+        caddy = shutil.which("caddy")
+        assert caddy, "Caddy is not installed: apt-get install caddy, as .ci/run does"
+        hashed = subprocess.run(
+            [caddy, "hash-password"],
+            input=f"{self.values['NMT_PASSWORD']}\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.values["NMT_PASSWORD_HASH"] = hashed.stdout.strip()
+        rules = (_COMPOSE.parent / "proxy" / "Caddyfile").read_text(encoding="utf-8")
+        ports = f"http_port {self.ports['80']}\n\thttps_port {self.ports['443']}\n\tadmin off"
+        rules = _ADDRESS.sub(lambda found: f"127.0.0.1:{self.ports[found[1]]}", rules).replace("admin off", ports)
+        rules = rules.replace("{$NMT_DOMAIN} {", "{$NMT_DOMAIN} {\n\tbind 127.0.0.1")
+        version = subprocess.run([caddy, "version"], capture_output=True, text=True, check=True).stdout
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < (2, 8):
+            rules = rules.replace("basic_auth", "basicauth")
+        file = self.folder / "Caddyfile"
+        file.write_text(rules, encoding="utf-8")
+        command = [caddy, "run", "--adapter", "caddyfile", "--config", str(file)]
+        self.run("proxy", command, "http://127.0.0.1:8081/")
 
     def stop(self) -> None:
         """End everything, the last one first."""
@@ -227,7 +252,7 @@ class Stack:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Everything but the proxy, up and ready for a retraining."""
+    """Everything up and ready for a retraining."""
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
@@ -241,6 +266,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.postgres.create()
         stack.start("mlflow", "http://mlflow:5000/health")
         stack.start("prefect", "http://prefect:4200/api/ready")
+        stack.start_proxy()
         stack.start("worker", "http://127.0.0.1:8080/health")
         stack.run("deployments", [sys.executable, "-c", _DEPLOY])
         yield stack

@@ -3,6 +3,7 @@
 Its secrets are planted: each is a word that is found nowhere else, and must be found nowhere at all.
 """
 
+import base64
 import contextlib
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 import s3fs
@@ -129,6 +131,28 @@ def test_prefect_refuses_whoever_has_no_password(retrained: Retrained) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode != 0
     assert "401" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", ["mlflow.localhost", "prefect.localhost"])
+def test_the_proxy_shows_pages_to_whoever_has_the_password(retrained: Retrained, page: str) -> None:
+    stack, statuses = retrained.stack, []
+    for login in ("nmt:wrong", f"nmt:{stack.values['NMT_PASSWORD']}"):
+        answer = httpx.get(
+            f"https://127.0.0.1:{stack.ports['443']}/",
+            headers={"Host": page, "Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"},
+            extensions={"sni_hostname": page},
+            verify=False,  # the certificate is Caddy's own
+            trust_env=False,
+        )
+        statuses.append(answer.status_code)
+    assert statuses == [401, 200]
+
+
+def test_the_proxy_asks_for_mlflow_too(retrained: Retrained) -> None:
+    address = retrained.stack.here("http://proxy:5001/api/2.0/mlflow/experiments/search?max_results=1")
+    assert httpx.get(address, trust_env=False).status_code == 401
+    login = ("nmt", retrained.stack.values["NMT_PASSWORD"])
+    assert httpx.get(address, auth=login, trust_env=False).status_code == 200
 
 
 def rows(connection: psycopg.Connection[Any]) -> Iterator[bytes]:
