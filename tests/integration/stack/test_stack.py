@@ -169,10 +169,10 @@ def places(retrained: Retrained) -> dict[str, list[bytes]]:
     for database in ("prefect", "mlflow"):
         with stack.postgres.connect(database) as connection:
             found[database] = list(rows(connection))
-    files = [file for file in stack.home.rglob("*") if file.is_file()]
+    files = [file for file in stack.folder.rglob("*") if file.is_file()]
     found["summaries"] = [file.read_bytes() for file in files if file.name == "summary.json"]
     found["manifests"] = [file.read_bytes() for file in files if file.name == "manifest.json"]
-    found["all files of the worker"] = [file.read_bytes() for file in files]
+    found["all files"] = [file.read_bytes() for file in files]
     found["logs"] = [file.read_bytes() for file in stack.folder.glob("*.log")]
     bucket = retrained.bucket
     found["s3"] = [bucket.cat_file(file) for bucket_name in bucket.ls("") for file in bucket.find(bucket_name)]
