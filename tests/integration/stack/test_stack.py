@@ -103,7 +103,7 @@ def test_its_files_lie_in_s3(retrained: Retrained) -> None:
     files = {Path(file).name for file in retrained.bucket.find("mlflow")}
     assert {"MLmodel", "spm.model", "report.md"} <= files
     assert sum(file.endswith(".onnx") for file in files) >= 2
-    assert not any(file.endswith((".pkl", ".pickle", ".pt", ".bin")) for file in files)
+    assert not any(file.endswith((".pkl", ".pickle", ".pt", ".pth")) for file in files)
 
 
 def test_its_artifacts_lie_in_s3_too(retrained: Retrained) -> None:
