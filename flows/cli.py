@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
+from flows.cli_artifacts import artifacts
 from flows.cli_models import explain, translate
 from flows.cli_operations import operations
 from flows.commands import promotion
@@ -29,7 +30,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
 app.add_typer(operations)
 app.command()(report)
@@ -182,44 +182,6 @@ app.command()(explain)
 
 for command in (promotion.promote, promotion.rollback, promotion.models):
     app.command()(command)
-
-
-@artifacts.command("ls")
-def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
-    """List artifacts, newest first."""
-    from flows.commands.artifacts import list_artifacts
-
-    list_artifacts(stage)
-
-
-Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
-
-
-@artifacts.command("show")
-def show_artifact(name: Name) -> None:
-    """Show an artifact's files and what its stage reported."""
-    from flows.commands.artifacts import show_artifact
-
-    show_artifact(name)
-
-
-@artifacts.command("lineage")
-def show_lineage(name: Name) -> None:
-    """Show what an artifact was made from."""
-    from flows.commands.artifacts import show_lineage
-
-    show_lineage(name)
-
-
-@artifacts.command("gc")
-def collect_garbage(
-    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
-) -> None:
-    """Show what no recent run needs, and delete it with --yes."""
-    from flows.commands.artifacts import collect_garbage
-
-    collect_garbage(keep_runs, delete=yes)
 
 
 def main() -> None:

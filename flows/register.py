@@ -17,7 +17,7 @@ from flows import verdicts
 from flows.candidate import Candidate
 from flows.champions import CHALLENGER, Champions
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
-from flows.settings import Settings
+from flows.settings import Settings, without_password
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact
@@ -78,7 +78,7 @@ def register_model(
 
     name, tracking_uri = config.model_name, settings.mlflow_tracking_uri
     if not run_id:
-        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
+        raise ModelError(without_password(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}"))
     try:
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
@@ -97,9 +97,8 @@ def register_model(
         verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        raise ModelError(
-            f"register: MLflow at {tracking_uri} says: {' '.join(str(error).split())[:300]}: {_REMEDY}"
-        ) from error
+        words = without_password(f"{tracking_uri} says: {' '.join(str(error).split())}")[:300]
+        raise ModelError(f"register: MLflow at {words}: {_REMEDY}") from error
     return RegisteredModel(
         name=name,
         version=str(version.version),

@@ -96,7 +96,7 @@ class Retraining:
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
         if error is None or isinstance(error, Exception):  # who presses Ctrl-C does not wait for a report
-            page = self.mlflow_page(self._tracked)
+            page = self.mlflow_page(self._tracked.id)
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
             if problem and not error:
                 self._display.say(problem)
@@ -218,7 +218,7 @@ class Retraining:
 
     def mlflow_page(self, run_id: str) -> str:
         """Address of the page of an MLflow run of this recipe; empty if no server shows it."""
-        uri = self._settings.mlflow_tracking_uri
+        uri = self._settings.mlflow_shown
         server = uri if uri.startswith("http") else self._settings.running().mlflow
         if not server or not run_id:
             return ""
