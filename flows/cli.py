@@ -32,7 +32,6 @@ app = typer.Typer(
 )
 app.add_typer(artifacts, name="artifacts")
 app.add_typer(operations)
-app.command()(report)
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
@@ -180,7 +179,7 @@ app.command()(translate)
 app.command()(explain)
 
 
-for command in (promotion.promote, promotion.rollback, promotion.models):
+for command in (report, promotion.promote, promotion.rollback, promotion.models):
     app.command()(command)
 
 

@@ -15,6 +15,7 @@ from prefect.flows import Flow
 from prefect.types.entrypoint import EntrypointType
 
 from flows.maintenance import gc, reconcile
+from flows.promotion import promote, rollback
 from flows.retrain import retrain
 from flows.selection import StepName
 from flows.stages import STAGE_FLOWS, sections_of
@@ -31,7 +32,13 @@ JOB = {"command": "python -m prefect.engine", "working_dir": "."}
 
 _FIRST_RECIPE = "quickstart"
 _TRAINING: frozenset[StepName] = frozenset({"train"})
-_ONCE: dict[str, Flow[..., Any]] = {"translate": translate, "gc": gc, "reconcile": reconcile}
+_ONCE: dict[str, Flow[..., Any]] = {
+    "translate": translate,
+    "promote": promote,
+    "rollback": rollback,
+    "gc": gc,
+    "reconcile": reconcile,
+}
 """Flows that are of no recipe, by the name of their one deployment."""
 
 
