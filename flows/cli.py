@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
+from flows.cli_artifacts import artifacts
+from flows.cli_models import explain, translate
+from flows.cli_operations import operations
+from flows.commands import promotion
+from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import Selection, StepName
 from nmt_core.errors import NmtError
@@ -25,8 +30,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(operations)
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
@@ -170,99 +175,12 @@ def recipes(
         typer.echo(f"{name:<20} {load_recipe(name).description}")
 
 
-@app.command()
-def translate(
-    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
-            "left out: stdin.",
-        ),
-    ] = "-",
-    target: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
-        ),
-    ] = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
-    ] = "",
-    job: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
-    ] = "",
-    beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
-    long_lines: Annotated[
-        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
-    ] = "",
-    prefix_column: Annotated[
-        str,
-        typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
-    ] = "",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
-    from flows.commands.translate import translate
-    from flows.translation import Wanted
-
-    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
+app.command()(translate)
+app.command()(explain)
 
 
-@app.command()
-def up(debug: Debug = False) -> None:
-    """Start the Prefect and MLflow servers and the deployments on this machine, until Ctrl-C."""
-    from flows.commands.up import up
-
-    up()
-
-
-@artifacts.command("ls")
-def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
-    """List artifacts, newest first."""
-    from flows.commands.artifacts import list_artifacts
-
-    list_artifacts(stage)
-
-
-Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
-
-
-@artifacts.command("show")
-def show_artifact(name: Name) -> None:
-    """Show an artifact's files and what its stage reported."""
-    from flows.commands.artifacts import show_artifact
-
-    show_artifact(name)
-
-
-@artifacts.command("lineage")
-def show_lineage(name: Name) -> None:
-    """Show what an artifact was made from."""
-    from flows.commands.artifacts import show_lineage
-
-    show_lineage(name)
-
-
-@artifacts.command("gc")
-def collect_garbage(
-    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
-) -> None:
-    """Show what no recent run needs, and delete it with --yes."""
-    from flows.commands.artifacts import collect_garbage
-
-    collect_garbage(keep_runs, delete=yes)
+for command in (report, promotion.promote, promotion.rollback, promotion.models):
+    app.command()(command)
 
 
 def main() -> None:

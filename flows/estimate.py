@@ -22,7 +22,11 @@ class Estimate:
 
 
 def parameters(model: ModelConfig, vocab_size: int) -> int:
-    """Weights of a Transformer (Vaswani et al. 2017), without building it."""
+    """Weights of a model, without building it; the vocabulary is joint."""
+    return (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model, vocab_size)
+
+
+def _of_transformer(model: ModelConfig, vocab_size: int) -> int:
     d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
     # Queries and keys, then values and the output that reads them
     attention = 2 * d * model.num_heads * sum(model.head_widths)
@@ -35,19 +39,43 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     return encoder + decoder + last_norms + matrices * vocab_size * d + positions
 
 
+def _of_recurrent(model: ModelConfig, vocab_size: int) -> int:
+    rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
+    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
+    directions = 2 if rnn.bidirectional else 1
+    annotation = directions * hidden
+    encoder = sum(
+        directions * gates * ((annotation if number else word) + 1 + hidden) for number in range(model.encoder_layers)
+    )
+    decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
+    if rnn.attention == "dot":
+        decoder += 2 * hidden * hidden
+    elif not rnn.hands_over_states:
+        context = hidden if rnn.attention == "none" else annotation
+        decoder += gates * context + 2 * rnn.maxout_size * (hidden + 1 + word + context)
+        first = hidden * (hidden + 1)
+        if rnn.attention == "none":
+            decoder += hidden * (annotation + 1) + model.decoder_layers * first
+        else:
+            decoder += first + rnn.alignment_size * (hidden + annotation + 2)
+    matrices = {"three-way": 1, "two-way": 2, "none": 2}[model.tied_embeddings]
+    output = vocab_size * rnn.state_size if model.tied_embeddings == "none" else 0
+    return encoder + decoder + matrices * vocab_size * word + output
+
+
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     """Disk that a new artifact of the stage will take."""
     former = [artifact for artifact in store.all(stage) if artifact.manifest().recipe == config.name]
     if former:
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = parameters(config.model, config.tokenizer.vocab_size)
-    text = _text_bytes(config)
+    text, samples = _text_bytes(config), config.encode.samples
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
         "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
         "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
-        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE, "0.6 x text"),
+        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE * samples, f"0.6 x text x {samples}"),
         "evaluate": (1e6, "reports and translations of the test sets"),
     }
     size, basis = rules.get(stage, (text, "as large as the text"))

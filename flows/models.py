@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from flows.register import SEARCH_FILE
-from flows.settings import Settings
+from flows.settings import Settings, without_password
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError
@@ -28,8 +28,10 @@ class Model:
     folder: Path
     version: ModelVersion
 
-    def search(self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = ()) -> SearchConfig:
-        """The model's own settings of the search, with another beam size, another fate of long lines, or overrides.
+    def search(
+        self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = (), alignments: str = ""
+    ) -> SearchConfig:
+        """The model's own settings of the search, but with what is asked for.
 
         Raises:
             ConfigError: a value is out of bounds.
@@ -39,13 +41,15 @@ class Model:
             raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
         if long_lines not in ("", "split", "cut"):
             raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
+        if alignments not in ("", "none", "words", "pieces"):
+            raise ConfigError(f"--alignments {alignments}: must be words, pieces or none")
         file = self.folder / SEARCH_FILE
         try:
             own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise ModelError(f"{file}: damaged ({problem}): correct it, or remove it for the defaults") from None
-        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines}
+        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines, "search.alignments": alignments}
         return override_search(own, [*(f"{key}={value}" for key, value in changes.items() if value), *overrides])
 
 
@@ -119,7 +123,5 @@ def _download(uri: str, folder: Path, settings: Settings) -> Path:
 
 
 def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:
-    return ModelError(
-        f"model {uri}: {' '.join(str(error).split())[:200]} (in {settings.mlflow_tracking_uri}): "
-        "`nmt run RECIPE` registers one"
-    )
+    words = without_password(" ".join(str(error).split()))[:200]
+    return ModelError(f"model {uri}: {words} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one")

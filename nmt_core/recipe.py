@@ -47,11 +47,24 @@ def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -
     for override in overrides:
         _apply(values, override)
     _name_the_lock_file(values, text_of or recipe)
+    return _validated(values, f"recipe {recipe}")
+
+
+def with_sections(config: PipelineConfig, sections: Mapping[str, Any]) -> PipelineConfig:
+    """A recipe with other values for some of its sections, validated as a whole.
+
+    Raises:
+        ConfigError: they do not go together with the rest.
+    """
+    return _validated(config.model_dump() | dict(sections), f"recipe {config.name}")
+
+
+def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:
     try:
         return PipelineConfig.model_validate(values)
     except ValidationError as error:
         lines = [_explain(detail) for detail in error.errors()]
-        raise ConfigError(f"recipe {recipe}: " + "; ".join(lines)) from None
+        raise ConfigError(f"{what}: " + "; ".join(lines)) from None
 
 
 def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchConfig:

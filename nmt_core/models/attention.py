@@ -45,12 +45,12 @@ def attend(
         As the queries, with the D of the values.
     """
     queries = queries or keys
-    if isinstance(queries, Packed) and isinstance(keys, Packed):
-        if _fits_varlen(q, v):
+    if not isinstance(queries, Padded) and not isinstance(keys, Padded):
+        if isinstance(queries, Packed) and isinstance(keys, Packed) and _fits_varlen(q, v):
             return _attend_varlen(q, k, v, keys, queries, causal=causal)
         (q_BTHD, _), (k_BSHD, padded), (v_BSHD, _) = queries.unpack(q), keys.unpack(k), keys.unpack(v)
         return queries.pack(_attend_padded(q_BTHD, k_BSHD, v_BSHD, padded, causal=causal))
-    assert isinstance(keys, Padded)
+    assert isinstance(keys, Padded) and isinstance(queries, Padded)
     return _attend_padded(q, k, v, keys, causal=causal)
 
 
@@ -104,10 +104,17 @@ def attend_reference(
     Returns:
         [B, H, T, D].
     """
+    return attention_weights(q_BHTD, k_BHSD, mask_BTS, causal=causal).to(v_BHSD.dtype) @ v_BHSD
+
+
+def attention_weights(
+    q_BHTD: Tensor, k_BHSD: Tensor, mask_BTS: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """softmax(q k^T / sqrt(D)): how much each query takes of each key, [B, H, T, S]; see `attend_reference`."""
     scores_BHTS = q_BHTD @ k_BHSD.transpose(-2, -1) / math.sqrt(q_BHTD.shape[-1])
     if causal:
         before = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
         mask_BTS = before[None] if mask_BTS is None else mask_BTS & before
     if mask_BTS is not None:
         scores_BHTS = scores_BHTS.masked_fill(~mask_BTS[:, None], float("-inf"))
-    return scores_BHTS.softmax(-1).to(v_BHSD.dtype) @ v_BHSD
+    return scores_BHTS.softmax(-1)

@@ -7,6 +7,7 @@ are packed (`attention.py`): a layer need not know.
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
+
+_DRAWS = 2**16
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
@@ -96,14 +99,21 @@ class CrossAttention(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Inverted dropout; on the CPU three times faster than PyTorch's own, which draws one number after the other."""
+    """Inverted dropout; on the CPU several times faster than PyTorch's own, which draws one number after the other.
+
+    There it draws 16 bits for each value, so the probability is a multiple of 2^-16: the nearest one to `p`.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape; each value is zero with probability `p` in training, and scaled up otherwise."""
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
-        kept = torch.rand(x.shape) >= self.p
-        return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
+        dropped = round(self.p * _DRAWS)
+        seed = int(torch.empty((), dtype=torch.int64).random_())  # so that PyTorch's own seed decides what is drawn
+        words = np.random.SFC64(seed).random_raw(-(-x.numel() // 4))
+        draws = torch.from_numpy(words.view(np.int16)[: x.numel()]).view(x.shape)
+        kept = draws >= dropped - _DRAWS // 2
+        return x * kept.to(x.dtype).mul_(_DRAWS / (_DRAWS - dropped))
 
 
 class FeedForward(nn.Module):

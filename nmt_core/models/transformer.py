@@ -5,18 +5,20 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 """
 
 import math
+from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout, Packed, Padded
+from nmt_core.batches.layout import Layout, Padded, Rows
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
+from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """Encoder and decoder over token ids.
 
     Args:
@@ -36,18 +38,11 @@ class Transformer(nn.Module):
     def __init__(
         self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
     ) -> None:
-        super().__init__()
+        max_positions = config.max_positions if config.positions == "learned" else max_positions
+        super().__init__(config, vocab_size, max_positions, source_vocab_size)
         is_tied = config.tied_embeddings == "three-way"
-        if is_tied and source_vocab_size:
-            raise ConfigError(
-                "model.tied_embeddings=three-way needs a joint vocabulary: set it to two-way, or set "
-                "tokenizer.vocabularies to joint"
-            )
-        self.config = config
         self.turns = config.positions == "rotary"
         """Whether positions turn queries and keys, and nothing is added to the embeddings."""
-        self.vocab_size = vocab_size
-        self.source_vocab_size = source_vocab_size
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding if is_tied else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
@@ -90,7 +85,7 @@ class Transformer(nn.Module):
         Raises:
             ConfigError: a sequence is longer than there are positions.
         """
-        longest = layout.longest if isinstance(layout, Packed) else ids.shape[1]
+        longest = ids.shape[1] if isinstance(layout, Padded) else layout.longest
         if longest > len(self.positions_LM):
             raise ConfigError(
                 f"a sequence has {longest:,} tokens, and the model {len(self.positions_LM):,} positions: lower "
@@ -104,7 +99,7 @@ class Transformer(nn.Module):
 
     def _positions(self, ids: Tensor, layout: Layout) -> Tensor:
         """The vector of each token's position: [N, M], or [L, M] for all sentences."""
-        place = layout.position_N if isinstance(layout, Packed) else slice(ids.shape[1])
+        place = slice(ids.shape[1]) if isinstance(layout, Padded) else layout.position_N
         return self.positions_LM[place]
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
@@ -139,8 +134,40 @@ class Transformer(nn.Module):
             target_layout: how the target lies; None: padded. Padding stands at its end, so the causal mask alone keeps
                 it out of sight of real tokens.
         """
-        source_layout = source_layout or Padded(source != PAD_ID)
-        return self.decode(target, self.encode(source, source_layout), source_layout, target_layout or Padded())
+        source_layout, target_layout = source_layout or Padded(source != PAD_ID), target_layout or Padded()
+        if not _is_compiled_by_rows(source.device):
+            return self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        source, source_layout = _in_rows(source, source_layout)
+        target, target_layout = _in_rows(target, target_layout)
+        states_M = self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        return target_layout.unpack(states_M)[0] if isinstance(target_layout, Rows) else states_M
+
+    @property
+    def weights_per_token(self) -> tuple[int, int]:
+        """As `TranslationModel.weights_per_token`, without those of attention.
+
+        Embeddings are looked up, not multiplied; the output matrix is multiplied, even where it is tied to them.
+        """
+        encoder, decoder = (
+            sum(weight.numel() for weight in layers.parameters()) for layers in (self.encoder, self.decoder)
+        )
+        read_at_source = sum(
+            weight.numel()
+            for layer in cast(list[DecoderLayer], self.decoder)
+            for weight in layer.cross_attention.key_value.parameters()
+        )
+        return encoder + read_at_source, decoder - read_at_source + self.vocab_size * self.config.d_model
+
+
+def _is_compiled_by_rows(device: torch.device) -> bool:
+    return device.type == "cpu" and torch.is_autocast_enabled("cpu")
+
+
+def _in_rows(ids: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+    if not isinstance(layout, Padded):
+        return ids, layout
+    rows = Rows.of(layout, *ids.shape)
+    return rows.pack(ids), rows
 
 
 def count_parameters(model: nn.Module) -> int:
