@@ -103,4 +103,4 @@ def test_a_module_needs_no_more_than_it_should(module: str, blocked: set[str]) -
 
 
 def test_blocking_a_module_works() -> None:
-    assert "'torch' is not a package" in import_without("nmt_core.models.transformer", {"torch"})
+    assert "import of torch halted" in import_without("nmt_core.models.transformer", {"torch"})
