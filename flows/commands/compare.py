@@ -7,6 +7,7 @@ from typing import Literal
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.run import Retrain, explained, ready
@@ -48,7 +49,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, debug: bool) -> None
             for number, contender in enumerate(contenders, start=1):
                 seed = contender.config.train.seed
                 console.print(
-                    f"[bold]{number} of {len(contenders)}: {contender.label}[/], seed {seed}", highlight=False
+                    f"[bold]{number} of {len(contenders)}: {escape(contender.label)}[/], seed {seed}", highlight=False
                 )
                 runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
@@ -56,7 +57,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, debug: bool) -> None
         raise
     finally:
         if runs:
-            _show(runs, form)
+            show(runs, form)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
@@ -78,14 +79,15 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         if debug:
             traceback.print_exc()
         reason = explained(error, settings, run_id)
-        console.print(f"{contender.label} failed: {reason}", style="red", highlight=False, markup=False)
+        console.print(f"{contender.label} failed: {reason}", style="red", highlight=False, markup=False, soft_wrap=True)
         summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)
         summary.end(reason)
         summary.write(settings.runs)
         return measured(contender, summary)
 
 
-def _show(runs: Sequence[ComparedRun], form: Form) -> None:
+def show(runs: Sequence[ComparedRun], form: Form) -> None:
+    """Print the table of some runs to stdout."""
     table = rows(runs)
     if form == "json":
         print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
@@ -96,7 +98,7 @@ def _show(runs: Sequence[ComparedRun], form: Form) -> None:
         for heading in headings():
             shown.add_column(heading, justify="left" if heading == "recipe" else "right", overflow="fold")
         for row in table:
-            shown.add_row(*cells(row))
+            shown.add_row(*map(escape, cells(row)))
         console = terminal(to_stderr=False)
         console.print(shown)
         for note in notes(table):

@@ -1,10 +1,12 @@
 """What a comparison runs, in which order, and the table that it ends in."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.commands.compare import show
 from flows.comparison import MEASURES, ComparedRun, cells, contenders, headings, markdown, notes, rows
 from nmt_core.errors import ConfigError
 from nmt_core.recipe import load_recipe
@@ -90,6 +92,24 @@ def test_a_failed_run_counts_in_no_mean_and_is_told() -> None:
 def test_each_signature_is_told_once() -> None:
     told = notes(rows([a_run(signatures=["BLEU on test: x"]), a_run("other", signatures=["BLEU on test: x"])]))
     assert told.count("BLEU on test: x") == 1
+
+
+def test_the_table_on_a_terminal_keeps_what_looks_like_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    show([a_run("mine+corpus.train=[a.tsv]", bleu=20.0, signatures=["BLEU on test: x"])], "table")
+    shown = capsys.readouterr().out
+    assert "mine+corpus.train=[a.tsv]" in shown
+    assert "20.00" in shown
+    assert "mine+corpus.train=[a.tsv], seed 1: mine+corpus.train=[a.tsv]-1" in shown
+    assert "BLEU on test: x" in shown
+
+
+def test_the_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [a_run(bleu=20.0), a_run(seed=2, bleu=21.0)]
+    show(runs, "json")
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["recipe"] == "base"
+    assert row["measures"]["bleu"]["mean"] == 20.5
+    assert [ComparedRun.model_validate(run) for run in row["runs"]] == runs
 
 
 def test_the_table_as_markdown() -> None:
