@@ -17,7 +17,7 @@ from flows.progress import shown_on, terminal
 from flows.selection import Selection
 from flows.settings import Settings
 from flows.summary import RunSummary, new_run_id, read_summary
-from nmt_core.errors import NmtError, PreemptedError
+from nmt_core.errors import BudgetError, NmtError, PreemptedError
 from nmt_core.stages import plan
 
 Form = Literal["table", "markdown", "json"]
@@ -73,9 +73,9 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         plan(config, settings.store)
         with shown_on(console):
             return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
-    except PreemptedError:
-        raise
     except Exception as error:
+        if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget is one run's alone
+            raise
         if debug:
             traceback.print_exc()
         reason = explained(error, settings, run_id)
