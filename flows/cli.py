@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
+from flows.cli_models import explain, translate
+from flows.commands import promotion
 from flows.interruption import Stopped
-from flows.selection import STEPS, Selection, StepName
+from flows.selection import Selection, StepName
 from nmt_core.errors import NmtError
 
 if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
-
-_DEBUG = "--debug"
 
 app = typer.Typer(
     help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
@@ -30,31 +31,6 @@ artifacts = typer.Typer(help="Look at what the stages have made, and free space.
 app.add_typer(artifacts, name="artifacts")
 
 
-def _step(name: str) -> StepName:
-    if name not in STEPS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(STEPS)}")
-    return name
-
-
-Recipe = Annotated[str, typer.Argument(help="A recipe's name (`nmt recipes` lists them) or the path of a YAML file.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. May be repeated."),
-]
-From = Annotated[
-    StepName, typer.Option("--from", metavar="STAGE", help="Begin here; earlier stages must have been made.")
-]
-Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="End after this stage.")]
-Force = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--force", parser=_step, metavar="STAGE", help="Run this stage even if it has been made. May be repeated."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
-Debug = Annotated[bool, typer.Option(_DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
-
-
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
     return Selection(first, last, tuple(cast(StepName, name) for name in force or ()))
 
@@ -65,7 +41,7 @@ def _configuration(recipe: str, overrides: list[str] | None) -> "PipelineConfig"
     from flows.start_from import resolved
     from nmt_core.recipe import load_recipe
 
-    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=_DEBUG in sys.argv)
+    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=DEBUG in sys.argv)
 
 
 def _print_version(wanted: bool) -> None:
@@ -116,6 +92,28 @@ def stage(
 
     selection = Selection(name, name, (name,) if force else ())
     run(_configuration(recipe, overrides), selection, as_json=as_json, debug=debug)
+
+
+@app.command()
+def compare(
+    recipes: Annotated[
+        list[str], typer.Argument(help="Recipes, each with changes of its own if wanted: RECIPE+SECTION.KEY=VALUE.")
+    ],
+    overrides: Overrides = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, with seeds from its train.seed on.")] = 1,
+    corpus_of: Annotated[
+        str, typer.Option(metavar="RECIPE", help="Where all take text, cleaning, tokenizer and encoding from.")
+    ] = "",
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once."""
+    from flows.commands.compare import compare
+    from flows.comparison import contenders
+
+    wanted = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
+    compare(wanted, form="json" if as_json else "markdown" if markdown else "table", debug=debug)
 
 
 @app.command()
@@ -174,53 +172,8 @@ def recipes(
         typer.echo(f"{name:<20} {load_recipe(name).description}")
 
 
-@app.command()
-def translate(
-    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
-            "left out: stdin.",
-        ),
-    ] = "-",
-    target: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
-        ),
-    ] = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
-    ] = "",
-    job: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
-    ] = "",
-    beam: Annotated[int | None, typer.Option(help="Beam size, if not the model's own; 1 is the fastest.")] = None,
-    long_lines: Annotated[
-        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
-    ] = "",
-    prefix_column: Annotated[
-        str,
-        typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
-    ] = "",
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
-    ] = None,
-    debug: Debug = False,
-) -> None:
-    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
-    from flows.commands.translate import translate
-    from flows.translation import Wanted
-
-    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, tuple(overrides or ())))
+app.command()(translate)
+app.command()(explain)
 
 
 @app.command()
@@ -229,6 +182,10 @@ def up(debug: Debug = False) -> None:
     from flows.commands.up import up
 
     up()
+
+
+for command in (promotion.promote, promotion.rollback, promotion.models):
+    app.command()(command)
 
 
 @artifacts.command("ls")
@@ -271,7 +228,7 @@ def collect_garbage(
 
 def main() -> None:
     """Run a command; exit with 1 after an error, 2 after a usage error, 75 if preempted, 130 after Ctrl-C."""
-    debug = _DEBUG in sys.argv
+    debug = DEBUG in sys.argv
     try:
         app()
     except Stopped as stop:

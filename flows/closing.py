@@ -5,8 +5,10 @@ import shlex
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from flows import verdicts
 from flows.settings import Settings
 from flows.summary import SUMMARY, RunSummary
 
@@ -17,15 +19,19 @@ def show(summary: RunSummary, console: Console) -> None:
     if summary.metrics and "TOY" in summary.description.split():
         console.print("[bold yellow]A TOY: its score says nothing about real text.[/]", highlight=False)
     for score in summary.metrics:
+        interval = "" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})"
         console.print(
-            f"{score.metric} [bold]{score.score:.2f}[/] on {score.test_set}  ({score.signature})", highlight=False
+            f"{score.metric} [bold]{score.score:.2f}[/]{interval} on {score.test_set}  ({score.signature})",
+            highlight=False,
         )
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(
-            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {model.verdict}",
+            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {escape(model.verdict)}",
             highlight=False,
         )
+        if model.gate and model.gate.checks:
+            console.print(verdicts.table(model.gate))
     for sample in summary.samples:
         console.print(f"  {sample.source}\n    -> {sample.translation}", highlight=False, markup=False)
         if sample.reference:

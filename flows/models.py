@@ -28,8 +28,10 @@ class Model:
     folder: Path
     version: ModelVersion
 
-    def search(self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = ()) -> SearchConfig:
-        """The model's own settings of the search, with another beam size, another fate of long lines, or overrides.
+    def search(
+        self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = (), alignments: str = ""
+    ) -> SearchConfig:
+        """The model's own settings of the search, but with what is asked for.
 
         Raises:
             ConfigError: a value is out of bounds.
@@ -39,13 +41,15 @@ class Model:
             raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
         if long_lines not in ("", "split", "cut"):
             raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
+        if alignments not in ("", "none", "words", "pieces"):
+            raise ConfigError(f"--alignments {alignments}: must be words, pieces or none")
         file = self.folder / SEARCH_FILE
         try:
             own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
         except ValidationError as error:
             problem = error.errors()[0]["msg"]
             raise ModelError(f"{file}: damaged ({problem}): correct it, or remove it for the defaults") from None
-        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines}
+        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines, "search.alignments": alignments}
         return override_search(own, [*(f"{key}={value}" for key, value in changes.items() if value), *overrides])
 
 

@@ -5,19 +5,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from prefect import get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
 
-from flows import reports
+from flows import reports, verdicts
+from flows.candidate import STARTED_FROM_TAG, Candidate
 from flows.clusters import workers_for
 from flows.figures import show_training
 from flows.launchers import launcher_for
 from flows.progress import StageReporter, current_display
-from flows.register import STARTED_FROM_TAG, Candidate, register_model
+from flows.register import register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
 from flows.start_from import MADE_OF, resolved
@@ -30,12 +31,8 @@ from nmt_core.errors import StageError
 from nmt_core.stage import Job, Stage, run_stage
 from nmt_core.stages import STAGES
 
-if TYPE_CHECKING:
-    from nmt_core.export.speed import SpeedTest
-
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
-_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
 _SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
 
 
@@ -114,23 +111,12 @@ class Retraining:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            download, clean, train = (self._artifacts.get(name) for name in ("download", "clean", "train"))
+            download, clean, split, train = map(self._artifacts.get, ("download", "clean", "split", "train"))
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
-            speed_test = self._speed_test()
-            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, speed_test)
+            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
-
-    def _speed_test(self) -> "SpeedTest | None":
-        """Lines of the dev set, if the run or an earlier one has made it."""
-        if "split" not in self._artifacts:
-            return None
-        from nmt_core.export.dev import Dev
-        from nmt_core.export.speed import SpeedTest
-
-        dev = Dev.read(self._artifacts["split"].path)
-        return SpeedTest(dev.sources[:_SPEED_LINES], self.config.search, self._settings.threads)
 
     def _input(self, need: str, stage: str) -> Artifact:
         if need not in self._artifacts:
@@ -227,9 +213,15 @@ class Retraining:
 
     def _register(self, candidate: Candidate, step: Step) -> Made:
         run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
-        model = register_model(self.config, candidate, self._settings.mlflow_tracking_uri, run_id, self._tags)
+        model = register_model(self.config, candidate, self._settings, run_id, self._tags)
         self.summary.model = model
-        report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json", exclude={"made_of"})}
+        about = model.model_dump(mode="json", exclude={"made_of", "gate"})
+        if model.gate:
+            text = verdicts.markdown(model.gate)
+            self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
+            self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
+            create_markdown_artifact(text, key="verdict", description=f"Whether {model.uri} is champion, and why")
+        report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 
     def _save(self) -> None:

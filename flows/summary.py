@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
+from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
@@ -52,6 +53,9 @@ class Score(BaseModel):
     metric: str
     score: float
     signature: str
+    low: float | None = None
+    """Lower end of the 95% confidence interval; None: not computed."""
+    high: float | None = None
 
 
 class Sample(BaseModel):
@@ -70,6 +74,8 @@ class RegisteredModel(BaseModel):
     aliases: list[str]
     verdict: str
     """Why it is champion, or is not."""
+    gate: Verdict | None = None
+    """The same with every check; None: registered before there was a gate."""
     reused: bool = False
     made_of: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of its weights and its vocabulary, by the stage that made them."""

@@ -27,6 +27,7 @@ def translate(
     long_lines: Literal["", "split", "cut"] = "",
     prefix_column: str = "",
     overrides: tuple[str, ...] = (),
+    alignments: Literal["", "none", "words", "pieces"] = "",
 ) -> dict[str, Any]:
     """Translate files, line by line. A run that was stopped goes on where it was if it is started again.
 
@@ -40,8 +41,9 @@ def translate(
         long_lines: What becomes of lines that are too long for the model, if not what the model says.
         prefix_column: Column of a table with what each translation has to begin with.
         overrides: Other knobs of the search, such as search.n_best=3.
+        alignments: Which words, or which pieces of the vocabulary, to say belong together, if not as the model says.
     """
-    wanted = Wanted(model, source, target, column, job, beam_size, long_lines, prefix_column, overrides)
+    wanted = Wanted(model, source, target, column, job, beam_size, long_lines, prefix_column, overrides, alignments)
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: name files")
     logger, display = get_run_logger(), current_display.get()

@@ -45,6 +45,8 @@ class Wanted:
     prefix_column: str = ""
     overrides: tuple[str, ...] = ()
     """Knobs of the search, as `search.n_best=3`."""
+    alignments: str = ""
+    """none, words or pieces; empty: as the model says."""
 
     @property
     def is_job(self) -> bool:
@@ -72,7 +74,7 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
 
     with ExitStack() as stack:
         with model_of(wanted.model, settings) as model:
-            search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides)
+            search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
             translator = Translator.load(model.folder, search, settings.threads)
         columns = Columns(wanted.column, wanted.prefix_column)
         is_typed = wanted.source == PIPE and sys.stdin.isatty()
@@ -83,10 +85,10 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
         else:
             cells = stream.stored(find_inputs(wanted.source), columns)
         if wanted.target == PIPE:
-            write = stream.to_pipe(sys.stdout.buffer, search.n_best)
+            write = stream.to_pipe(sys.stdout.buffer, search)
         else:
             _see_that_it_can_be_written(absolute(wanted.target))
-            write = stack.enter_context(stream.to_file(absolute(wanted.target), search.n_best))
+            write = stack.enter_context(stream.to_file(absolute(wanted.target), search))
         return stream.translate_stream(cells, translator, model.version, write, at_once=is_typed)
 
 
@@ -113,7 +115,9 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     with model_of(_pinned(wanted.model, folder), settings, shared=not is_here) as model:
         order = Order(
             model=model.version,
-            search=_pinned_search(model.search(wanted.beam_size, wanted.long_lines, wanted.overrides), model, folder),
+            search=_pinned_search(
+                model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments), model, folder
+            ),
             inputs=inputs.files,
             target=target,
             into_folder=not inputs.is_one,

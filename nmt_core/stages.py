@@ -37,13 +37,13 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "tokenizer",
-            3,
-            ("tokenizer", "mix"),
+            4,
+            ("tokenizer", "mix", "languages"),
             ("split",),
             "nmt_core.tokenizer.learn:run",
             identity="nmt_core.tokenizer.start:identity",
         ),
-        Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
             4,

@@ -5,23 +5,26 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
-from nmt_core.bundle import check_files, precision_for, read_bundle
+from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, precision_for, read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
+from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
+from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import SET_FILES, Device, OnnxStepper, best_device
+from nmt_core.search.onnx_step import ENCODER_FILE, SET_FILES, WEIGHTS_FILE, Device, OnnxStepper, best_device
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
+from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
 
 SEARCH_FILE = "search.json"
@@ -61,6 +64,8 @@ class Translator:
         self.threads = threads
         self.spelling = spelling
         self.between_sentences = between_sentences
+        self.aligner: Aligner | None = None
+        """What finds alignments; None: there are none, whatever `search` says."""
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
         self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
@@ -89,13 +94,21 @@ class Translator:
 
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
-            ConfigError: the search asks for longer sequences than the model has positions, or the bundle has no such
-                precision.
+            ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
+                precision, or a package is not installed that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or _read_search(folder / SEARCH_FILE)
         device = device or ("cpu" if search.precision == "int8" else best_device())
         precision = precision_for(search.precision, device, bundle)
-        check_files(folder, bundle, [*(f"{precision}/{name}" for name in SET_FILES), *bundle.tokenizer_sizes])
+        names = [f"{precision}/{name}" for name in SET_FILES] + list(bundle.tokenizer_sizes)
+        check_files(folder, bundle, names + bundle.pretokenizer_files)
+        cut = Pretokenizers.read(folder)
+        if cut.kinds != bundle.pretokenizers:
+            raise ModelError(
+                f"{folder / PRETOKENIZERS_FILE}: text is cut by {cut.kinds}, but the model has learnt from text cut by "
+                f"{bundle.pretokenizers}: the file belongs to another model; fetch or export the bundle again"
+            )
+        cut.require_packages()
         tokenizers = Tokenizers.load(folder)
         both = (tokenizers.source, tokenizers.target)  # one and the same, if there is one file
         for (name, size), tokenizer in zip(bundle.tokenizer_sizes.items(), both, strict=False):
@@ -107,7 +120,10 @@ class Translator:
         check_positions(search, bundle.max_positions, str(folder))
         stepper = OnnxStepper(folder / precision, bundle.vocab_size, device)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
-        return cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
+        translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
+        if search.alignments != "none":
+            translator.aligner = _load_aligner(folder, bundle, search, device)
+        return translator
 
     def translate(self, lines: Sequence[str], target_prefixes: Sequence[str] = ()) -> list[Translation]:
         """One translation per line, in order. Any text is a line, line breaks and control characters included.
@@ -126,10 +142,14 @@ class Translator:
         prefixes = self._prefixes(target_prefixes, [len(of_line) for of_line in pieces])
         translated = iter(self._translate_ids([ids for of_line in pieces for ids in of_line], prefixes))
         how = self.search.long_lines
-        return [
+        wholes = [
             whole(list(islice(translated, len(of_line))), how if self._is_long(ids) else None, self.between_sentences)
             for of_line, ids in zip(pieces, sources, strict=True)
         ]
+        if self.aligner and self.search.alignments == "words":
+            read = [self._read(line, ids) for line, ids in zip(lines, sources, strict=True)]
+            return [one.aligned_by_words(text) for one, text in zip(wholes, read, strict=True)]
+        return wholes
 
     def _ids_of(self, knob: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
         text = getattr(self.search, knob)
@@ -149,6 +169,12 @@ class Translator:
         if self._is_long(ids) and self.search.long_lines == "split":
             return pieces_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
+
+    def _read(self, line: str, ids: list[int]) -> str:
+        """What of a line the model reads: its beginning, if it is cut."""
+        if self._is_long(ids) and self.search.long_lines == "cut":
+            return self.tokenizers.source.decode([ids[: self._most_tokens]])[0]
+        return line
 
     def _prefixes(self, given: Sequence[str], pieces: Sequence[int]) -> list[list[int]]:
         """Ids with which the target of each piece has to begin, of lines that have so many pieces each."""
@@ -179,11 +205,23 @@ class Translator:
             for place, hypotheses in zip(batch, found, strict=True):
                 # With byte_fallback a model can spell anything, a line break too.
                 tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
-                scored = [Alternative(text, one.score) for text, one in zip(tidied, hypotheses, strict=True)]
-                best = hypotheses[0]
+                scored = [
+                    Alternative(text, one.score, self._alignment(pieces[place], one))
+                    for text, one in zip(tidied, hypotheses, strict=True)
+                ]
+                best, of_best = hypotheses[0], scored[0].alignment
                 status: Status = "unfinished" if best.cut else "ok"
-                translations[place] = Translation(tidied[0], best.score, status, len(best.ids), tuple(scored[1:]))
+                translations[place] = Translation(
+                    tidied[0], best.score, status, len(best.ids), tuple(scored[1:]), of_best
+                )
         return translations
+
+    def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
+        """Links between the pieces of a source, without its prefix, and those of a hypothesis."""
+        if not self.aligner:
+            return None
+        source_pieces = tuple(map(self.tokenizers.source.piece, source))
+        return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
 
     def translate_stream(self, lines: Iterable[str]) -> Iterator[Translation]:
         """The same for any number of lines, in bounded memory: they are read as translations are taken."""
@@ -193,12 +231,21 @@ class Translator:
     def _search(
         self, batches: Sequence[Sequence[list[int]]], prefixes: Sequence[Sequence[list[int]]]
     ) -> Iterable[list[list[Hypothesis]]]:
-        every = repeat(self.stepper), batches, repeat(self.search), prefixes
         if self.threads == 1 or len(batches) < 2:
-            return map(search_batch, *every)
+            return map(self._search_batch, batches, prefixes)
         # One thread per batch rather than many per matrix product: a step is too small a task to be divided.
         with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
-            return list(pool.map(search_batch, *every))
+            return list(pool.map(self._search_batch, batches, prefixes))
+
+    def _search_batch(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
+        found = search_batch(self.stepper, sources, self.search, prefixes)
+        return self.aligner.align(sources, found, len(self._source_prefix)) if self.aligner else found
+
+
+def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
+    names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
+    check_files(folder, bundle, [name for name in names if name in bundle.sha256])
+    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
 
 
 def _read_search(file: Path) -> SearchConfig:

@@ -1,5 +1,8 @@
 """A set of graphs: `encoder.onnx`, `step.onnx` and `keep.onnx`, and `weights.bin`, which holds each matrix once.
 
+Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
+together; they read the same weights.
+
 Letters in names of tensors: B sentences, S source positions, K sentences that stay.
 """
 
@@ -17,7 +20,14 @@ from onnx import external_data_helper
 from torch import Tensor, nn
 
 from nmt_core.models.decoding import Graphs, Held, graphs_of
+from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.kernels import Kernels
+from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
+from nmt_core.models.transformer import Transformer
+from nmt_core.models.visible import AlignmentView, AttentionView
+from nmt_core.models.visible_rnn import RecurrentAttentionStep
+from nmt_core.search.alignment import ALIGNMENT_FILE
+from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
 from nmt_core.search.onnx_step import ENCODER_FILE, KEEP_FILE, STEP_FILE, WEIGHTS_FILE
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
@@ -37,16 +47,19 @@ class KeepGraph(nn.Module):
         return [of_batch.index_select(0, sentences) for of_batch in cross] or [sentences.clone()]
 
 
-def export_graphs(kernels: Kernels, folder: Path) -> None:
+def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = False) -> None:
     """Write a set of graphs.
 
     Args:
         kernels: what the graphs compute with; they hold the model.
         folder: is made if it is missing.
+        with_attention: whether to add the graphs that show attention; for the set in fp32.
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
     graphs = {ENCODER_FILE: _encoder(halves), STEP_FILE: _step(halves), KEEP_FILE: _keep(halves)}
+    if with_attention:
+        graphs |= _views(kernels)
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
         for name, graph in graphs.items():
@@ -109,6 +122,60 @@ def _keep(halves: Graphs) -> onnx.ModelProto:
         input_names=["sentences", *_names("cross", halves.cross)],
         output_names=_names("kept", halves.cross) or ["sentences_that_stay"],
     )
+
+
+def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
+    """The graphs that show attention, if the model has any."""
+    if isinstance(kernels.model, Transformer):
+        return _transformer_views(Kernels(kernels.model), len(kernels.model.decoder))
+    if isinstance(kernels, RnnKernels) and isinstance(kernels.model, SearchModel | DotAttentionModel):
+        return {ATTENTION_FILE: _recurrent_view(kernels)}
+    return {}
+
+
+def _transformer_views(kernels: Kernels, layers: int) -> dict[str, onnx.ModelProto]:
+    """The graphs of `AttentionView` and `AlignmentView`: source [B, S] and target [B, T] to what these return."""
+    sizes = ({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"})
+    ids = (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID))
+    views = {
+        ATTENTION_FILE: (AttentionView(kernels), ATTENTION_OUTPUTS),
+        ALIGNMENT_FILE: (AlignmentView(kernels, alignment_layer(layers)), ("attention",)),
+    }
+    return {
+        file: _exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
+        for file, (view, outputs) in views.items()
+    }
+
+
+def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:
+    """The graph of `RecurrentAttentionStep`, with the names of the graphs that translate."""
+    halves = graphs_of(kernels)
+    sizes = _SIZES | {"past_rows": _SIZES["sentences"]}  # a sentence has one row
+    return _exported(
+        RecurrentAttentionStep(kernels),
+        (
+            torch.full((_SIZES["sentences"], _SIZES["source_positions"]), EOS_ID),
+            torch.full((_SIZES["sentences"],), EOS_ID),
+            [held.zeros(sizes) for held in halves.cross],
+            [held.zeros(sizes) for held in halves.past],
+        ),
+        dynamic_shapes=(
+            {0: "sentences", 1: "source_positions"},
+            {0: "sentences"},
+            [held.varying for held in halves.cross],
+            [{0: "sentences"} for _ in halves.past],
+        ),
+        input_names=["source", "tokens", *_names("cross", halves.cross), *_names("past", halves.past)],
+        output_names=[*STEPWISE_OUTPUTS, *_names("present", halves.past)],
+    )
+
+
+def alignment_layer(layers: int) -> int:
+    """Number, from 0, of the decoder's layer whose attention is taken for alignments: the last but one or only one.
+
+    Measured on English to Korean (`tests/bench/README.md`); Garg et al. (2019, section 5) found the same with six.
+    """
+    return max(0, layers - 2)
 
 
 def _names(prefix: str, handed_over: Sequence[Held]) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -13,13 +13,18 @@ from nmt_core.corpus import storage
 from nmt_core.errors import DataError, ModelError
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
-from nmt_core.search.translation import Translation
+from nmt_core.search.alignment import Alignment
+from nmt_core.search.translation import Alternative, Translation
 from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}
 """What is known of each row of a chunk when it is done. Scores have four decimals."""
-ALTERNATIVES = pl.List(pl.Struct({"translation": pl.String, "score": pl.Float64}))
-"""Of the column `alternatives`, which is there if several translations of a line are wanted."""
+ALIGNMENTS = {
+    "none": (),
+    "words": ("alignment",),
+    "pieces": ("alignment", "source_pieces", "translation_pieces"),
+}
+"""Columns of `search.alignments`: text, in which numbers or pieces stand between spaces."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +86,30 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """A row for each row; one with a fault is not translated, and the fault is its status."""
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
+    search = translator.search
     translations = translator.translate(lines, rows["prefix"].to_list())
-    found = [_row(one, fault) for one, fault in zip(translations, faults, strict=True)]
-    table = pl.DataFrame(found, schema=SCHEMA, orient="row")
-    if translator.search.n_best == 1:
-        return table
-    alternatives = [
-        [{"translation": other.text, "score": round(other.score, 4)} for other in one.alternatives]
-        for one in translations
+    found = [
+        _row(one, search) | {"status": fault or one.status} for one, fault in zip(translations, faults, strict=True)
     ]
-    return table.with_columns(alternatives=pl.Series(alternatives, dtype=ALTERNATIVES))
+    if search.n_best > 1:
+        for row, one in zip(found, translations, strict=True):
+            row["alternatives"] = [_row(other, search) for other in one.alternatives]
+    return pl.DataFrame(found, schema=schema_of(search))
 
 
-def columns_of(search: SearchConfig) -> list[str]:
+def schema_of(search: SearchConfig) -> dict[str, Any]:
     """Columns of a chunk that is done."""
-    return [*SCHEMA, "alternatives"] if search.n_best > 1 else [*SCHEMA]
+    alignments = dict.fromkeys(ALIGNMENTS[search.alignments], pl.String)
+    alternative = {"translation": pl.String, "score": pl.Float64} | alignments
+    alternatives = {"alternatives": pl.List(pl.Struct(alternative))} if search.n_best > 1 else {}
+    return SCHEMA | alignments | alternatives
 
 
-def _row(translation: Translation, fault: str | None) -> tuple[str, float, str]:
-    return translation.text, round(translation.score, 4), fault or translation.status
+def _row(found: Translation | Alternative, search: SearchConfig) -> dict[str, Any]:
+    alignment = found.alignment or Alignment()
+    values = (alignment.pharaoh, " ".join(alignment.source), " ".join(alignment.target))
+    columns = ALIGNMENTS[search.alignments]
+    return {"translation": found.text, "score": round(found.score, 4)} | dict(zip(columns, values, strict=False))
 
 
 @lru_cache(maxsize=1)

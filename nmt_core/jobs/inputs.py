@@ -15,6 +15,9 @@ from nmt_core.errors import DataError, NmtError
 UNREADABLE = ".unreadable.jsonl"
 """Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
 
+ALIGNED = ".alignment"
+"""Suffix of the file, beside an output of lines, with the alignment of each; that of its packing may follow."""
+
 _WILD = frozenset("*?[")
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
 
@@ -107,7 +110,9 @@ def identity(url: str, name: str) -> InputFile | None:
 
 def _is_written(url: str, places: Sequence[str]) -> bool:
     """Whether a file is one of ours: below one of the places, or beside it, or half written."""
-    beside = any(url == place + UNREADABLE or f"{url}/".startswith(f"{place}/") for place in places)
+    suffixes = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
+    ours = {place + suffix for place in places for suffix in suffixes}
+    beside = url in ours or any(f"{url}/".startswith(f"{place}/") for place in places)
     return beside or url.endswith(storage.TEMPORARY)
 
 

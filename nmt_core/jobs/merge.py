@@ -15,11 +15,11 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.formats import Kind
 from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.single import has_header, kind_by_name
-from nmt_core.jobs.chunk import columns_of
+from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
-from nmt_core.jobs.writers import COLUMNS, writing
+from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, writing
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class Output:
     kind: Kind
     packing: str
     files: tuple[int, ...]
+
+    @property
+    def suffixes(self) -> tuple[str, str]:
+        """Of the files that may stand beside it."""
+        return UNREADABLE, aligned_suffix(self.packing)
 
 
 def outputs_of(order: Order) -> list[Output]:
@@ -66,21 +71,23 @@ def merge(plan: Plan, parts: Parts) -> Counter[str]:
 
 
 def _write(output: Output, plan: Plan, parts: Parts, statuses: Counter[str]) -> None:
-    header, n_best = has_header(plan.order.column), plan.order.search.n_best
+    header, search = has_header(plan.order.column), plan.order.search
     with ExitStack() as stack:
-        write = stack.enter_context(writing(output.url, output.kind, output.packing, header=header, n_best=n_best))
+        write = stack.enter_context(writing(output.url, output.kind, output.packing, search, header=header))
         unreadable: BinaryIO | None = None
         for number, chunk in _chunks(plan, output.files):
             rows = storage.read(parts.input(number))
-            done = storage.read(parts.output(number), columns_of(plan.order.search))
+            done = storage.read(parts.output(number), list(schema_of(search)))
             statuses.update(done["status"].to_list())
             write(table(rows, done, plan.order.model))
             for note in _notes(rows, chunk, plan.order):
                 if unreadable is None:
                     unreadable = stack.enter_context(storage.published(output.url + UNREADABLE))
                 unreadable.write(note)
-    if unreadable is None:  # of an earlier output there may have been
-        storage.remove([output.url + UNREADABLE])
+    # Of an earlier output there may have been others.
+    written = {UNREADABLE} if unreadable else set()
+    written |= {aligned_suffix(output.packing)} if has_second_file(output.kind, search) else set()
+    storage.remove(output.url + suffix for suffix in output.suffixes if suffix not in written)
 
 
 def _chunks(plan: Plan, files: tuple[int, ...]) -> Iterator[tuple[int, Chunk]]:
@@ -88,7 +95,7 @@ def _chunks(plan: Plan, files: tuple[int, ...]) -> Iterator[tuple[int, Chunk]]:
 
 
 def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.DataFrame:
-    """Rows of the output (`writers.COLUMNS`, and alternatives if there are any), of those of the input and `done`."""
+    """Rows of the output (`writers.columns_of`), of those of the input and `done`."""
     whole = done.with_columns(source=rows["text"], model=pl.lit(model.name), model_version=pl.lit(model.version))
     return whole.select(*COLUMNS, *(name for name in done.columns if name not in COLUMNS))
 

@@ -9,7 +9,7 @@ from nmt_core.errors import ArtifactError, DataError, StageError
 from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
-from nmt_core.jobs.inputs import UNREADABLE, identity
+from nmt_core.jobs.inputs import identity
 from nmt_core.jobs.merge import merge, outputs_of
 from nmt_core.jobs.order import Order, Plan, differences
 from nmt_core.jobs.staging import stage
@@ -63,13 +63,13 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcom
         means: who does it.
 
     Raises:
-        ConfigError: the output has no room for as many translations as are wanted.
+        ConfigError: the output has no room for what the search finds.
         StageError: the folder holds another job that is not done, or a disk is full.
         DataError: the text cannot be read.
         ModelError: the model cannot be loaded, or has changed.
     """
     for output in outputs_of(order):
-        see_that_it_holds(order.search.n_best, output.kind, output.url)
+        see_that_it_holds(order.search, output.kind, output.url)
     try:
         attempt = _Attempt(asked, order, folder, means)
         done, reused = attempt.run()
@@ -209,8 +209,8 @@ class _Attempt:
         return done
 
     def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
-        written = [output.url for output in outputs_of(self.order)]
-        files = [identity(url + suffix, "") for url in written for suffix in ("", UNREADABLE)]
+        written = outputs_of(self.order)
+        files = [identity(output.url + suffix, "") for output in written for suffix in ("", *output.suffixes)]
         return Done(
             fingerprint=self.fingerprint,
             model=self.order.model.name,

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import polars as pl
 
+from nmt_core.config import SearchConfig
 from nmt_core.corpus.formats import Kind
 from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.rows import INVALID_UTF8
@@ -62,21 +63,22 @@ def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
             yield from read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
 
 
-def to_pipe(target: BinaryIO, n_best: int) -> Write:
-    """Writes translations, one on each line, and holds none back.
+def to_pipe(target: BinaryIO, search: SearchConfig) -> Write:
+    """Writes translations, one on each line, and holds none back; alignments follow after a tab.
 
     Raises:
-        ConfigError: more than one of each line is wanted.
+        ConfigError: more than one of each line is wanted, or pieces are.
     """
-    see_that_it_holds(n_best, Kind.LINES, "standard output")
+    see_that_it_holds(search, Kind.LINES, "standard output")
+    columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
 
     def write(rows: pl.DataFrame) -> None:
-        target.write("".join(f"{line}\n" for line in rows["translation"]).encode())
+        target.write("".join("\t".join(row) + "\n" for row in rows.select(columns).iter_rows()).encode())
         target.flush()
 
     return write
 
 
-def to_file(target: str, n_best: int) -> contextlib.AbstractContextManager[Write]:
+def to_file(target: str, search: SearchConfig) -> contextlib.AbstractContextManager[Write]:
     """Writes a file in the format of its suffix."""
-    return writing(target, kind_by_name(target), packing_by_name(target), header=True, n_best=n_best)
+    return writing(target, kind_by_name(target), packing_by_name(target), search, header=True)

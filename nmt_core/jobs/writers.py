@@ -1,6 +1,6 @@
 """The output in each of its formats: lines, or a table with the columns source, translation, score, model,
-model_version and status, and if several translations of a line are wanted, alternatives. The same rows give the same
-bytes.
+model_version and status, and what the search was asked for beside: an alignment, pieces, alternatives. Lines have their
+alignments in a second file. The same rows give the same bytes.
 """
 
 import bz2
@@ -8,16 +8,20 @@ import contextlib
 import gzip
 import lzma
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from io import BytesIO
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nmt_core.config import SearchConfig
 from nmt_core.corpus import storage
 from nmt_core.corpus.formats import Kind
 from nmt_core.errors import ConfigError
+from nmt_core.jobs.chunk import schema_of
+from nmt_core.jobs.inputs import ALIGNED
 
 Write = Callable[[pl.DataFrame], None]
 
@@ -25,47 +29,75 @@ COLUMNS = ("source", "translation", "score", "model", "model_version", "status")
 _GROUP_ROWS = 65_536
 
 
-def see_that_it_holds(n_best: int, kind: Kind, place: str) -> None:
-    """See that so many translations of a line can be written.
+_PIECES = ("source_pieces", "translation_pieces")
+
+
+def see_that_it_holds(search: SearchConfig, kind: Kind, place: str) -> None:
+    """See that all that a search finds can be written.
 
     Raises:
-        ConfigError: there is room for one.
+        ConfigError: there is no room for several translations, or for pieces.
     """
-    if n_best > 1 and kind not in (Kind.JSONL, Kind.PARQUET):
+    if search.n_best > 1 and kind not in (Kind.JSONL, Kind.PARQUET):
         raise ConfigError(
-            f"{place}: has room for one translation of each line, but search.n_best={n_best}: write to a .jsonl or "
-            ".parquet file, or give --set search.n_best=1"
+            f"{place}: has room for one translation of each line, but search.n_best={search.n_best}: write to a .jsonl "
+            "or .parquet file, or give --set search.n_best=1"
+        )
+    if search.alignments == "pieces" and kind is Kind.LINES:
+        raise ConfigError(
+            f"{place}: has no room for pieces: write to a .tsv, .csv, .jsonl or .parquet file, or set "
+            "search.alignments=words"
         )
 
 
+def has_second_file(kind: Kind, search: SearchConfig) -> bool:
+    """Whether alignments are written to a file of their own: lines hold the translation alone."""
+    return kind is Kind.LINES and search.alignments != "none"
+
+
+def aligned_suffix(packing: str) -> str:
+    """Suffix of that file, which is packed as the output is."""
+    return f"{ALIGNED}.{packing}" if packing else ALIGNED
+
+
 @contextlib.contextmanager
-def writing(url: str, kind: Kind, packing: str, *, header: bool, n_best: int = 1) -> Iterator[Write]:
+def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header: bool) -> Iterator[Write]:
     """A function that appends rows, tables with `COLUMNS`, to a file that appears when the block ends well.
 
     Args:
         url: the file.
         kind: its format.
         packing: how it is packed.
+        search: which columns rows have beside: those of `chunk.schema_of`.
         header: whether a TSV or CSV file begins with the names of the columns.
-        n_best: translations of each line; with more than one, rows have a column alternatives.
 
     Raises:
-        ConfigError: the format has no room for several.
+        ConfigError: the format has no room for what the search finds.
     """
-    see_that_it_holds(n_best, kind, url)
-    with storage.published(url) as file, _packed(file, packing) as packed:
+    see_that_it_holds(search, kind, url)
+    columns = columns_of(search)
+    with ExitStack() as stack:
+        packed = stack.enter_context(_packed_file(url, packing))
         if kind is Kind.PARQUET:
-            with _parquet(packed, with_alternatives=n_best > 1) as write:
-                yield write
+            yield stack.enter_context(_parquet(packed, search))
             return
         if header and kind in (Kind.TSV, Kind.CSV):
-            packed.write(("\t" if kind is Kind.TSV else ",").join(COLUMNS).encode() + b"\n")
-        render = _RENDERERS[kind]
-        yield lambda rows: _append(packed, render(rows))
+            packed.write(("\t" if kind is Kind.TSV else ",").join(columns).encode() + b"\n")
+        aligned = None
+        if has_second_file(kind, search):
+            aligned = stack.enter_context(_packed_file(url + aligned_suffix(packing), packing))
+
+        def write(rows: pl.DataFrame) -> None:
+            packed.write(_RENDERERS[kind](rows))
+            if aligned:
+                aligned.write("".join(f"{links}\n" for links in rows["alignment"]).encode())
+
+        yield write
 
 
-def _append(file: BinaryIO, content: bytes) -> None:
-    file.write(content)
+def columns_of(search: SearchConfig) -> list[str]:
+    """Columns of the output."""
+    return [*COLUMNS, *(name for name in schema_of(search) if name not in COLUMNS)]
 
 
 def _lines(rows: pl.DataFrame) -> bytes:
@@ -73,7 +105,8 @@ def _lines(rows: pl.DataFrame) -> bytes:
 
 
 def _tsv(rows: pl.DataFrame) -> bytes:
-    one_line = pl.col("source").str.replace_all(r"[\t\r\n]", " ")  # TSV has no quoting
+    given = [name for name in ("source", *_PIECES) if name in rows.columns]
+    one_line = pl.col(given).str.replace_all(r"[\t\r\n]", " ")  # TSV has no quoting
     buffer = BytesIO()
     rows.with_columns(one_line).write_csv(buffer, include_header=False, separator="\t", quote_style="never")
     return buffer.getvalue()
@@ -97,6 +130,12 @@ _RENDERERS: dict[Kind, Callable[[pl.DataFrame], bytes]] = {
     Kind.CSV: _csv,
     Kind.JSONL: _jsonl,
 }
+
+
+@contextlib.contextmanager
+def _packed_file(url: str, packing: str) -> Iterator[BinaryIO]:
+    with storage.published(url) as file, _packed(file, packing) as packed:
+        yield packed
 
 
 @contextlib.contextmanager
@@ -134,13 +173,20 @@ class _Kept:
         self.closed = True
 
 
+def _arrow(kind: Any) -> pa.DataType:
+    """The type in Arrow of a column of `schema_of`."""
+    if isinstance(kind, pl.List):
+        return pa.list_(_arrow(kind.inner))
+    if isinstance(kind, pl.Struct):
+        return pa.struct([(field.name, _arrow(field.dtype)) for field in kind.fields])
+    return pa.float64() if kind == pl.Float64 else pa.string()
+
+
 @contextlib.contextmanager
-def _parquet(file: BinaryIO, *, with_alternatives: bool) -> Iterator[Write]:
+def _parquet(file: BinaryIO, search: SearchConfig) -> Iterator[Write]:
     """Row groups of as many rows as a reader likes, whatever the size of the chunks."""
-    fields = [(name, pa.float64() if name == "score" else pa.string()) for name in COLUMNS]
-    if with_alternatives:
-        fields.append(("alternatives", pa.list_(pa.struct({"translation": pa.string(), "score": pa.float64()}))))
-    schema = pa.schema(fields)
+    known = schema_of(search)
+    schema = pa.schema([(name, _arrow(known.get(name, pl.String))) for name in columns_of(search)])
     waiting: list[pl.DataFrame] = []
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
 

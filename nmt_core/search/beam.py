@@ -15,7 +15,8 @@ Letters in names of arrays: B sentences, K beams, R = B * K rows, C candidates o
 sentence, N = 2K ranked ones of these (fewer only in a vocabulary of fewer).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,13 +27,40 @@ from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 
 
+@dataclass(frozen=True)
+class BeamStep:
+    """A step of a search, for who looks on: what there was to choose from, and what was chosen."""
+
+    place_B: Ints
+    """Place in the input of each sentence in the batch."""
+    log_prob_RC: Floats
+    """What may follow each partial hypothesis of the step before (at the first step, each sentence's empty one)."""
+    id_RC: Ints
+    token_BK: Ints
+    """What was added to each partial hypothesis that goes on, best first..."""
+    parent_BK: Ints
+    """...the row of the step before that it continues..."""
+    sum_BK: Sums
+    """...and its sum of log-probabilities."""
+    endings: Sequence[Sequence[Ending]]
+    """The finished hypotheses so far, by place in the input. `Ending.row` is a row of the step that it ends at."""
+
+
+Observer = Callable[[BeamStep], None]
+"""Is told each step of a search when it is over. It may not change anything, and keeps copies of lists."""
+
+
 def beam_search(stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig) -> list[Hypothesis]:
     """The best hypothesis for each source, in order; see `n_best`."""
     return [hypotheses[0] for hypotheses in n_best(stepper, source_ids, config)]
 
 
 def n_best(
-    stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
+    stepper: Stepper,
+    source_ids: Sequence[Sequence[int]],
+    config: SearchConfig,
+    prefixes: Sequence[Sequence[int]] = (),
+    observe: Observer | None = None,
 ) -> list[list[Hypothesis]]:
     """Search all sources together, as one batch.
 
@@ -41,6 +69,7 @@ def n_best(
         source_ids: ids of each source without the end mark, which is added here.
         config: beam size, length penalty, how long a target may and must be, and how many are wanted.
         prefixes: ids with which each target has to begin; none at all: they are free.
+        observe: is told each step; None: nobody looks on.
 
     Returns:
         For each source, in order, one to `config.n_best` hypotheses, best first. A cut one is returned only where no
@@ -54,7 +83,10 @@ def n_best(
     while True:
         history.add(token_R, parent_R)
         step = decoding.step(token_R, parent_R)
-        token_R, parent_R = beams.advance(*allowed(step, wanted, beams.length, config))
+        step = allowed(step, wanted, beams.length, config)
+        token_R, parent_R = beams.advance(*step)
+        if observe:
+            observe(beams.seen(step, token_R, parent_R))
         done_B = beams.done()
         if done_B.any():
             if done_B.all():
@@ -113,6 +145,11 @@ class _Beams:
             token_R, parent_R = self._force(forced_B, token_R, parent_R, beams)
         self.length += 1
         return token_R, parent_R
+
+    def seen(self, step: tuple[Floats, Ints], token_R: Ints, parent_R: Ints) -> BeamStep:
+        """The step that is over: what `advance` got, and what it gave."""
+        shape = self.sum_BK.shape
+        return BeamStep(self.place_B, *step, token_R.reshape(shape), parent_R.reshape(shape), self.sum_BK, self.endings)
 
     def _force(self, forced_B: Flags, token_R: Ints, parent_R: Ints, beams: int) -> tuple[Ints, Ints]:
         """Put the tokens that are given in place of the chosen ones. A sentence has one beam until its prefix ends."""

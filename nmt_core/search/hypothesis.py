@@ -15,6 +15,8 @@ from nmt_core.search.step import Ints
 
 Sums = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Links = tuple[tuple[int, int], ...]
+"""Places in a source and in its target that belong together."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Hypothesis:
     """Sum of the log-probabilities in nats over `length_penalty`; of the tokens that were free to be chosen."""
     cut: bool = False
     """Whether it stopped at its greatest length without an end mark."""
+    links: Links = ()
+    """Places of source ids and of target ids that belong together, if that was asked for."""
 
 
 class Ending(NamedTuple):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from nmt_core.search.alignment import Alignment, joined
+
 Status = Literal["ok", "empty", "split", "cut", "unfinished"]
 
 
@@ -13,6 +15,12 @@ class Alternative:
 
     text: str
     score: float
+    alignment: Alignment | None = None
+    """As of a translation."""
+
+    def aligned_by_words(self, source: str) -> "Alternative":
+        """The same with links between words; `source` is the line."""
+        return replace(self, alignment=self.alignment and self.alignment.of_words(source, self.text))
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,17 @@ class Translation:
     alternatives: tuple[Alternative, ...] = ()
     """The others of `search.n_best` translations, best first, or samples in the order of their numbers. There may be
     fewer: a beam cannot find more than there are, and a line that was split has none."""
+    alignment: Alignment | None = None
+    """Links between the words of the line and those of the translation, or between pieces (`search.alignments`); None:
+    they were not asked for."""
+
+    def aligned_by_words(self, source: str) -> "Translation":
+        """The same with links between words, from links between pieces; `source` is the line."""
+        return replace(
+            self,
+            alignment=self.alignment and self.alignment.of_words(source, self.text),
+            alternatives=tuple(other.aligned_by_words(source) for other in self.alternatives),
+        )
 
 
 def whole(pieces: Sequence[Translation], how: Literal["split", "cut"] | None, joiner: str) -> Translation:
@@ -46,4 +65,7 @@ def whole(pieces: Sequence[Translation], how: Literal["split", "cut"] | None, jo
     tokens = sum(piece.tokens for piece in pieces)
     score = sum(piece.score * piece.tokens for piece in pieces) / max(tokens, 1)
     status: Status = "unfinished" if any(piece.status == "unfinished" for piece in pieces) else "split"
-    return Translation(joiner.join(piece.text for piece in pieces if piece.text), score, status, tokens)
+    alignments = [piece.alignment for piece in pieces if piece.alignment]
+    alignment = joined(alignments) if alignments else None
+    text = joiner.join(piece.text for piece in pieces if piece.text)
+    return Translation(text, score, status, tokens, alignment=alignment)

@@ -30,11 +30,14 @@ def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses
     nmt, summary = finished
     assert summary["status"] == "finished"
     assert statuses(summary) == dict.fromkeys(STEPS, "done")
-    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF"]
+    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF", "BLEU ko-mecab"]
     assert all("version:" in score["signature"] for score in summary["metrics"])
     assert summary["model"]["name"] == "quickstart"
     assert summary["model"]["version"] == "1"
     assert sorted(summary["model"]["aliases"]) == ["challenger", "champion"]
+    assert all(check["passed"] for check in summary["model"]["gate"]["checks"])
+    files = {file.name for file in nmt.home.glob("mlflow/**/verdict.*")}
+    assert files == {"verdict.md", "verdict.json"}
     assert summary["samples"][-1]["source"] == "I am a student."
     written = json.loads((nmt.home / "runs" / summary["run_id"] / "summary.json").read_text())
     assert written == summary
@@ -111,7 +114,7 @@ def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) 
     names = nmt.select("prefect/prefect.db", f"select name, state_name from task_run {where}")
     assert {(name.rsplit("-", 1)[0], state) for name, state in names} == {(step, "Completed") for step in STEPS}
     keys = {key for (key,) in nmt.select("prefect/prefect.db", f"select key from artifact {where}")}
-    assert keys == {f"report-{step}" for step in STEPS}
+    assert keys == {*(f"report-{step}" for step in STEPS), "verdict"}
 
 
 def test_a_second_run_reuses_everything(finished: Finished, statuses: Statuses) -> None:
@@ -128,7 +131,9 @@ def test_another_beam_runs_only_evaluate_and_register(finished: Finished, status
     summary = nmt.run("--set", "search.beam_size=2")
     assert [name for name, status in statuses(summary).items() if status == "done"] == ["evaluate", "register"]
     assert summary["model"]["aliases"] == ["challenger"]
-    assert "is not above" in summary["model"]["verdict"]
+    assert "neither better nor worse; on the main test set it must be better" in summary["model"]["verdict"]
+    kinds = {check["kind"]: check["passed"] for check in summary["model"]["gate"]["checks"] if check["kind"] != "speed"}
+    assert kinds == dict.fromkeys(("parity", "contamination", "sentences", "history"), True) | {"quality": False}
 
 
 def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: Statuses) -> None:
@@ -208,6 +213,23 @@ def test_translate_writes_one_line_for_each_line(finished: Finished, model: str)
     done = nmt("translate", "--model", model, "--input", str(source), "--output", str(target))
     assert "1 of 2 lines: invalid_utf8" in done.stderr
     assert len(target.read_bytes().split(b"\n")) == 3
+
+
+def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(finished: Finished) -> None:
+    nmt, _ = finished
+    folder = nmt.home.parent
+    page, source, target = (folder / f"{nmt.home.name}-{name}" for name in ("page.html", "said.txt", "aligned.txt"))
+    assert nmt("explain", "models:/quickstart@champion", "I am a student.", "-o", str(page)).stdout.endswith(
+        f"{page}\n"
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>I am a student.</h1>" in text and "<b>quickstart version 1</b>" in text and 'id="cross"' in text
+    source.write_text("I am a student.\n\nThe doctor reads a book.\n")
+    arguments = ["--model", "models:/quickstart@champion", "--input", str(source), "--output", str(target)]
+    nmt("translate", *arguments, "--alignments", "words")
+    links = Path(f"{target}.alignment").read_text().split("\n")
+    words = [len(line.split()) for line in target.read_text(encoding="utf-8").split("\n")]
+    assert [len({link.split("-")[1] for link in line.split()}) for line in links] == words
 
 
 def test_artifacts_are_listed_traced_and_only_collected_when_told(finished: Finished) -> None:

@@ -34,6 +34,7 @@ from nmt_core.translator import Translator
 
 PRE_NORM = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=3, norm="pre")
 SMALLEST = ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1)
+VIEWS = ("attention.onnx", "alignment.onnx")
 LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
 
 
@@ -78,7 +79,7 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     assert capfd.readouterr() == ("", "")
     out = tmp_path / "out"
     sets = [f"{precision}/{name}" for precision in ("fp16", "fp32", "int8") for name in SET_FILES]
-    assert set(report.bytes) == {"config.json", "spm.model", *sets}
+    assert set(report.bytes) == {"config.json", "spm.model", *sets, *(f"fp32/{name}" for name in VIEWS)}
     assert report.bytes["fp32/weights.bin"] == (out / "fp32/weights.bin").stat().st_size
     assert 0 < report.max_difference < 1e-4
     assert report.identical_beams == report.compared_sentences == len(LINES)
@@ -118,18 +119,27 @@ def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle
     parameters = {id(one): one.numel() for one in (*tiny_model.parameters(), tiny_model.positions_LM)}
     size = (tiny_bundle / "fp32/weights.bin").stat().st_size
     assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
-    for name in ("encoder.onnx", "step.onnx", "keep.onnx"):
+    for name in ("encoder.onnx", "step.onnx", "keep.onnx", *VIEWS):
         assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
 
 
+def test_what_shows_attention_needs_no_weights_of_its_own(
+    tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path
+) -> None:
+    export_graphs(OnnxKernels(tiny_model), tmp_path / "without")
+    sizes = [(folder / "weights.bin").stat().st_size for folder in (tmp_path / "without", tiny_bundle / "fp32")]
+    assert sizes[0] == sizes[1]
+    assert not (tmp_path / "without/attention.onnx").exists()
+
+
 def test_a_graph_tells_nothing_of_the_machine_that_exported_it(tiny_bundle: Path) -> None:
-    for name in SET_FILES:
+    for name in (*SET_FILES, *VIEWS):
         assert b".py" not in (tiny_bundle / "fp32" / name).read_bytes()
 
 
 def test_the_same_weights_make_the_same_files(tiny_model: Transformer, tiny_bundle: Path, tmp_path: Path) -> None:
-    export_graphs(OnnxKernels(tiny_model), tmp_path / "again")
-    for name in SET_FILES:
+    export_graphs(OnnxKernels(tiny_model), tmp_path / "again", with_attention=True)
+    for name in (*SET_FILES, *VIEWS):
         assert (tmp_path / "again" / name).read_bytes() == (tiny_bundle / "fp32" / name).read_bytes()
 
 

@@ -29,6 +29,7 @@ def nmt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (("run", "quickstart", "--force", "register"), "registered once"),
         (("artifacts", "show", "12ab"), "artifact '12ab' in"),
         (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
+        (("explain", "nowhere", "now"), "model 'nowhere': no such folder"),
     ],
 )
 def test_an_error_is_one_line_with_a_remedy(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -57,7 +58,21 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...]) ->
 def test_help_names_every_command_and_the_first_one_to_try(tmp_path: Path) -> None:
     text = nmt(tmp_path, "--help").stdout
     assert "nmt run quickstart" in text
-    for command in ("run", "stage", "plan", "why", "recipes", "translate", "up", "artifacts"):
+    for command in (
+        "run",
+        "stage",
+        "compare",
+        "plan",
+        "why",
+        "recipes",
+        "translate",
+        "explain",
+        "promote",
+        "rollback",
+        "models",
+        "up",
+        "artifacts",
+    ):
         assert f" {command} " in text
     assert nmt(tmp_path, "--version").stdout.startswith("nmt-pipeline ")
     assert "quickstart" in nmt(tmp_path, "recipes").stdout

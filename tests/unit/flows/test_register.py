@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from flows.register import Candidate, describe, register_model
+from flows.candidate import Candidate
+from flows.register import describe, register_model
 from flows.settings import Settings
 from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import PipelineConfig
@@ -110,17 +111,18 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
 
 
 def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client: MlflowClient, tmp_path: Path) -> None:
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
     (tmp_path / "text").mkdir()
     made = download(tmp_path / "text", corpus("web", licence="MIT"))
     scores = [{"test_set": "news", "metric": "BLEU", "score": 30.0, "signature": "x"}]
-    (tmp_path / REPORT).write_text(json.dumps({"scores": scores}))
+    (tmp_path / REPORT).write_text(json.dumps({"scores": scores, "must_translate": []}))
     candidate = Candidate(Artifact("export", "1" * 32, tmp_path), Artifact("evaluate", "2" * 32, tmp_path), made)
     client.create_registered_model("test", description="old card")
     client.create_model_version("test", str(tmp_path), tags=candidate.tags, description="old card")
 
     def register(licence: str, candidate: Candidate = candidate) -> list[str | None]:
         config = recipe(address="https://host.invalid/a", licence=licence)
-        model = register_model(config, candidate, client.tracking_uri, "a run", {})
+        model = register_model(config, candidate, settings, "a run", {})
         assert (model.version, model.reused) == ("1", True)
         return [client.get_registered_model("test").description, client.get_model_version("test", "1").description]
 

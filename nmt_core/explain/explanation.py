@@ -1,0 +1,203 @@
+"""Everything that there is to show of one sentence and its translation, computed by the graphs of a bundle in fp32.
+
+Letters in names of arrays: S source positions, T target positions, C candidates, P positions, M `d_model`.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, read_bundle
+from nmt_core.config import SearchConfig
+from nmt_core.errors import DataError
+from nmt_core.explain.trace import BeamTrace, Node
+from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
+from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph, AttentionMaps
+from nmt_core.search.beam import n_best
+from nmt_core.search.hypothesis import Hypothesis, length_penalty
+from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
+from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
+from nmt_core.spelling import Spelling
+from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer, Tokenizers
+
+MOST_PIECES = 100
+"""Longer sentences make pages that nobody can read."""
+_CANDIDATES = 8
+_POSITIONS = 64
+_PADDED = 3
+"""Tokens that the other sentence has more, in the picture of the padding mask."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the vocabulary."""
+
+    piece: str
+    id: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may come next."""
+
+    token: Token
+    probability: float
+    is_taken: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the decoder on the way to the translation."""
+
+    read: Token
+    """The token that it reads: the one that it said at the step before."""
+    said: Token
+    candidates: tuple[Candidate, ...]
+    """The likeliest, best first. What a search takes may be none of them."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A translation that the search has found."""
+
+    text: str
+    sum: float
+    """Of the log-probabilities, in nats."""
+    penalty: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the page shows."""
+
+    line: str
+    text: str
+    bundle: BundleConfig
+    search: SearchConfig
+    source: tuple[Token, ...]
+    """The end mark included."""
+    steps: tuple[Step, ...]
+    found: tuple[Found, ...]
+    """Best first."""
+    tree: tuple[Node, ...]
+    maps: AttentionMaps
+    """Of this sentence alone: the first axis is gone wherever it was that of sentences."""
+    alignment: Alignment | None
+    """Between words; None: the model has no attention."""
+    positions_PM: Floats | None
+    """What is added at the first positions; None: the model has none."""
+    padding_2S: npt.NDArray[np.bool_]
+    """Padding mask of this sentence and a longer one in a batch: True where there is a token."""
+    piece_of: tuple[str, ...]
+    """Pieces of the nodes of the tree."""
+
+
+def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
+    """Translate a line and look at everything on the way.
+
+    Args:
+        folder: the bundle.
+        line: the sentence.
+        search: how to search; by beam in any case, and for as many translations as the beam holds.
+
+    Raises:
+        DataError: there is nothing to translate, or too much for a page.
+        ModelError: the bundle is damaged, or was exported before attention could be shown.
+    """
+    bundle, search = read_bundle(folder), _of_beam(search)
+    names = [f"{ATTENTION_SET}/{name}" for name in (*SET_FILES, ATTENTION_FILE, ALIGNMENT_FILE)]
+    check_files(folder, bundle, [*(name for name in names if name in bundle.sha256), *bundle.tokenizer_sizes])
+    graphs = folder / ATTENTION_SET
+    has_attention = bundle.rnn is None or f"{ATTENTION_SET}/{ATTENTION_FILE}" in bundle.sha256
+    attention = AttentionGraph(graphs) if has_attention else None
+    tokenizers, stepper = Tokenizers.load(folder), OnnxStepper(graphs, bundle.vocab_size)
+    tag, ids = _source_ids(line, tokenizers, bundle, search)
+    [prefix] = tokenizers.target.encode([search.target_prefix])
+    trace = BeamTrace()
+    [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
+    best, target = hypotheses[0], tokenizers.target
+    source_1S = pad_sources([tag + ids])
+    maps = attention.run(source_1S, np.array([[BOS_ID, *best.ids]])) if attention else AttentionMaps()
+    texts = target.decode([one.ids for one in hypotheses])
+    tree = trace.tree(search.length_penalty, len(prefix))
+    return Explanation(
+        line,
+        texts[0],
+        bundle,
+        search,
+        tuple(Token(tokenizers.source.piece(index), index) for index in source_1S[0].tolist()),
+        _steps(stepper, source_1S, best, target),
+        tuple(_found(text, one, search, len(prefix)) for text, one in zip(texts, hypotheses, strict=True)),
+        tree,
+        _of_one(maps),
+        _alignment(folder, tokenizers, line, (tag, ids, best)) if attention else None,
+        _positions(attention, bundle) if attention and maps.source_positions is not None else None,
+        pad_sources([ids, [*ids, *ids[:1] * _PADDED]]) != PAD_ID,
+        tuple(target.piece(node.token) for node in tree),
+    )
+
+
+def _of_beam(search: SearchConfig) -> SearchConfig:
+    return search.model_copy(update={"method": "beam", "n_best": search.beam_size})
+
+
+def _source_ids(
+    line: str, tokenizers: Tokenizers, bundle: BundleConfig, search: SearchConfig
+) -> tuple[list[int], list[int]]:
+    """Ids of what comes before every source, and of the line."""
+    spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
+    prefix, ids = tokenizers.source.encode([search.source_prefix, spelling.tidy(line)])
+    if not ids:
+        raise DataError(f"{line!r}: holds no text: give a sentence")
+    if len(ids) > MOST_PIECES:
+        raise DataError(
+            f"{line[:40]!r}...: has {len(ids):,} pieces, and a page shows {MOST_PIECES}: give a shorter one"
+        )
+    return prefix, ids
+
+
+def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:
+    """The likeliest tokens at each step, when the decoder is led along the translation."""
+    decoding = stepper.start(source_1S, min(_CANDIDATES, stepper.vocab_size))
+    said = [*best.ids] if best.cut else [*best.ids, EOS_ID]
+    steps = list[Step]()
+    for read, says in zip([BOS_ID, *best.ids], said, strict=False):
+        log_prob_1C, id_1C = decoding.step(np.array([read]), np.array([0]))
+        candidates = tuple(
+            Candidate(Token(target.piece(index), index), float(np.exp(log_prob)), index == says)
+            for index, log_prob in zip(id_1C[0].tolist(), log_prob_1C[0].tolist(), strict=True)
+        )
+        steps.append(Step(Token(target.piece(read), read), Token(target.piece(says), says), candidates))
+    return tuple(steps)
+
+
+def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> Found:
+    penalty = length_penalty(len(one.ids) + (not one.cut) - given, search.length_penalty)
+    return Found(text, one.score * penalty, penalty, one.score)
+
+
+def _of_one(maps: AttentionMaps) -> AttentionMaps:
+    """The maps of the only sentence of a batch."""
+    per_sentence = ("cross_attention", "encoder_attention", "decoder_attention", "source_embedding", "target_embedding")
+    found = {name: getattr(maps, name) for name in per_sentence}
+    return replace(maps, **{name: array[0] for name, array in found.items() if array is not None})
+
+
+def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None:
+    filler_1P = np.full((1, min(_POSITIONS, bundle.max_positions)), EOS_ID)
+    return attention.run(filler_1P, np.array([[BOS_ID]])).source_positions
+
+
+def _alignment(
+    folder: Path,
+    tokenizers: Tokenizers,
+    line: str,
+    ids: tuple[list[int], list[int], Hypothesis],
+) -> Alignment:
+    tag, source, best = ids
+    [[linked]] = Aligner(folder / ATTENTION_SET, batch_tokens=1).align([tag + source], [[best]], skipped=len(tag))
+    pieces = tuple(map(tokenizers.source.piece, source)), tuple(map(tokenizers.target.piece, best.ids))
+    return Alignment(linked.links, *pieces).of_words(line, tokenizers.target.decode([best.ids])[0])

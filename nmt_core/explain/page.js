@@ -1,0 +1,155 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const SVG = "http://www.w3.org/2000/svg";
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+  function element(kind, attributes, text) {
+    const made = document.createElementNS(SVG, kind);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  // Colours are as opaque as a number is great, so that they suit a light page, a dark one and paper.
+  function paint(canvas, width, height, colour) {
+    canvas.width = width;
+    canvas.height = height;
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(width, height);
+    for (let place = 0; place < width * height; place += 1) image.data.set(colour(place), 4 * place);
+    context.putImageData(image, 0, 0);
+  }
+
+  const blue = (share) => [33, 120, 220, Math.round(255 * share)];
+  const signed = (value) => (value < 0 ? [224, 108, 26, Math.round(-255 * value)] : blue(value));
+
+  function drawStrip(figure) {
+    const strip = data.strips[figure.dataset.strip];
+    const values = new Int8Array(bytes(strip.levels).buffer);
+    const bare = strip.rows.length === 0;
+    const rows = bare ? [""] : strip.rows;
+    figure.classList.toggle("bare", bare);
+    const height = values.length / strip.width / rows.length;
+    const place = figure.querySelector(".rows");
+    rows.forEach((label, row) => {
+      const line = document.createElement("div");
+      line.className = "row";
+      if (!bare) {
+        const name = document.createElement("span");
+        name.className = "label";
+        name.textContent = label;
+        line.append(name);
+      }
+      const canvas = document.createElement("canvas");
+      const start = row * height * strip.width;
+      paint(canvas, strip.width, height, (at) => signed(Math.max(-1, values[start + at] / 127)));
+      line.append(canvas);
+      place.append(line);
+    });
+  }
+
+  // Width of the longest label in pixels, as drawn.
+  function widest(labels) {
+    const context = document.createElement("canvas").getContext("2d");
+    context.font = "12px system-ui, sans-serif";
+    return Math.ceil(Math.max(...labels.map((label) => context.measureText(label).width))) + 10;
+  }
+
+  function drawMatrix(svg, rows, columns, share, tell) {
+    const size = Math.round(Math.min(34, Math.max(21, 480 / columns.length)));
+    const left = widest(rows);
+    const top = widest(columns);
+    const [width, height] = [left + columns.length * size + 6, top + rows.length * size + 6];
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height);
+    columns.forEach((label, column) => {
+      const x = left + (column + 0.5) * size + 4;
+      svg.append(element("text", { transform: `translate(${x} ${top - 6}) rotate(-90)` }, label));
+    });
+    rows.forEach((label, row) => {
+      const y = top + row * size;
+      svg.append(element("text", { x: left - 6, y: y + size / 2 + 4, "text-anchor": "end" }, label));
+      columns.forEach((other, column) => {
+        const weight = share(row, column);
+        const x = left + column * size;
+        const cell = element("rect", { x, y, width: size - 1, height: size - 1, "fill-opacity": weight.toFixed(3) });
+        if (tell) {
+          const note = `${label} takes ${Math.round(100 * weight)}% of ${other}`;
+          cell.append(element("title", {}, note));
+          cell.addEventListener("pointerenter", () => tell(note));
+          cell.addEventListener("click", () => tell(note));
+        }
+        svg.append(cell);
+        if (tell && weight >= 0.1) {
+          const text = Math.round(100 * weight);
+          const style = weight > 0.6 ? "share strong" : "share";
+          svg.append(element("text", { x: x + size / 2 - 0.5, y: y + size / 2 + 3, class: style, "text-anchor": "middle" }, text));
+        }
+      });
+    });
+    const frame = { x: left - 1, y: top - 1, width: columns.length * size + 1, height: rows.length * size + 1, class: "frame" };
+    svg.append(element("rect", frame));
+  }
+
+  function drawAttention(place) {
+    const grid = data.grids[place.dataset.grid];
+    const levels = bytes(grid.levels);
+    const area = grid.rows.length * grid.columns.length;
+    const at = (layer, head, cell) => levels[(layer * grid.heads + head) * area + cell] / 255;
+    const mean = (layer, cell) => {
+      let sum = 0;
+      for (let head = 0; head < grid.heads; head += 1) sum += at(layer, head, cell);
+      return sum / grid.heads;
+    };
+    const [layers, heads] = [place.querySelector(".layer"), place.querySelector(".head")];
+    for (let layer = 0; layer < grid.layers; layer += 1) layers.add(new Option(`${layer + 1}`, layer));
+    heads.add(new Option("mean of all", -1));
+    for (let head = 0; head < grid.heads; head += 1) heads.add(new Option(`${head + 1}`, head));
+    layers.value = grid.layers - 1;
+    const buttons = [];
+    const said = place.querySelector(".said");
+
+    function show() {
+      const [layer, head] = [Number(layers.value), Number(heads.value)];
+      const weight = (row, column) => {
+        const cell = row * grid.columns.length + column;
+        return head < 0 ? mean(layer, cell) : at(layer, head, cell);
+      };
+      said.textContent = `Layer ${layer + 1}, ${head < 0 ? "the mean of all heads" : `head ${head + 1}`}.`;
+      drawMatrix(place.querySelector(".map"), grid.rows, grid.columns, weight, (note) => { said.textContent = note; });
+      buttons.forEach((button) => button.setAttribute("aria-pressed", button.value === `${layer} ${head}`));
+    }
+
+    for (let layer = 0; layer < grid.layers; layer += 1) {
+      for (let head = 0; head < grid.heads; head += 1) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.value = `${layer} ${head}`;
+        const canvas = document.createElement("canvas");
+        paint(canvas, grid.columns.length, grid.rows.length, (cell) => blue(at(layer, head, cell)));
+        button.append(canvas, `layer ${layer + 1}`, document.createElement("br"), `head ${head + 1}`);
+        button.addEventListener("click", () => {
+          [layers.value, heads.value] = [layer, head];
+          show();
+        });
+        buttons.push(button);
+        place.querySelector(".thumbs").append(button);
+      }
+    }
+    layers.addEventListener("change", show);
+    heads.addEventListener("change", show);
+    show();
+  }
+
+  document.querySelectorAll("[data-strip]").forEach(drawStrip);
+  document.querySelectorAll("[data-mask]").forEach((svg) => {
+    const mask = data.masks[svg.dataset.mask];
+    const levels = bytes(mask.levels);
+    drawMatrix(svg, mask.rows, mask.columns, (row, column) => levels[row * mask.columns.length + column] / 255 * 0.75);
+  });
+  document.querySelectorAll("[data-grid]").forEach(drawAttention);
+  document.documentElement.dataset.drawn = "yes";
+})();

@@ -1,0 +1,193 @@
+"""The page is whole, says what the model did, and needs nothing but itself."""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nmt_core.config import SearchConfig
+from nmt_core.errors import DataError, ModelError
+from nmt_core.explain.explanation import MOST_PIECES, Explanation, explain
+from nmt_core.explain.page import page
+from nmt_core.models.transformer import Transformer
+from nmt_core.search.attention import AttentionMaps
+from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizers
+from nmt_core.translator import Translator
+
+LINE = "the cat sees a <b>big</b> house & it."
+SEARCH = SearchConfig(beam_size=3, max_length_offset=8)
+SECTIONS = ["tokens", "embeddings", "positions", "masks", "encoder", "decoder", "cross", "candidates", "beam"]
+VOID = {"meta", "link", "br", "img", "input"}
+
+
+class Page(HTMLParser):
+    """What is in a page, and whether every element that is opened is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.sections: list[str] = []
+        self.addresses: list[str] = []
+        self.text: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action", "data")]
+        if tag == "section":
+            self.sections.append(values["id"] or "")
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def explanation(tiny_bundle: Path) -> Explanation:
+    return explain(tiny_bundle, LINE, SEARCH)
+
+
+@pytest.fixture(scope="module")
+def text(explanation: Explanation) -> str:
+    return page(explanation, "tiny & small version 1")
+
+
+def data_of(text: str) -> dict[str, Any]:
+    [found] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    data: dict[str, Any] = json.loads(found)
+    return data
+
+
+def test_every_section_is_there_and_nothing_comes_from_elsewhere(text: str) -> None:
+    found = Page(text)
+    assert found.sections == SECTIONS
+    assert {address[0] if address != "data:," else "" for address in found.addresses} == {"#", ""}
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)|@import|url\(", text)
+    assert "nan" not in re.sub(r"[a-z]{2}nan|nan[a-z]", "", text.split("<main>")[1].split("</main>")[0].lower())
+
+
+def test_what_a_person_wrote_is_text_and_no_markup(text: str) -> None:
+    assert "<b>big</b> house" not in text
+    assert "&lt;b&gt;big&lt;/b&gt; house &amp; it." in text
+    assert "tiny &amp; small version 1" in text
+
+
+def test_it_shows_what_the_model_does(explanation: Explanation, tiny_bundle: Path) -> None:
+    search = SEARCH.model_copy(update={"precision": "fp32", "n_best": 3, "alignments": "words"})
+    [translated] = Translator.load(tiny_bundle, search).translate([LINE])
+    assert explanation.text == translated.text == explanation.found[0].text
+    assert explanation.found[0].score == pytest.approx(translated.score, abs=1e-5)
+    assert [one.text for one in explanation.found[1:]] == [other.text for other in translated.alternatives]
+    assert explanation.alignment == translated.alignment
+    tokenizer = Tokenizers.load(tiny_bundle).source
+    assert [token.id for token in explanation.source] == [*tokenizer.encode([LINE])[0], EOS_ID]
+    assert [token.piece for token in explanation.source[:3]] == [
+        tokenizer.piece(one.id) for one in explanation.source[:3]
+    ]
+    for step in explanation.steps:
+        shares = [candidate.probability for candidate in step.candidates]
+        assert shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 1 + 1e-5
+    total = sum(
+        np.log(next(candidate.probability for candidate in step.candidates if candidate.is_taken))
+        for step in explanation.steps
+        if any(candidate.is_taken for candidate in step.candidates)
+    )
+    assert total >= explanation.found[0].sum - 1e-4
+    assert explanation.steps[0].read.piece == "<s>"
+    assert [step.said for step in explanation.steps[:-1]] == [step.read for step in explanation.steps[1:]]
+
+
+def test_the_numbers_that_are_drawn_are_those_of_the_model(explanation: Explanation, text: str) -> None:
+    data = data_of(text)
+    for name, weights in (
+        ("encoder", explanation.maps.encoder_attention),
+        ("decoder", explanation.maps.decoder_attention),
+        ("cross", explanation.maps.cross_attention),
+    ):
+        grid = data["grids"][name]
+        shape = (grid["layers"], grid["heads"], len(grid["rows"]), len(grid["columns"]))
+        levels = np.frombuffer(base64.b64decode(grid["levels"]), dtype=np.uint8).reshape(shape)
+        assert weights is not None
+        np.testing.assert_allclose(levels / 255, weights[:, :, : shape[2], : shape[3]], atol=0.5 / 255 + 1e-6)
+    strip = data["strips"]["source_embedding"]
+    levels = np.frombuffer(base64.b64decode(strip["levels"]), dtype=np.int8).reshape(-1, strip["width"])
+    assert explanation.maps.source_embedding is not None
+    np.testing.assert_allclose(
+        levels / 127 * strip["greatest"], explanation.maps.source_embedding, atol=strip["greatest"] / 127
+    )
+    masks = data["masks"]
+    assert len(masks["padding"]["columns"]) == len(explanation.source) + 3
+    assert "sines" in text or "sin(pos" in text
+
+
+def test_a_model_with_attention_to_the_source_alone_shows_just_that(explanation: Explanation) -> None:
+    """As RNNsearch: neither positions nor attention of a sentence to itself."""
+    from dataclasses import replace
+
+    maps = AttentionMaps(
+        cross_attention=explanation.maps.cross_attention, source_embedding=explanation.maps.source_embedding
+    )
+    text = page(replace(explanation, maps=maps, positions_PM=None), "recurrent")
+    assert Page(text).sections == ["tokens", "embeddings", "masks", "cross", "candidates", "beam"]
+    assert "Bahdanau et al. 2015, section 3.1" in text
+    assert data_of(text)["grids"].keys() == {"cross"}
+
+
+def test_a_model_without_attention_shows_the_rest(explanation: Explanation) -> None:
+    from dataclasses import replace
+
+    text = page(replace(explanation, maps=AttentionMaps(), positions_PM=None, alignment=None), "recurrent")
+    assert Page(text).sections == ["tokens", "masks", "candidates", "beam"]
+
+
+@pytest.mark.parametrize("search", [SearchConfig(beam_size=1), SearchConfig(method="sample", n_best=2)])
+def test_any_search_is_explained_by_its_beam(search: SearchConfig, tiny_bundle: Path) -> None:
+    found = explain(tiny_bundle, "now", search)
+    assert len(found.found) <= search.beam_size
+    Page(page(found, "tiny"))
+
+
+def test_prefixes_are_followed(tiny_bundle: Path) -> None:
+    search = SEARCH.model_copy(update={"source_prefix": "now", "target_prefix": "the small cat"})
+    found = explain(tiny_bundle, "a dog sees.", search)
+    [translated] = Translator.load(tiny_bundle, search.model_copy(update={"precision": "fp32"})).translate(
+        ["a dog sees."]
+    )
+    assert found.text == translated.text and found.text.startswith("the small cat")
+    assert found.found[0].score == pytest.approx(translated.score, abs=1e-5)
+    Page(page(found, "tiny"))
+
+
+def test_learnt_positions_are_not_called_sines(
+    tiny_model: Transformer, bundle_of: Callable[[Transformer], Path], explanation: Explanation
+) -> None:
+    from dataclasses import replace
+
+    assert explanation.positions_PM is not None
+    text = page(replace(explanation, positions_PM=explanation.positions_PM + 0.01), "tiny")
+    assert "a vector that was learnt for each position" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [(" \t", "holds no text: give a sentence"), ("the " * 200, f"and a page shows {MOST_PIECES}: give a shorter one")],
+)
+def test_what_no_page_can_show_is_refused(line: str, message: str, tiny_bundle: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        explain(tiny_bundle, line, SEARCH)
+
+
+def test_no_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no bundle"):
+        explain(tmp_path, LINE, SEARCH)

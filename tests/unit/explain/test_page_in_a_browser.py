@@ -1,0 +1,110 @@
+"""The page in a real browser: it draws everything, says no error, calls nobody, and fits on a telephone."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt_core.config import SearchConfig
+from nmt_core.explain.explanation import explain
+from nmt_core.explain.page import page
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # the browser has services of its own that it would call
+    "--allow-file-access-from-files",
+    "--enable-logging=stderr",
+    "--window-size=1400,1000",
+    "--virtual-time-budget=5000",
+    "--dump-dom",
+]
+# Opens the page at a width, uses it as a person would, and writes down what it finds.
+PROBE = """<!doctype html><html><body>
+<iframe id="page" src="page.html" width="{width}" height="900"></iframe><pre id="found"></pre>
+<script>
+page.onload = () => {{
+  const inside = page.contentDocument, root = inside.documentElement;
+  const choose = (selector, value) => {{
+    const select = inside.querySelector(selector);
+    select.value = value;
+    select.dispatchEvent(new Event("change"));
+  }};
+  const cells = () => [...inside.querySelectorAll('[data-grid="cross"] .map rect')];
+  const shares = () => cells().map((one) => one.getAttribute("fill-opacity"));
+  const before = shares();
+  choose('[data-grid="cross"] .layer', 0);
+  choose('[data-grid="cross"] .head', 2);
+  const after = shares();
+  const blank = [...inside.querySelectorAll("canvas")].filter((canvas) =>
+    !canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
+  const wide = [...inside.querySelectorAll("main *")].filter((one) =>
+    !one.closest(".scroll") && one.getBoundingClientRect().right > root.clientWidth + 1);
+  found.textContent = JSON.stringify({{
+    asked_for: page.contentWindow.performance.getEntriesByType("resource").map((one) => one.name),
+    drawn: root.dataset.drawn,
+    width: [root.scrollWidth, root.clientWidth],
+    wide: wide.map((one) => one.tagName + "." + one.className),
+    canvases: inside.querySelectorAll("canvas").length,
+    blank: blank.length,
+    maps: [...inside.querySelectorAll("svg.map, svg.mask")].map((svg) => svg.querySelectorAll("rect").length),
+    changed: JSON.stringify(before) !== JSON.stringify(after),
+    pressed: inside.querySelectorAll('[data-grid="cross"] [aria-pressed="true"]').length,
+    seen: getComputedStyle(inside.body).backgroundColor,
+  }});
+}};
+</script></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("page")
+    explanation = explain(tiny_bundle, "the cat sees a big house & it.", SearchConfig(beam_size=3, max_length_offset=8))
+    (found / "page.html").write_text(page(explanation, "tiny"), encoding="utf-8")
+    return found
+
+
+def probed(folder: Path, width: int, *flags: str) -> dict[str, Any]:
+    """What the probe writes down; any error of the page, and anything that it asks for, fails."""
+    assert CHROMIUM
+    (folder / "probe.html").write_text(PROBE.format(width=width), encoding="utf-8")
+    command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}"]
+    done = subprocess.run(
+        [*command, (folder / "probe.html").as_uri()], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found and found[1], done.stderr[-2_000:]
+    measured: dict[str, Any] = json.loads(html.unescape(found[1]))
+    assert measured["asked_for"] == []
+    return measured
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: `apt-get install chromium`")
+@pytest.mark.parametrize("width", [375, 1400])
+def test_the_page_is_drawn_and_fits(width: int, folder: Path) -> None:
+    found = probed(folder, width)
+    assert found["drawn"] == "yes"
+    assert found["width"][0] <= found["width"][1] <= width and found["wide"] == []
+    assert found["canvases"] > 20 and found["blank"] == 0
+    assert len(found["maps"]) == 5 and min(found["maps"]) > 9
+    assert found["changed"] and found["pressed"] == 1
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: `apt-get install chromium`")
+def test_it_is_dark_where_the_reader_wants_it_dark(folder: Path) -> None:
+    light = probed(folder, 900)["seen"]
+    dark = probed(folder, 901, "--blink-settings=preferredColorScheme=0")["seen"]
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(20, 24, 29)")
