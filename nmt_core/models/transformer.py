@@ -7,7 +7,6 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 import math
 from typing import cast
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -58,7 +57,7 @@ class Transformer(TranslationModel):
             self.output.weight = self.target_embedding.weight
         self.dropout = Dropout(config.dropout)
         if config.positions == "learned":
-            self.positions_LM = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+            self.positions_LM = nn.Embedding(config.max_positions, config.d_model).weight
         else:
             width = config.d_model if config.positions == "sinusoidal" else config.head_widths[0]
             self.register_buffer("positions_LM", sinusoidal_positions(max_positions, width), persistent=False)

@@ -35,7 +35,7 @@ def test_graphs_in_fp32_pass_the_gate_and_know_their_positions(variation: Transf
     assert read_bundle(folder).max_positions == positions
     (translation,) = Translator.load(folder, SEARCH).translate([LONG])
     assert translation.status in ("split", "unfinished")
-    assert translation.tokens > 20
+    assert translation.text
     with pytest.raises(ConfigError, match=f"need {positions + 1:,} positions, but the model in .* has {positions:,}"):
         Translator.load(folder, SearchConfig(max_source_tokens=positions - 50))
 
