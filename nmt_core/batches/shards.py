@@ -143,7 +143,7 @@ class TokenShards:
         footers = {file: _footer(file) for file in files}
         self._footers = footers
         self.groups = tuple(
-            RowGroup(file, number, *row, sample=int(footer.metadata.get(SAMPLE.encode(), 0)))
+            RowGroup(file, number, *row, int(footer.metadata.get(SAMPLE.encode(), 0)))
             for file, footer in footers.items()
             for number, row in enumerate(json.loads(footer.metadata[_ROW_GROUPS]))
         )
