@@ -125,7 +125,8 @@ class LanguageModel:
             left_N = np.where(is_known, left[row], 1.0)
         starts = np.cumsum(sentences.lengths) - sentences.lengths
         entropy: np.ndarray = -np.add.reduceat(np.log(probability), starts) if len(starts) else np.zeros(0)
-        return entropy / sentences.lengths
+        per_token: np.ndarray = entropy / sentences.lengths
+        return per_token
 
 
 def frequent(words: Sequence[pl.Series], at_least: int) -> pl.Series:

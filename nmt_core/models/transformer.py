@@ -7,6 +7,7 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 import math
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
