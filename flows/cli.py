@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.cli_artifacts import artifacts
 from flows.interruption import Stopped
 from flows.selection import STEPS, Selection, StepName
 from nmt_core.errors import NmtError
@@ -26,7 +27,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
 
 
@@ -229,44 +229,6 @@ def up(debug: Debug = False) -> None:
     from flows.commands.up import up
 
     up()
-
-
-@artifacts.command("ls")
-def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
-    """List artifacts, newest first."""
-    from flows.commands.artifacts import list_artifacts
-
-    list_artifacts(stage)
-
-
-Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
-
-
-@artifacts.command("show")
-def show_artifact(name: Name) -> None:
-    """Show an artifact's files and what its stage reported."""
-    from flows.commands.artifacts import show_artifact
-
-    show_artifact(name)
-
-
-@artifacts.command("lineage")
-def show_lineage(name: Name) -> None:
-    """Show what an artifact was made from."""
-    from flows.commands.artifacts import show_lineage
-
-    show_lineage(name)
-
-
-@artifacts.command("gc")
-def collect_garbage(
-    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
-) -> None:
-    """Show what no recent run needs, and delete it with --yes."""
-    from flows.commands.artifacts import collect_garbage
-
-    collect_garbage(keep_runs, delete=yes)
 
 
 def main() -> None:

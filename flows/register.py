@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nmt_core
+from flows.settings import without_password
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
@@ -126,7 +127,7 @@ def register_model(
 
     name = config.model_name
     if not run_id:
-        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
+        raise ModelError(without_password(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}"))
     try:
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
@@ -145,9 +146,8 @@ def register_model(
         verdict = _promote(client, version, candidate, config.registry.max_slowdown)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        raise ModelError(
-            f"register: MLflow at {tracking_uri} says: {' '.join(str(error).split())[:300]}: {_REMEDY}"
-        ) from error
+        words = without_password(f"{tracking_uri} says: {' '.join(str(error).split())}")[:300]
+        raise ModelError(f"register: MLflow at {words}: {_REMEDY}") from error
     return RegisteredModel(
         name=name,
         version=str(version.version),

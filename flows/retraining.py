@@ -198,7 +198,7 @@ class Retraining:
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
     def _mlflow_page(self, tracked: TrackedRun) -> str:
-        uri = self._settings.mlflow_tracking_uri
+        uri = self._settings.mlflow_shown
         server = uri if uri.startswith("http") else self._settings.running().mlflow
         if not server or not tracked.id:
             return ""

@@ -99,9 +99,9 @@ def start_prefect(settings: Settings, port: int, *, embedded: bool) -> Server:
 def start_mlflow(settings: Settings, port: int) -> Server:
     """Start an MLflow server on the same database and files that runs write to directly."""
     command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", settings.mlflow_tracking_uri, "--no-serve-artifacts"]
-    command += ["--default-artifact-root", settings.model_files.as_uri()]
-    environment = {"MLFLOW_TRACKING_URI": settings.mlflow_tracking_uri}
+    command += ["--no-serve-artifacts", "--default-artifact-root", settings.model_files.as_uri()]
+    # Not as an argument: `ps` shows those to everybody on the machine, and the address may hold a password
+    environment = dict.fromkeys(("MLFLOW_TRACKING_URI", "MLFLOW_BACKEND_STORE_URI"), settings.mlflow_tracking_uri)
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
 
 

@@ -7,6 +7,8 @@ NMT_WORKERS          who does the shards of the data stages: local (default: NMT
                      same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
 NMT_SCRATCH          folder or fsspec address for files between the steps of a stage, which all workers reach (default:
                      beside the artifacts)
+NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in which machines share their artifacts
+                     (default: none; they stay in NMT_HOME)
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
@@ -25,6 +27,7 @@ from pathlib import Path
 
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
+from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
 
 _ENVIRONMENT = {
@@ -68,6 +71,7 @@ class Settings:
     threads: int
     workers: str
     scratch: str
+    shared_store: str
     launcher: str
     nodes: str
     node_processes: str
@@ -90,6 +94,7 @@ class Settings:
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
+            shared_store=_shared_store(environment),
             launcher=_launcher(environment),
             nodes=_nodes(environment),
             node_processes=str(_count(environment, "NMT_PROCESSES") or "gpu"),
@@ -99,7 +104,13 @@ class Settings:
     @property
     def store(self) -> Store:
         """All artifacts."""
-        return Store(self.home / "artifacts")
+        folder = self.home / "artifacts"
+        return SharedStore(folder, Objects(self.shared_store)) if self.shared_store else Store(folder)
+
+    @property
+    def mlflow_shown(self) -> str:
+        """The address of MLflow as it may be shown and logged: without a password."""
+        return without_password(self.mlflow_tracking_uri)
 
     @property
     def runs(self) -> Path:
@@ -150,6 +161,11 @@ class Settings:
             os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
 
 
+def without_password(address: str) -> str:
+    """An address with *** in place of a password: one shown in a log or a message is read by many."""
+    return re.sub(r"(?<=://)([^/@\s:]*):[^@\s]*@", r"\1:***@", address)
+
+
 def _count(environment: Mapping[str, str], name: str) -> int:
     text = environment.get(name, "")
     if not text:
@@ -166,6 +182,13 @@ def _workers(environment: Mapping[str, str]) -> str:
             f"NMT_WORKERS={text!r}: must be local, dask, ray, or the address of a cluster such as dask://host:8786 or "
             "ray://host:10001"
         )
+    return text
+
+
+def _shared_store(environment: Mapping[str, str]) -> str:
+    text = environment.get("NMT_STORE", "")
+    if text and not re.match(r"[a-z0-9+]+://.", text):
+        raise ConfigError(f"NMT_STORE={text!r}: must be an address such as s3://bucket/nmt, or not be set")
     return text
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from flows.settings import without_password
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
 
@@ -112,7 +113,8 @@ class RunSummary(BaseModel):
     def end(self, error: BaseException | None) -> None:
         """Note how the run ended."""
         self.status = RUN_STATUS[status_of(error)]
-        self.error = (" ".join(str(error).split()) or type(error).__name__) if error else ""
+        words = " ".join(str(error).split()) or type(error).__name__
+        self.error = without_password(words) if error else ""
 
     def write(self, runs: Path) -> None:
         """Replace the file in one step. A full disk must not hide the error that filled it."""

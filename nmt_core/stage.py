@@ -175,7 +175,10 @@ def run_stage(
 
     def find() -> Outcome | None:
         found = None if force else store.find(stage.name, fingerprint_of(_identity(stage, config, inputs)))
-        return Outcome(found, reused=True, seconds=time.monotonic() - start) if found else None
+        if found is None:
+            return None
+        store.share(found)
+        return Outcome(found, reused=True, seconds=time.monotonic() - start)
 
     if outcome := find():
         return outcome
@@ -188,6 +191,7 @@ def run_stage(
             if outcome := find():
                 return outcome
             artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
+            store.share(artifact)
     except Exception as error:
         if not is_full_disk(error):
             raise

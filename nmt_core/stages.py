@@ -84,7 +84,7 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
     for stage in STAGES.values():
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
         fingerprint = fingerprint_of(identity)
-        artifact = None if stage.name in force else store.find(stage.name, fingerprint)
+        artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
         if stage.name in force:
             reason = "forced"
         elif artifact:
