@@ -322,7 +322,7 @@ class CleanConfig(FilterConfig):
     """Scores of each pair: `cross-entropy-difference`, which comes with the package and says how much more like the
     text of `in_domain` than like all of the text a pair is; functions of others, such as embedding similarity; or
     programs that are started, such as bicleaner-ai."""
-    in_domain: str = ""
+    in_domain: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Text of the domain that is wanted, for `cross-entropy-difference`: the name of a corpus of `corpus`, a training
     corpus or a dev set, but no test set."""
     in_domain_pairs: int = Field(100_000, ge=1_000)

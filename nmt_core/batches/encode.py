@@ -114,8 +114,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     encoder = encoder_of(str(folder))
     if knobs.subword_sampling and not encoder.can_sample:
         raise ConfigError(
-            f"encode.subword_sampling={knobs.subword_sampling}: a vocabulary of characters or of words cuts text in "
-            "one way alone: set it to 0"
+            f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary cuts text in one way alone, being of "
+            "characters or of words, or has pieces that reach over spaces: set it to 0"
         )
     tasks = list(_tasks(knobs, text_shards(split), folder, out))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from nmt_core.batches.shards import SAMPLE, ShardWriter
-from nmt_core.tokenizer.bulk import BulkEncoder, Sampling
+from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample
 from nmt_core.tokenizer.sample import SIDES
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizers, files_of
 
@@ -39,7 +39,7 @@ class PairEncoder:
     @property
     def can_sample(self) -> bool:
         """Whether both vocabularies know more than one segmentation of a text."""
-        return self.tokenizers.source.can_sample and self.tokenizers.target.can_sample
+        return can_sample(self.tokenizers.source) and can_sample(self.tokenizers.target)
 
     def writer(self, where: Path | pa.BufferOutputStream, sample: int = 0) -> ShardWriter:
         """A shard to write one of the segmentations to."""

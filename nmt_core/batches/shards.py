@@ -8,7 +8,7 @@ footer holds, for each row group, its tokens and the hash of its ids and lengths
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -143,7 +143,7 @@ class TokenShards:
         footers = {file: _footer(file) for file in files}
         self._footers = footers
         self.groups = tuple(
-            RowGroup(file, number, *row, sample=int(footer.metadata.get(SAMPLE.encode(), 0)))
+            replace(RowGroup(file, number, *row), sample=int(footer.metadata.get(SAMPLE.encode(), 0)))
             for file, footer in footers.items()
             for number, row in enumerate(json.loads(footer.metadata[_ROW_GROUPS]))
         )

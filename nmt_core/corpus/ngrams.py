@@ -124,7 +124,9 @@ class LanguageModel:
             probability = np.where(is_known, share[row], 0.0)[places] + of_history * probability
             left_N = np.where(is_known, left[row], 1.0)
         starts = np.cumsum(sentences.lengths) - sentences.lengths
-        return -np.add.reduceat(np.log(probability), starts) / sentences.lengths if len(starts) else starts * 0.0
+        entropy: np.ndarray = -np.add.reduceat(np.log(probability), starts) if len(starts) else np.zeros(0)
+        per_token: np.ndarray = entropy / sentences.lengths
+        return per_token
 
 
 def frequent(words: Sequence[pl.Series], at_least: int) -> pl.Series:

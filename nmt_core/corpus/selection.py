@@ -66,7 +66,8 @@ class _Side:
     def difference(self, text: pl.Series) -> np.ndarray:
         """Of each sentence, in nats per word."""
         sentences = Sentences.of(words_of(text), self.vocabulary, _ORDER)
-        return self.general.cross_entropy(sentences) - self.in_domain.cross_entropy(sentences)
+        difference: np.ndarray = self.general.cross_entropy(sentences) - self.in_domain.cross_entropy(sentences)
+        return difference
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Selection:
     @classmethod
     def from_frame(cls, table: pl.DataFrame) -> "Selection":
         """What `to_frame` made."""
-        sides = {}
+        sides: dict[str, _Side] = {}
         for name in SIDES:
             own = {str(part): rows for (part,), rows in table.filter(side=name).group_by("part", maintain_order=True)}
             vocabulary = own["words"]["word"] if "words" in own else pl.Series("word", [], pl.String)

