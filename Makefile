@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install quickstart check test faults lock clean
+.PHONY: help install quickstart check test faults ui lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make test         format, lint, types, and every test"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
+	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
 	@echo "make check        format, lint and types alone"
 	@echo "make install      the environment in .venv alone"
 	@echo "make lock         choose versions anew for requirements.lock"
@@ -37,6 +38,9 @@ test: check
 
 faults: $(INSTALLED)
 	$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile --durations 0
+
+ui: $(INSTALLED)
+	$(BIN)/pytest -m ui --durations 0
 
 # torch is held back: its later releases are not tested with the rest.
 lock: $(INSTALLED)

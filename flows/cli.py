@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from flows.cli_models import DEBUG, Debug, explain, translate
+from flows.arguments import DEBUG, AsJson, Debug, Force, From, Overrides, Recipe, Until
+from flows.cli_artifacts import artifacts
+from flows.cli_models import explain, translate
+from flows.cli_operations import operations
+from flows.commands import promotion
+from flows.commands.report import report
 from flows.interruption import Stopped
-from flows.selection import STEPS, Selection, StepName
+from flows.selection import Selection, StepName
 from nmt_core.errors import NmtError
 
 if TYPE_CHECKING:
@@ -25,32 +30,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
 app.add_typer(artifacts, name="artifacts")
-
-
-def _step(name: str) -> StepName:
-    if name not in STEPS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(STEPS)}")
-    return name
-
-
-Recipe = Annotated[str, typer.Argument(help="A recipe's name (`nmt recipes` lists them) or the path of a YAML file.")]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. May be repeated."),
-]
-From = Annotated[
-    StepName, typer.Option("--from", metavar="STAGE", help="Begin here; earlier stages must have been made.")
-]
-Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="End after this stage.")]
-Force = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--force", parser=_step, metavar="STAGE", help="Run this stage even if it has been made. May be repeated."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
+app.add_typer(operations)
 
 
 def _selection(first: StepName, last: StepName, force: list[str] | None) -> Selection:
@@ -117,6 +98,28 @@ def stage(
 
 
 @app.command()
+def compare(
+    recipes: Annotated[
+        list[str], typer.Argument(help="Recipes, each with changes of its own if wanted: RECIPE+SECTION.KEY=VALUE.")
+    ],
+    overrides: Overrides = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, with seeds from its train.seed on.")] = 1,
+    corpus_of: Annotated[
+        str, typer.Option(metavar="RECIPE", help="Where all take text, cleaning, tokenizer and encoding from.")
+    ] = "",
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once."""
+    from flows.commands.compare import compare
+    from flows.comparison import contenders
+
+    wanted = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
+    compare(wanted, form="json" if as_json else "markdown" if markdown else "table", debug=debug)
+
+
+@app.command()
 def plan(
     recipe: Recipe,
     overrides: Overrides = None,
@@ -176,50 +179,8 @@ app.command()(translate)
 app.command()(explain)
 
 
-@app.command()
-def up(debug: Debug = False) -> None:
-    """Start the Prefect and MLflow servers and the deployments on this machine, until Ctrl-C."""
-    from flows.commands.up import up
-
-    up()
-
-
-@artifacts.command("ls")
-def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
-    """List artifacts, newest first."""
-    from flows.commands.artifacts import list_artifacts
-
-    list_artifacts(stage)
-
-
-Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
-
-
-@artifacts.command("show")
-def show_artifact(name: Name) -> None:
-    """Show an artifact's files and what its stage reported."""
-    from flows.commands.artifacts import show_artifact
-
-    show_artifact(name)
-
-
-@artifacts.command("lineage")
-def show_lineage(name: Name) -> None:
-    """Show what an artifact was made from."""
-    from flows.commands.artifacts import show_lineage
-
-    show_lineage(name)
-
-
-@artifacts.command("gc")
-def collect_garbage(
-    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
-) -> None:
-    """Show what no recent run needs, and delete it with --yes."""
-    from flows.commands.artifacts import collect_garbage
-
-    collect_garbage(keep_runs, delete=yes)
+for command in (report, promotion.promote, promotion.rollback, promotion.models):
+    app.command()(command)
 
 
 def main() -> None:

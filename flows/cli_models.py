@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-DEBUG = "--debug"
+from flows.arguments import Debug
 
-Debug = Annotated[bool, typer.Option(DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
 _Beam = Annotated[int | None, typer.Option("--beam", help="Beam size, if not the model's own; 1 is the fastest.")]
 _Overrides = Annotated[
     list[str] | None,

@@ -5,10 +5,12 @@ import shlex
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from flows import verdicts
 from flows.settings import Settings
-from flows.summary import SUMMARY, RunSummary
+from flows.summary import PAGE, SUMMARY, RunSummary
 
 
 def show(summary: RunSummary, console: Console) -> None:
@@ -17,22 +19,36 @@ def show(summary: RunSummary, console: Console) -> None:
     if summary.metrics and "TOY" in summary.description.split():
         console.print("[bold yellow]A TOY: its score says nothing about real text.[/]", highlight=False)
     for score in summary.metrics:
+        interval = "" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})"
         console.print(
-            f"{score.metric} [bold]{score.score:.2f}[/] on {score.test_set}  ({score.signature})", highlight=False
+            f"{score.metric} [bold]{score.score:.2f}[/]{interval} on {score.test_set}  ({score.signature})",
+            highlight=False,
         )
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(
-            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {model.verdict}",
+            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {escape(model.verdict)}",
             highlight=False,
         )
+        if model.gate and model.gate.checks:
+            console.print(verdicts.table(model.gate))
     for sample in summary.samples:
         console.print(f"  {sample.source}\n    -> {sample.translation}", highlight=False, markup=False)
         if sample.reference:
             console.print(f"       {sample.reference} (reference)", style="dim", highlight=False, markup=False)
-    file = os.path.relpath(Settings.load().runs / summary.run_id / SUMMARY)
-    console.print(f"{summary.seconds:.1f} s; summary: {file}", style="dim", highlight=False, soft_wrap=True)
+    folder = Settings.load().runs / summary.run_id
+    files = f"summary: {os.path.relpath(folder / SUMMARY)}"
+    files += f"; report: {os.path.relpath(folder / PAGE)}" if (folder / PAGE).is_file() else ""
+    console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", highlight=False, soft_wrap=True)
     _next_steps(summary, console)
+
+
+def _cost(summary: RunSummary) -> str:
+    """Hours of the processors, and money if prices are set."""
+    cost, hour = summary.cost, 3_600
+    said = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
+    said += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
+    return said + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 
 def _table(summary: RunSummary) -> Table:

@@ -1,35 +1,160 @@
-"""Deployments: what the Prefect UI offers to run. `nmt up` serves them; `python -m flows.deploy` does so alone."""
+"""The table of deployments: what a Prefect server offers to run, made from the recipes and the stages.
 
-from prefect import serve
+`nmt deploy` and `nmt up` install it (`flows/installation.py`); `nmt deploy --yaml` prints it for those who keep a
+`prefect.yaml` of their own.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
 from prefect.deployments.runner import RunnerDeployment
+from prefect.flows import Flow
 from prefect.types.entrypoint import EntrypointType
 
+from flows.maintenance import gc, reconcile
+from flows.promotion import promote, rollback
 from flows.retrain import retrain
-from flows.selection import STEPS
-from flows.stages import run_stage
+from flows.selection import StepName
+from flows.stages import STAGE_FLOWS, sections_of
 from flows.translate import translate
+from flows.watch import watch
+from nmt_core.config import PipelineConfig
 from nmt_core.recipe import load_recipe, recipe_names
 
+TAG = "nmt"
+TRAINING_QUEUE = "training"
+"""Work queue of whatever trains: one run at a time, unless somebody raises its limit."""
+JOB = {"command": "python -m prefect.engine", "working_dir": "."}
+"""Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder."""
+
 _FIRST_RECIPE = "quickstart"
-_BY_MODULE = EntrypointType.MODULE_PATH
+_TRAINING: frozenset[StepName] = frozenset({"train"})
+_ONCE: dict[str, Flow[..., Any]] = {
+    "translate": translate,
+    "promote": promote,
+    "rollback": rollback,
+    "gc": gc,
+    "reconcile": reconcile,
+}
+"""Flows that are of no recipe, by the name of their one deployment."""
 
 
-def deployments() -> list[RunnerDeployment]:
-    """A deployment of `retrain` for each recipe, one for each stage, and `translate`."""
-    recipes = {name: load_recipe(name).model_dump(mode="json") for name in recipe_names()}
-    found = [
-        retrain.to_deployment(name, parameters={"config": config}, entrypoint_type=_BY_MODULE)
-        for name, config in recipes.items()
-    ]
-    found += [
-        run_stage.to_deployment(
-            name, parameters={"stage": name, "config": recipes[_FIRST_RECIPE]}, entrypoint_type=_BY_MODULE
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe, and what a worker finds it by."""
+
+    address: str
+    """Its name, or the absolute path of its file."""
+    config: PipelineConfig
+
+    @classmethod
+    def read(cls, asked: str) -> "Recipe":
+        """Read a recipe by its name or path.
+
+        Raises:
+            ConfigError: there is none, or it is wrong.
+        """
+        return cls(asked if asked in recipe_names() else str(Path(asked).absolute()), load_recipe(asked))
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The work pools."""
+
+    cpu: str = "cpu"
+    training: str = "cpu"
+    """Where GPUs are, if anywhere."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One deployment."""
+
+    flow: Flow[..., Any]
+    name: str
+    parameters: Mapping[str, Any]
+    trains: bool = False
+    cron: str = ""
+    timezone: str = "UTC"
+    description: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """As Prefect names it."""
+        return f"{self.flow.name}/{self.name}"
+
+    def deployment(self, pools: Pools) -> RunnerDeployment:
+        """As Prefect takes it. Schedules are another matter: people add some of their own, which must stay."""
+        made: RunnerDeployment = RunnerDeployment.from_flow(
+            self.flow,
+            self.name,
+            parameters=dict(self.parameters),
+            description=self.description or None,
+            tags=[TAG],
+            work_pool_name=pools.training if self.trains else pools.cpu,
+            work_queue_name=TRAINING_QUEUE if self.trains else "default",
+            job_variables=dict(JOB),
+            entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        for name in STEPS
-    ]
-    found.append(translate.to_deployment("translate", entrypoint_type=_BY_MODULE))
-    return found  # type: ignore[return-value]  # to_deployment is typed as maybe asynchronous
+        made.model_fields_set.discard("schedules")  # an empty list of them would delete those that are there
+        return made
 
 
-if __name__ == "__main__":
-    serve(*deployments())
+def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]:
+    """All deployments.
+
+    Args:
+        asked: names or paths of recipes that get a deployment of `retrain` and of each stage; none: `retrain` of all
+            that come with the package, and the stages of the first.
+        schedule: cron to retrain them by, in place of what they say themselves.
+
+    Raises:
+        ConfigError: a recipe is not there, or is wrong.
+    """
+    recipes = [Recipe.read(name) for name in asked or recipe_names()]
+    with_stages = recipes if asked else [recipe for recipe in recipes if recipe.address == _FIRST_RECIPE]
+    entries = [entry for recipe in recipes for entry in _of_recipe(recipe, schedule)]
+    entries += [_of_stage(step, recipe) for recipe in with_stages for step in STAGE_FLOWS]
+    return entries + [Entry(flow, name, {}) for name, flow in _ONCE.items()]
+
+
+def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:
+    config = recipe.config
+    parameters = {"config": config.model_dump(mode="json")}
+    when = config.schedule
+    cron = when.cron if schedule is None else schedule
+    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, config.description)
+    yield Entry(watch, config.name, parameters, cron=when.watch, timezone=when.timezone)
+
+
+def _of_stage(step: StepName, recipe: Recipe) -> Entry:
+    sections = {name: getattr(recipe.config, name).model_dump(mode="json") for name in sections_of(step)}
+    return Entry(STAGE_FLOWS[step], recipe.config.name, sections | {"recipe": recipe.address}, step in _TRAINING)
+
+
+def prefect_yaml(entries: Iterable[Entry], pools: Pools) -> str:
+    """The table as `prefect deploy --all` reads it. Pools, queues and automations are not part of such a file."""
+    file = {"name": "nmt-pipeline", "pull": [], "deployments": [_as_yaml(entry, pools) for entry in entries]}
+    return yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _as_yaml(entry: Entry, pools: Pools) -> dict[str, Any]:
+    made = entry.deployment(pools)
+    schedules = [{"cron": entry.cron, "timezone": entry.timezone}] if entry.cron else []
+    return {
+        "name": entry.name,
+        "flow_name": entry.flow.name,
+        "entrypoint": made.entrypoint,
+        "description": made.description,
+        "tags": list(made.tags),
+        "parameters": made.parameters,
+        "schedules": schedules,
+        "work_pool": {
+            "name": made.work_pool_name,
+            "work_queue_name": made.work_queue_name,
+            "job_variables": made.job_variables,
+        },
+    }

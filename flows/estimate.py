@@ -27,13 +27,16 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
 
 
 def _of_transformer(model: ModelConfig, vocab_size: int) -> int:
-    d, ff = model.d_model, model.d_ff
-    attention, feed_forward, norm = 4 * d * d, 2 * d * ff + ff + d, 2 * d
+    d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
+    # Queries and keys, then values and the output that reads them
+    attention = 2 * d * model.num_heads * sum(model.head_widths)
+    feed_forward, norm = d * inner + inner + ff * d + d, 2 * d
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     matrices = {"three-way": 1, "two-way": 2, "none": 3}[model.tied_embeddings]
     last_norms = 2 * norm if model.norm == "pre" else 0
-    return encoder + decoder + last_norms + matrices * vocab_size * d
+    positions = model.max_positions * d if model.positions == "learned" else 0
+    return encoder + decoder + last_norms + matrices * vocab_size * d + positions
 
 
 def _of_recurrent(model: ModelConfig, vocab_size: int) -> int:
@@ -66,13 +69,13 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     if former:
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = parameters(config.model, config.tokenizer.vocab_size)
-    text = _text_bytes(config)
+    text, samples = _text_bytes(config), config.encode.samples
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
         "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
         "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
-        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE, "0.6 x text"),
+        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE * samples, f"0.6 x text x {samples}"),
         "evaluate": (1e6, "reports and translations of the test sets"),
     }
     size, basis = rules.get(stage, (text, "as large as the text"))

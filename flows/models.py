@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from flows.register import SEARCH_FILE
-from flows.settings import Settings
+from flows.settings import Settings, without_password
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError
@@ -123,7 +123,5 @@ def _download(uri: str, folder: Path, settings: Settings) -> Path:
 
 
 def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:
-    return ModelError(
-        f"model {uri}: {' '.join(str(error).split())[:200]} (in {settings.mlflow_tracking_uri}): "
-        "`nmt run RECIPE` registers one"
-    )
+    words = without_password(" ".join(str(error).split()))[:200]
+    return ModelError(f"model {uri}: {words} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one")

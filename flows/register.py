@@ -1,6 +1,6 @@
 """The last step of a retraining: the exported bundle becomes a version of a registered MLflow model.
 
-The version is `challenger`; it becomes `champion` if there is none, or if it scores higher on the same test set.
+The version is `challenger`; it becomes `champion` if it passes the gate (`gate.py`).
 """
 
 import hashlib
@@ -9,37 +9,31 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nmt_core
+from flows import verdicts
+from flows.candidate import Candidate
+from flows.champions import CHALLENGER, Champions
+from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
+from flows.settings import Settings, without_password
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
-from nmt_core.artifacts import MANIFEST, REPORT, Artifact, fingerprint_of
+from nmt_core.artifacts import MANIFEST, REPORT, Artifact
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.errors import ModelError
+from nmt_core.evaluate.verdict import Verdict
+from nmt_core.tokenizer.pretokenize import Pretokenizers
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
-    from nmt_core.export.speed import SpeedTest
-
-CHALLENGER = "challenger"
-CHAMPION = "champion"
 SEARCH_FILE = "search.json"
 
-_EXPORT_TAG = "nmt.export"
-_EVALUATE_TAG = "nmt.evaluate"
-_SCORE_TAG = "nmt.score"
-_SCORED_ON_TAG = "nmt.scored_on"
 _CARD_TAG = "nmt.card"
-STARTED_FROM_TAG = "nmt.started_from"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
-_LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
-_MORE = "- and more: see `corpora.json` of the download"
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -49,6 +43,7 @@ _PACKED_MODULES = (
     "spelling.py",
     "translator.py",
     "tokenizer/__init__.py",
+    "tokenizer/pretokenize.py",
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/alignment.py",
@@ -67,51 +62,8 @@ _PACKED_MODULES = (
 """What `nmt_core.translator` needs of this package, and nothing else."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A bundle and how good it is."""
-
-    export: Artifact
-    evaluate: Artifact
-    download: Artifact | None = None
-    """The text that it learnt from, for the licences; None: the store no longer has it."""
-    clean: Artifact | None = None
-    """The clean text, for the corpora that were left out; None: the store no longer has it."""
-    made_of: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints of its weights and its vocabulary by stage, for who starts from it."""
-    started_from: str = ""
-    """What its training started from; empty: random weights, or the store no longer knows."""
-    speed_test: "SpeedTest | None" = None
-    """On what to compare its speed with the champion's; None: on nothing."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the pair, which is one version; the card can change, and then the version keeps its number."""
-        return fingerprint_of({"export": self.export.fingerprint, "evaluate": self.evaluate.fingerprint})
-
-    @property
-    def score(self) -> tuple[float, str]:
-        """The first BLEU, and what it was computed on and how."""
-        for score in self.evaluate.report().get("scores", []):
-            if score["metric"] == "BLEU":
-                return float(score["score"]), f"{score['test_set']} {score['signature']}"
-        return 0.0, ""
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags of the model version."""
-        score, scored_on = self.score
-        tags = {
-            f"nmt.{s['metric']}.{s['test_set']}": f"{s['score']:.2f}" for s in self.evaluate.report().get("scores", [])
-        }
-        tags |= {_EXPORT_TAG: self.export.fingerprint, _EVALUATE_TAG: self.evaluate.fingerprint}
-        tags |= {tag_of(stage): fingerprint for stage, fingerprint in self.made_of.items()}
-        tags |= {STARTED_FROM_TAG: self.started_from} if self.started_from else {}
-        return tags | {_SCORE_TAG: f"{score:.4f}", _SCORED_ON_TAG: scored_on}
-
-
 def register_model(
-    config: PipelineConfig, candidate: Candidate, tracking_uri: str, run_id: str, tags: Mapping[str, str]
+    config: PipelineConfig, candidate: Candidate, settings: Settings, run_id: str, tags: Mapping[str, str]
 ) -> RegisteredModel:
     """Register a bundle, once: the same export with the same evaluation is one version, however often it is asked for.
 
@@ -124,50 +76,70 @@ def register_model(
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    name = config.model_name
+    name, tracking_uri = config.model_name, settings.mlflow_tracking_uri
     if not run_id:
-        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
+        raise ModelError(without_password(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}"))
     try:
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
         reused = version is not None
-        about = describe(config, candidate.download, candidate.clean, candidate.started_from)
+        about = model_card(config, candidate, LONGEST_DESCRIPTION)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
-                model_id = _log_model(candidate.export, config.search)
+                model_id = _log_model(candidate.export, config.search, model_card(config, candidate))
             version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
         client.set_registered_model_alias(name, CHALLENGER, version.version)
-        verdict = _promote(client, version, candidate, config.registry.max_slowdown)
+        verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        raise ModelError(
-            f"register: MLflow at {tracking_uri} says: {' '.join(str(error).split())[:300]}: {_REMEDY}"
-        ) from error
+        words = without_password(f"{tracking_uri} says: {' '.join(str(error).split())}")[:300]
+        raise ModelError(f"register: MLflow at {words}: {_REMEDY}") from error
     return RegisteredModel(
         name=name,
         version=str(version.version),
         aliases=aliases,
-        verdict=verdict,
+        verdict=verdict.reason,
+        gate=verdict,
         reused=reused,
         made_of=dict(candidate.made_of),
     )
 
 
+def _judged(
+    config: PipelineConfig,
+    candidate: Candidate,
+    version: "ModelVersion",
+    client: "MlflowClient",
+    settings: Settings,
+) -> Verdict:
+    """Take a version through the gate, and keep the verdict with it; one that is champion keeps that of its day."""
+    from flows.gate import pass_gate  # brings what translates and scores
+
+    champions = Champions(client, version.name, settings)
+    champion = champions.current
+    if champion and champion.version == version.version:
+        return verdicts.kept(champion).model_copy(update={"reason": "is champion already"})
+    verdict = pass_gate(config, candidate, version, champions, settings)
+    verdicts.keep(client, version, verdict)
+    return verdict
+
+
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
     wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
+    tags = tag_of("export"), tag_of("evaluate")
     for version in client.search_model_versions(f"name='{name}'"):
-        if (version.tags.get(_EXPORT_TAG), version.tags.get(_EVALUATE_TAG)) == wanted:
+        if tuple(version.tags.get(tag) for tag in tags) == wanted:
             return version
     return None
 
 
-def _log_model(export: Artifact, search: SearchConfig) -> str:
-    """Copy the bundle, the code that runs it and its search defaults into MLflow; return the logged model's id."""
+def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
+    """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
@@ -177,14 +149,15 @@ def _log_model(export: Artifact, search: SearchConfig) -> str:
         bundle = Path(folder) / "bundle"
         shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
         (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
+        (Path(folder) / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
         logged = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"bundle": str(bundle)},
+            artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=["A line of text.", "Another line."],
-            pip_requirements=_requirements(),
+            pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
 
@@ -197,47 +170,15 @@ def _packed_code(folder: Path) -> Path:
     return folder
 
 
-def _requirements() -> list[str]:
+def _requirements(bundle: Path) -> list[str]:
     """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
-    versions = {}
+    versions = Pretokenizers.read(bundle).require_packages()
     for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return [f"{name}=={version}" for name, version in versions.items()]
-
-
-def describe(
-    config: PipelineConfig, download: Artifact | None, clean: Artifact | None = None, started_from: str = ""
-) -> str:
-    """What the recipe says of the model, then licence, page and citation of each corpus that it learnt from.
-
-    Licences and citations are those of the recipe as it is now, and else what was known of the addresses.
-    """
-    about = config.description
-    if started_from:
-        about += f"\n\nIts training started from {started_from}: the text which that one learnt from counts as well."
-    if not download:
-        return f"{about}\n\nLicence of the text: {config.corpus.licence or 'not stated in the recipe'}"
-    index = CorpusIndex.of(download)
-    left_out = index.skipped | (clean.report()["skipped"] if clean else {})
-    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
-    lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
-    lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
-    citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
-    lines += ["", "Please cite:", *(f"- {citation}" for citation in citations)] if citations else []
-    parts = [about, "", "Trained on:", *lines]
-    while len("\n".join(parts)) > _LONGEST_DESCRIPTION:
-        parts = [*parts[:-2], _MORE] if parts[-1] == _MORE else [*parts[:-1], _MORE]
-    return "\n".join(parts)
-
-
-def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
-    if corpus.licence:
-        return f"{corpus.name}: {corpus.licence}"
-    inside = ", ".join(licence_files(download, corpus))
-    return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
 
 
 def _create_version(
@@ -258,43 +199,3 @@ def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, car
     client.update_model_version(version.name, version.version, about)
     for tag, value in card.items():
         client.set_model_version_tag(version.name, version.version, tag, value)
-
-
-def _promote(client: "MlflowClient", version: "ModelVersion", candidate: Candidate, max_slowdown: float) -> str:
-    """Make the version champion if it should be; say why, or why not."""
-    champion = _alias(client, version.name, CHAMPION)
-    if champion and champion.version == version.version:
-        return "is champion already"
-    verdict = "the first champion"
-    if champion:
-        old, new = float(champion.tags.get(_SCORE_TAG, 0)), float(version.tags[_SCORE_TAG])
-        if champion.tags.get(_SCORED_ON_TAG) != version.tags[_SCORED_ON_TAG]:
-            return f"stays challenger: version {champion.version} was scored on another test set or in another way"
-        if new <= old:
-            return f"stays challenger: BLEU {new:.2f} is not above {old:.2f} of version {champion.version}"
-        speed, slowdown = _speed_beside(champion, candidate)
-        if slowdown > max_slowdown:
-            return f"stays challenger: {speed}, and registry.max_slowdown={max_slowdown:g} is allowed"
-        verdict = f"replaces version {champion.version}: BLEU {new:.2f} is above {old:.2f}{speed and '; '}{speed}"
-    client.set_registered_model_alias(version.name, CHAMPION, version.version)
-    return verdict
-
-
-def _speed_beside(champion: "ModelVersion", candidate: Candidate) -> tuple[str, float]:
-    """What a comparison with the champion's speed gave, in words, and how much slower the candidate is (0.2: 20%)."""
-    import mlflow
-
-    if not candidate.speed_test:
-        return "", 0.0
-    with tempfile.TemporaryDirectory(prefix="nmt-champion-") as folder:
-        found = mlflow.artifacts.download_artifacts(f"models:/{champion.name}/{champion.version}", dst_path=folder)
-        try:
-            ratio = candidate.speed_test.ratio(candidate.export.path, Path(found, "artifacts/bundle"))
-        except ModelError as error:  # as of a format that is no longer read
-            return f"speed is not compared ({error})", 0.0
-    return f"{ratio:.2f} times as many tokens per second as version {champion.version} on this machine", 1 - ratio
-
-
-def _alias(client: "MlflowClient", name: str, alias: str) -> "ModelVersion | None":
-    model = client.get_registered_model(name)
-    return client.get_model_version(name, model.aliases[alias]) if alias in model.aliases else None

@@ -1,41 +1,44 @@
 """What every stage of a retraining has around it: inputs, a Prefect task, an MLflow run, a line in the summary."""
 
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
 from prefect import get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
 
-from flows import reports
+from flows import reports, verdicts
+from flows.candidate import STARTED_FROM_TAG, Candidate
 from flows.clusters import workers_for
+from flows.cost import Cost, StageMeter
 from flows.figures import show_training
+from flows.html_report.champion import champion_before
+from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
+from flows.lineage import leaves, text_parts
 from flows.progress import StageReporter, current_display
-from flows.register import STARTED_FROM_TAG, Candidate, register_model
+from flows.reconcile import FLOW_RUN_TAG, PROCESS_TAG, this_process
+from flows.register import register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
 from flows.start_from import MADE_OF, resolved
 from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
 from flows.system_metrics import sampled
-from flows.tracking import TextPart, TrackedRun, Tracker
+from flows.tracking import TrackedRun, Tracker
 from nmt_core.artifacts import Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.stage import Job, Stage, run_stage
 from nmt_core.stages import STAGES
-
-if TYPE_CHECKING:
-    from nmt_core.export.speed import SpeedTest
+from nmt_core.train.spent import read_spent
 
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
-_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
 _SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
 
 
@@ -77,11 +80,12 @@ class Retraining:
 
     def __enter__(self) -> Self:
         self.summary.prefect_flow_run_id = str(flow_run.id or "")
+        self.summary.currency = self._settings.prices.currency
         settings = self._settings
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
-        params = _leaves(self.config.model_dump(mode="json", exclude={"description"}))
-        note = {"mlflow.note.content": self.config.description}
-        self._tracked = self._tracker.start(self.summary.run_id, self._tags | note, params)
+        params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
+        more = {"mlflow.note.content": self.config.description, PROCESS_TAG: this_process()}
+        self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
         self._save()
         return self
 
@@ -89,13 +93,29 @@ class Retraining:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.summary.end(error)
+        self._save()
+        self._tracker.metrics(self._tracked, self.summary.cost.metrics())
+        if error is None or isinstance(error, Exception):  # who presses Ctrl-C does not wait for a report
+            page = self.mlflow_page(self._tracked.id)
+            problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
+            if problem and not error:
+                self._display.say(problem)
         self._tracker.finish(self._tracked, status_of(error))
         self._tracker.close(patience=0 if error else _SECONDS_UNTIL_MLFLOW_IS_BACK)
         self._save()
 
     @property
     def _tags(self) -> dict[str, str]:
-        return {"prefect.flow_run_id": self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
+        return {FLOW_RUN_TAG: self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
+
+    def begin_with(self, artifacts: Sequence[Artifact]) -> None:
+        """Take what other runs have made as input, the first of them being what the rest was made for."""
+        for artifact in artifacts:
+            self._artifacts[artifact.stage], self._fingerprints[artifact.stage] = artifact, artifact.fingerprint
+        if artifacts:
+            self._tracker.tags(self._tracked, {"artifact.input": artifacts[0].short})
+        if "split" in self._artifacts:
+            self._tracker.datasets(self._tracked, text_parts(self._artifacts["split"]))
 
     def stage(self, name: StepName) -> None:
         """Make what the stage makes, or reuse it, if the run includes the stage."""
@@ -108,29 +128,18 @@ class Retraining:
             inputs = {need: self._input(need, name) for need in stage.needs}
             self._as_task(name, lambda step: self._make(stage, inputs, step))
         if name == "split" and name in self._artifacts:  # also where the run begins later: it is what it learns from
-            self._tracker.datasets(self._tracked, _text_parts(self._artifacts[name]))
+            self._tracker.datasets(self._tracked, text_parts(self._artifacts[name]))
 
     def register(self) -> None:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            download, clean, train = (self._artifacts.get(name) for name in ("download", "clean", "train"))
+            download, clean, split, train = map(self._artifacts.get, ("download", "clean", "split", "train"))
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
-            speed_test = self._speed_test()
-            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, speed_test)
+            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split, train)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
-
-    def _speed_test(self) -> "SpeedTest | None":
-        """Lines of the dev set, if the run or an earlier one has made it."""
-        if "split" not in self._artifacts:
-            return None
-        from nmt_core.export.dev import Dev
-        from nmt_core.export.speed import SpeedTest
-
-        dev = Dev.read(self._artifacts["split"].path)
-        return SpeedTest(dev.sources[:_SPEED_LINES], self.config.search, self._settings.threads)
 
     def _input(self, need: str, stage: str) -> Artifact:
         if need not in self._artifacts:
@@ -152,19 +161,27 @@ class Retraining:
         row = StageSummary(name=name, fingerprint=fingerprint, status="running")
         self.summary.stages.append(row)
         tags = {"artifact.fingerprint": fingerprint, "prefect.task_run_id": str(task_run.id or "")}
+        tags[PROCESS_TAG] = this_process()
         tracked = self._tracker.start(name, self._tags | tags, {}, parent=self._tracked)
         step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
+        meter = StageMeter(read_spent(self._settings.store.partial(name, fingerprint)))
         self._save()
         try:
-            with sampled(step.reporter.metrics):
+            with sampled(meter.passing_on(step.reporter.metrics)):
                 made = work(step)
         except BaseException as error:
             row.status = "failed" if status_of(error) == "FAILED" else "killed"
             row.seconds = round(time.monotonic() - start, 2)
+            after = read_spent(self._settings.store.partial(name, fingerprint))
+            row.cost = meter.cost({}, after, self._settings.prices)
+            self._tracker.metrics(tracked, row.cost.metrics())
             self._tracker.finish(tracked, status_of(error))
             self._display.end(name, row.status)
             raise
         row.seconds = round(time.monotonic() - start, 2)
+        row.cost = Cost(seconds=row.seconds)
+        if not made.reused:
+            row.cost = meter.cost(made.report, read_spent(Path(made.place)), self._settings.prices)
         self._record(step, made)
 
     def _record(self, step: Step, made: Made) -> None:
@@ -176,7 +193,9 @@ class Retraining:
         tags["artifact.fingerprint"] = row.fingerprint
         text = reports.markdown(f"{step.name}: {made.label}", report)
         self._tracker.tags(step.tracked, tags)
-        numbers = reports.metrics(report).items()  # but for a last point of a curve, which would come at update 0
+        numbers = (
+            reports.metrics(report) | row.cost.metrics()
+        ).items()  # but for a last point of a curve, which would come at update 0
         self._tracker.metrics(
             step.tracked, {name: value for name, value in numbers if name not in step.reporter.curves}
         )
@@ -191,23 +210,27 @@ class Retraining:
         self._save()
 
     def _show_in_prefect(self, step: Step, text: str) -> None:
-        link = self._mlflow_page(step.tracked)
+        link = self.mlflow_page(step.tracked.id)
         where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
         create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
         if link:
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
-    def _mlflow_page(self, tracked: TrackedRun) -> str:
-        uri = self._settings.mlflow_tracking_uri
+    def mlflow_page(self, run_id: str) -> str:
+        """Address of the page of an MLflow run of this recipe; empty if no server shows it."""
+        uri = self._settings.mlflow_shown
         server = uri if uri.startswith("http") else self._settings.running().mlflow
-        if not server or not tracked.id:
+        if not server or not run_id:
             return ""
-        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{tracked.id}"
+        if not self._tracker.experiment:
+            self._tracker.id_of(self._tracked, _SECONDS_FOR_A_LINK)
+        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force, store = stage.name in self._selection.force, self._settings.store
+        launcher = launcher_for(self._settings, self.config.name)
         with workers_for(self._settings) as workers:
-            job = Job(step.reporter, self._settings.resources, workers, launcher_for(self._settings, self.config.name))
+            job = Job(step.reporter, self._settings.resources, workers, launcher, self.config.budget)
             try:
                 outcome = run_stage(stage, self.config, store, inputs, job, force=force)
             except BaseException:
@@ -227,39 +250,21 @@ class Retraining:
 
     def _register(self, candidate: Candidate, step: Step) -> Made:
         run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
-        model = register_model(self.config, candidate, self._settings.mlflow_tracking_uri, run_id, self._tags)
+        name, uri = self.config.model_name, self._settings.mlflow_tracking_uri
+        fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
+        self.summary.champion = champion_before(name, *fingerprints, uri)
+        model = register_model(self.config, candidate, self._settings, run_id, self._tags)
         self.summary.model = model
-        report = {"items_in": 1, "items_out": 1, "unit": "model", **model.model_dump(mode="json", exclude={"made_of"})}
+        about = model.model_dump(mode="json", exclude={"made_of", "gate"})
+        if model.gate:
+            text = verdicts.markdown(model.gate)
+            self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
+            self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
+            create_markdown_artifact(text, key="verdict", description=f"Whether {model.uri} is champion, and why")
+        report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 
     def _save(self) -> None:
         self.summary.seconds = round(time.monotonic() - self._start, 2)
         self.summary.mlflow_run_id = self._tracked.id
         self.summary.write(self._settings.runs)
-
-
-def _text_parts(split: Artifact) -> list[TextPart]:
-    """The parts of a split. `test/` keeps a test set that is called `dev` apart from the part of that name."""
-    report = split.report()
-    files = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
-    digest, folder = split.fingerprint, split.path
-    tests = [
-        TextPart(f"test/{name}", digest, "testing", folder / file, report["tests"][name])
-        for name, file in files["tests"].items()
-    ]
-    return [
-        TextPart("train", digest, "training", folder / "train-*.parquet", report["items_out"]),
-        TextPart("dev", digest, "validation", folder / files["dev"], report["dev"]),
-        *tests,
-    ]
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every knob by its dotted path."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _leaves(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found

@@ -99,10 +99,28 @@ def start_prefect(settings: Settings, port: int, *, embedded: bool) -> Server:
 def start_mlflow(settings: Settings, port: int) -> Server:
     """Start an MLflow server on the same database and files that runs write to directly."""
     command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", settings.mlflow_tracking_uri, "--no-serve-artifacts"]
-    command += ["--default-artifact-root", settings.model_files.as_uri()]
-    environment = {"MLFLOW_TRACKING_URI": settings.mlflow_tracking_uri}
+    command += ["--no-serve-artifacts", "--default-artifact-root", settings.model_files.as_uri()]
+    # Not as an argument: `ps` shows those to everybody on the machine, and the address may hold a password
+    environment = dict.fromkeys(("MLFLOW_TRACKING_URI", "MLFLOW_BACKEND_STORE_URI"), settings.mlflow_tracking_uri)
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
+
+
+def worker_command(pool: str) -> list[str]:
+    """What starts a worker that runs flows as processes; arguments of Python."""
+    return ["-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--no-create-pool-if-not-found"]
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """What a worker and its flow runs want to find: `python` is then ours, and the home the same for all of them."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {"PATH": path, "NMT_HOME": str(settings.home)}
+
+
+def start_worker(settings: Settings, pool: str) -> Server:
+    """Start a worker for a work pool."""
+    log = settings.home / "logs" / f"worker-{pool}.log"
+    environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is our own
+    return Server(f"the worker of {pool}", worker_command(pool), log, environment)
 
 
 class PrefectApi:

@@ -7,9 +7,16 @@ NMT_WORKERS          who does the shards of the data stages: local (default: NMT
                      same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
 NMT_SCRATCH          folder or fsspec address for files between the steps of a stage, which all workers reach (default:
                      beside the artifacts)
+NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in which machines share their artifacts
+                     (default: none; they stay in NMT_HOME)
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
+NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
+NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
+NMT_CURRENCY         currency of both (default: EUR)
+NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: the web address of a webhook, or the type
+                     and name of a block of the server, as in slack-webhook/team (default: nobody)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 
@@ -23,8 +30,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
+from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
 
 _ENVIRONMENT = {
@@ -68,18 +77,20 @@ class Settings:
     threads: int
     workers: str
     scratch: str
+    shared_store: str
     launcher: str
     nodes: str
     node_processes: str
     """Training processes on each node of a cluster; "gpu" is one per GPU there, whatever this machine has."""
     launch_template: str
+    prices: Prices
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read the environment.
 
         Raises:
-            ConfigError: a number is not one, or the workers or the launcher are of no known kind.
+            ConfigError: a number or a price is not one, or the workers or the launcher are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
         return cls(
@@ -90,16 +101,28 @@ class Settings:
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
+            shared_store=_shared_store(environment),
             launcher=_launcher(environment),
             nodes=_nodes(environment),
             node_processes=str(_count(environment, "NMT_PROCESSES") or "gpu"),
             launch_template=environment.get("NMT_LAUNCH_TEMPLATE", ""),
+            prices=Prices(
+                _price(environment, "NMT_GPU_HOUR_PRICE"),
+                _price(environment, "NMT_CPU_HOUR_PRICE"),
+                environment.get("NMT_CURRENCY", "") or "EUR",
+            ),
         )
 
     @property
     def store(self) -> Store:
         """All artifacts."""
-        return Store(self.home / "artifacts")
+        folder = self.home / "artifacts"
+        return SharedStore(folder, Objects(self.shared_store)) if self.shared_store else Store(folder)
+
+    @property
+    def mlflow_shown(self) -> str:
+        """The address of MLflow as it may be shown and logged: without a password."""
+        return without_password(self.mlflow_tracking_uri)
 
     @property
     def runs(self) -> Path:
@@ -150,6 +173,11 @@ class Settings:
             os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
 
 
+def without_password(address: str) -> str:
+    """An address with *** in place of a password: one shown in a log or a message is read by many."""
+    return re.sub(r"(?<=://)([^/@\s:]*):[^@\s]*@", r"\1:***@", address)
+
+
 def _count(environment: Mapping[str, str], name: str) -> int:
     text = environment.get(name, "")
     if not text:
@@ -159,6 +187,13 @@ def _count(environment: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
+def _price(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "")
+    if not re.fullmatch(r"([0-9]+(\.[0-9]*)?)?", text):
+        raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or not be set")
+    return float(text or 0)
+
+
 def _workers(environment: Mapping[str, str]) -> str:
     text = environment.get("NMT_WORKERS", "") or "local"
     if not re.fullmatch(r"local|dask|ray|(dask|tcp|tls|ray)://[^/\s]+:\d+", text):
@@ -166,6 +201,13 @@ def _workers(environment: Mapping[str, str]) -> str:
             f"NMT_WORKERS={text!r}: must be local, dask, ray, or the address of a cluster such as dask://host:8786 or "
             "ray://host:10001"
         )
+    return text
+
+
+def _shared_store(environment: Mapping[str, str]) -> str:
+    text = environment.get("NMT_STORE", "")
+    if text and not re.match(r"[a-z0-9+]+://.", text):
+        raise ConfigError(f"NMT_STORE={text!r}: must be an address such as s3://bucket/nmt, or not be set")
     return text
 
 

@@ -1,21 +1,115 @@
-"""One stage by itself, as a Prefect flow."""
+"""Each stage by itself, as a Prefect flow with a form of its own.
+
+All flows have one shape: the sections of the configuration that are the stage's own, what it begins with, and the
+recipe that everything else comes from. The table of stages decides which sections those are.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.flows import Flow
 
-from flows.retrain import retrain
-from flows.selection import StepName
+from flows.origin import LATEST, Origin, find_origin, producer_of
+from flows.retraining import Retraining
+from flows.selection import REGISTER, STEPS, Selection, StepName
+from flows.settings import Settings
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
+from nmt_core.recipe import load_recipe, with_sections
+from nmt_core.stages import STAGES
+
+_FIRST_RECIPE = "quickstart"
+_OF_REGISTER = ("registry",)
+
+_MEANINGS = {
+    "input": "What to begin with, of what {producer} has made: latest, for the newest run of the recipe; the id of a "
+    "run; or the first digits of an artifact's fingerprint.",
+    "recipe": "Name or path of the recipe, for whatever neither this form nor the run that made the input says.",
+    "force": "Run the stage even if it has been made.",
+}
 
 
-@flow(name="stage", flow_run_name="{stage}", persist_result=False)
-def run_stage(stage: StepName, config: PipelineConfig, force: bool = False) -> RunSummary:
-    """Run one stage; what it needs of earlier stages must have been made.
+def sections_of(step: StepName) -> tuple[str, ...]:
+    """The sections of the configuration that are a stage's own: those that no stage before it reads."""
+    if step == REGISTER:
+        return _OF_REGISTER
+    earlier = {section for name in STEPS[: STEPS.index(step)] for section in STAGES[name].sections}
+    return tuple(section for section in STAGES[step].sections if section not in earlier)
 
-    Args:
-        stage: The stage.
-        config: The recipe.
-        force: Run it even if its artifact is there.
-    """
-    summary: RunSummary = retrain.fn(config, stage, stage, [stage] if force else [])
-    return summary
+
+def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
+    """Run one stage, and say what it began with."""
+    settings = Settings.load()
+    recipe = load_recipe(values["recipe"])
+    origin = find_origin(step, values.get("input", LATEST), recipe, settings)
+    own = {section: values[section].model_dump() for section in sections_of(step)}
+    config = with_sections(origin.config, own)
+    selection = Selection(step, step, (step,) if values.get("force") else ())
+    with Retraining(config, selection) as run:
+        run.begin_with(origin.artifacts)
+        if origin.artifacts:
+            create_markdown_artifact(_described(origin, run, settings), key=f"input-{step}")
+        if step == REGISTER:
+            run.register()
+        else:
+            run.stage(step)
+    return run.summary
+
+
+def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
+    """The artifact that a stage began with, and links to the run that made it."""
+    artifact, maker = origin.artifacts[0], origin.run
+    lines = ["# Input", "", f"`{artifact.short}`, in {artifact.path}", ""]
+    if not maker:
+        return "\n".join([*lines, "No run here knows of it.", ""])
+    lines.append(f"Made or reused by the run {maker.run_id}:")
+    if maker.prefect_flow_run_id:
+        site = (settings.prefect_api_url or settings.running().prefect).removesuffix("/api")
+        page = f"{site}/runs/flow-run/{maker.prefect_flow_run_id}"
+        lines.append(f"- [its page in Prefect]({page})")
+    row = maker.stage(artifact.stage)
+    if row and (page := run.mlflow_page(row.mlflow_run_id)):
+        lines.append(f"- [its page in MLflow]({page})")
+    return "\n".join([*lines, ""])
+
+
+def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
+    """The flow of one stage; its signature becomes the form."""
+    producer = producer_of(step)
+    sections = sections_of(step)
+    parameters: dict[str, tuple[Any, Any]] = {
+        section: (PipelineConfig.model_fields[section].annotation, inspect.Parameter.empty) for section in sections
+    }
+    parameters |= {"input": (str, LATEST)} if producer else {}
+    parameters |= {"recipe": (str, _FIRST_RECIPE)}
+    parameters |= {"force": (bool, False)} if step != REGISTER else {}
+    meanings = {section: _first_line(PipelineConfig.model_fields[section].annotation) for section in sections}
+    meanings |= {name: text.format(producer=producer) for name, text in _MEANINGS.items() if name in parameters}
+
+    def run(**values: Any) -> RunSummary:
+        return _run_step(step, values)
+
+    run.__name__ = run.__qualname__ = step
+    run.__doc__ = f"Run the stage {step} by itself.\n\nArgs:\n" + "".join(
+        f"    {name}: {meaning}\n" for name, meaning in meanings.items()
+    )
+    keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+    signature = [keyword(name, annotation=kind, default=default) for name, (kind, default) in parameters.items()]
+    run.__signature__ = inspect.Signature(signature, return_annotation=RunSummary)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()} | {"return": RunSummary}
+    as_flow: Callable[[Any], Flow[..., RunSummary]] = flow(name=step, flow_run_name=step, persist_result=False)
+    return as_flow(run)
+
+
+def _first_line(section: Any) -> str:
+    return (inspect.getdoc(section) or "").partition("\n")[0]
+
+
+STAGE_FLOWS: dict[StepName, Flow[..., RunSummary]] = {step: _stage_flow(step) for step in STEPS}
+
+# Prefect imports a flow by its module and its name
+download, clean, split, tokenizer, encode, train, average, export, evaluate, register = STAGE_FLOWS.values()

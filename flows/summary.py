@@ -1,6 +1,7 @@
 """What became of a run: `runs/<run id>/summary.json`, rewritten after every stage, whatever happens next."""
 
 import secrets
+import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,11 +9,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from flows.cost import Cost, total
+from flows.settings import without_password
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError
+from nmt_core.errors import ArtifactError, PreemptedError
+from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
+PAGE = "report.html"
+"""The report, beside the summary."""
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 """MLflow's words for the end of a run."""
@@ -43,6 +49,8 @@ class StageSummary(BaseModel):
     artifact: str = ""
     """Folder of the artifact."""
     mlflow_run_id: str = ""
+    cost: Cost = Cost()
+    """What it took in this run."""
 
 
 class Score(BaseModel):
@@ -52,6 +60,9 @@ class Score(BaseModel):
     metric: str
     score: float
     signature: str
+    low: float | None = None
+    """Lower end of the 95% confidence interval; None: not computed."""
+    high: float | None = None
 
 
 class Sample(BaseModel):
@@ -70,6 +81,8 @@ class RegisteredModel(BaseModel):
     aliases: list[str]
     verdict: str
     """Why it is champion, or is not."""
+    gate: Verdict | None = None
+    """The same with every check; None: registered before there was a gate."""
     reused: bool = False
     made_of: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of its weights and its vocabulary, by the stage that made them."""
@@ -78,6 +91,14 @@ class RegisteredModel(BaseModel):
     def uri(self) -> str:
         """The address that `nmt translate` and MLflow take."""
         return f"models:/{self.name}/{self.version}"
+
+
+class Champion(BaseModel):
+    """The champion that a run found when it registered its own model."""
+
+    version: str
+    evaluate: str
+    """Fingerprint of the artifact that holds its translations."""
 
 
 class RunSummary(BaseModel):
@@ -94,6 +115,9 @@ class RunSummary(BaseModel):
     metrics: list[Score] = Field(default_factory=list)
     samples: list[Sample] = Field(default_factory=list)
     model: RegisteredModel | None = None
+    champion: Champion | None = None
+    currency: str = ""
+    """Of the money in `cost`."""
     prefect_flow_run_id: str = ""
     mlflow_run_id: str = ""
     config: dict[str, Any] = Field(default_factory=dict)
@@ -109,10 +133,16 @@ class RunSummary(BaseModel):
         """One stage, if the run came to it."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
+    @property
+    def cost(self) -> Cost:
+        """What all stages took in this run."""
+        return total([stage.cost for stage in self.stages])
+
     def end(self, error: BaseException | None) -> None:
         """Note how the run ended."""
         self.status = RUN_STATUS[status_of(error)]
-        self.error = (" ".join(str(error).split()) or type(error).__name__) if error else ""
+        words = " ".join(str(error).split()) or type(error).__name__
+        self.error = without_password(words) if error else ""
 
     def write(self, runs: Path) -> None:
         """Replace the file in one step. A full disk must not hide the error that filled it."""
@@ -141,3 +171,19 @@ def last_runs(runs: Path, count: int) -> list[RunSummary]:
     names = sorted((folder.name for folder in runs.glob("*/")), reverse=True)
     found = (read_summary(runs, name) for name in names)
     return [summary for summary in found if summary][:count]
+
+
+def find_run(runs: Path, name: str) -> RunSummary:
+    """The run whose id begins so, or the newest if the name is empty.
+
+    Raises:
+        ArtifactError: there is none, or there are several.
+    """
+    found = [summary for summary in last_runs(runs, sys.maxsize) if summary.run_id.startswith(name)]
+    if not name and found:
+        return found[0]
+    exact = [summary for summary in found if summary.run_id == name]
+    if len(exact or found) != 1:
+        problem = f"{len(found)} runs begin so: give more of its id" if found else "there is none"
+        raise ArtifactError(f"run {name or 'latest'!r} in {runs}: {problem}")
+    return (exact or found)[0]

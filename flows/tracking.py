@@ -21,6 +21,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
+from flows.settings import without_password
 from flows.summary import Status
 
 Operation = Callable[[MlflowClient], None]
@@ -94,7 +95,7 @@ class Tracker:
         self._uri = uri
         self._experiment_name = experiment
         self._model_files = model_files
-        self._warn = warn
+        self._warn: Callable[[str], None] = lambda message: warn(without_password(message))
         self._experiment = ""
         self._operations: deque[Operation] = deque()
         self._points: deque[_Point] = deque(maxlen=_POINTS_HELD)
@@ -221,7 +222,7 @@ class Tracker:
                     continue
                 operation = self._operations[0]
             try:
-                client = client or self._connect()
+                client = client or MlflowClient(self._uri)
                 operation(client)
             except Exception as error:
                 if not self._is_hopeless(error):
@@ -233,9 +234,6 @@ class Tracker:
                 self._failing, self._has_answered = False, True
                 self._operations.popleft()
                 self._changed.notify_all()
-
-    def _connect(self) -> MlflowClient:
-        return MlflowClient(self._uri)
 
     def _experiment_id(self, client: MlflowClient) -> str:
         if not self._experiment:

@@ -5,6 +5,7 @@ Layout of a store::
     <root>/<stage>/<fingerprint>/            the published artifact: outputs, manifest.json, report.json
     <root>/<stage>/<fingerprint>.partial/    one that is being made, or was when its process died
     <root>/<stage>/<fingerprint>.lock        held by the process that makes it
+    <root>/<stage>/<fingerprint>.pin         there if somebody wants it kept, with the reason
 
 An artifact exists if and only if its manifest does. The manifest is the truth of the cache: nothing else remembers
 what has been made.
@@ -28,7 +29,9 @@ from nmt_core.errors import ArtifactError
 
 MANIFEST = "manifest.json"
 REPORT = "report.json"
+PIN = ".pin"
 _PARTIAL = ".partial"
+_OLD = ".old"
 _LOCK = ".lock"
 
 Identity = dict[str, Any]
@@ -138,6 +141,17 @@ class Store:
 
     def find(self, stage: str, fingerprint: str) -> Artifact | None:
         """The artifact, if it is published and whole (every file there, with its size)."""
+        return self.local(stage, fingerprint)
+
+    def knows(self, stage: str, fingerprint: str) -> Artifact | None:
+        """What `find` would give, at no cost."""
+        return self.local(stage, fingerprint)
+
+    def share(self, artifact: Artifact) -> None:
+        """See that whoever shares the store has the artifact too; a folder is shared as it is."""
+
+    def local(self, stage: str, fingerprint: str) -> Artifact | None:
+        """As `find`, but on this machine alone."""
         artifact = Artifact(stage, fingerprint, self.path(stage, fingerprint))
         if not (artifact.path / MANIFEST).is_file() or artifact.damage(thorough=False):
             return None
@@ -188,7 +202,7 @@ class Store:
         _write_durably(partial / MANIFEST, manifest.model_dump_json(indent=1))
         final = self.path(manifest.stage, manifest.fingerprint)
         if final.exists():  # a forced rerun, or a damaged one: a folder cannot be renamed onto another
-            old = final.with_name(f"{final.name}.old{_PARTIAL}")
+            old = final.with_name(f"{final.name}{_OLD}{_PARTIAL}")
             shutil.rmtree(old, ignore_errors=True)
             final.rename(old)
             partial.rename(final)
@@ -202,17 +216,34 @@ class Store:
         found = [artifact]
         for current in found:
             for stage, fingerprint in current.manifest().inputs.items():
-                parent = self.find(stage, fingerprint)
+                parent = self.local(stage, fingerprint)
                 if parent and parent not in found:
                     found.append(parent)
         return found
+
+    def pin(self, artifact: Artifact, why: str | None) -> None:
+        """Note that an artifact is to be kept, and why; None: no longer."""
+        file = artifact.path.with_name(f"{artifact.fingerprint}{PIN}")
+        if why is None:
+            file.unlink(missing_ok=True)
+        else:
+            _write_durably(file, why)
+
+    def pins(self) -> set[tuple[str, str]]:
+        """Stage and fingerprint of each artifact that is to be kept."""
+        return {(file.parent.name, file.name.removesuffix(PIN)) for file in self.root.glob(f"*/*{PIN}")}
+
+    def remove(self, folder: Path) -> None:
+        """Remove an artifact, or one in the making that nobody makes."""
+        shutil.rmtree(folder)
 
     def garbage(self, keep: Collection[Artifact]) -> list[Path]:
         """Folders that nothing needs: artifacts that are not kept, and partial ones that no process is making."""
         kept = {artifact.path for artifact in keep}
         rubbish = [artifact.path for artifact in self.all() if artifact.path not in kept]
         for partial in sorted(self.root.glob(f"*/*{_PARTIAL}")):
-            lock = FileLock(partial.with_name(partial.name.split(".")[0] + _LOCK))
+            maker = partial.name.removesuffix(_PARTIAL).removesuffix(_OLD)
+            lock = FileLock(partial.with_name(maker + _LOCK))
             try:
                 with lock.acquire(timeout=0):
                     rubbish.append(partial)

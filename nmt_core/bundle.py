@@ -1,9 +1,10 @@
 """What a bundle holds, and whether it is whole: pydantic only.
 
 A bundle is a folder that a machine without this pipeline can use: a folder with a set of graphs for each precision
-(`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), and `config.json`, which names the
-sha256 of each of the others. `search.json` beside them, if any, holds the settings of the search that the model was
-scored with. The set in fp32 has two more graphs, for attention and alignments; bundles of earlier versions lack them.
+(`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), `pretokenizers.json` if text is cut
+before those read it, and `config.json`, which names the sha256 of each of the others. `search.json` beside them, if
+any, holds the settings of the search that the model was scored with. The set in fp32 has two more graphs, for attention
+and alignments; bundles of earlier versions lack them.
 """
 
 import hashlib
@@ -13,10 +14,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.config import LanguagesConfig, Precision, RnnConfig
+from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.onnx_step import Device
 from nmt_core.spelling import Punctuation, UnicodeForm
+from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
 
 BUNDLE_FILE = "config.json"
@@ -43,6 +45,10 @@ class BundleConfig(BaseModel):
     """Pieces of the target's tokenizer and width of the output."""
     source_vocab_size: int | None = None
     """Pieces of the source's own tokenizer; None if one serves both languages."""
+    source_pretokenizer: Pretokenizing = "none"
+    """What cuts source text before the tokenizer; `pretokenizers.json` says all that is needed to do it."""
+    target_pretokenizer: Pretokenizing = "none"
+    """The same for the target side, whose translations are put together again."""
     special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
     architecture: Literal["transformer", "rnn"] = "transformer"
     rnn: RnnConfig | None = None
@@ -65,6 +71,16 @@ class BundleConfig(BaseModel):
         if self.source_vocab_size:
             return {SOURCE_SPM_FILE: self.source_vocab_size, TARGET_SPM_FILE: self.vocab_size}
         return {SPM_FILE: self.vocab_size}
+
+    @property
+    def pretokenizers(self) -> tuple[Pretokenizing, Pretokenizing]:
+        """Of source and target."""
+        return self.source_pretokenizer, self.target_pretokenizer
+
+    @property
+    def pretokenizer_files(self) -> list[str]:
+        """The file that says all about them, if text is cut at all."""
+        return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
 
 
 def read_bundle(folder: Path) -> BundleConfig:

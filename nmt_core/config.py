@@ -8,6 +8,7 @@ configuration. This module imports neither torch nor anything else that is slow.
 import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 
@@ -37,10 +38,23 @@ def _is_shortest_code(codes: str) -> str:
 Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(_is_shortest_code)]
 
 
-def _keep_order_in_forms(schema: dict[str, Any]) -> None:
-    """Number the fields: Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else."""
+def _shape_forms(schema: dict[str, Any]) -> None:
+    """Number the fields and tell their bounds.
+
+    Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else, and on either database it
+    checks bounds without showing them.
+    """
     for position, field in enumerate(schema.get("properties", {}).values()):
         field["position"] = position
+        if bounds := _bounds(field):
+            field["description"] = f"{field['description']} Allowed: {bounds}."
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    """What a number may be, in words."""
+    words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
+    words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
+    return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
 
 
 class Section(BaseModel):
@@ -51,7 +65,7 @@ class Section(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         validate_default=True,
-        json_schema_extra=_keep_order_in_forms,
+        json_schema_extra=_shape_forms,
     )
 
 
@@ -270,12 +284,17 @@ def _is_command(text: str) -> str:
     return text
 
 
+CROSS_ENTROPY_DIFFERENCE = "cross-entropy-difference"
+"""The score that the package has itself."""
+
+
 class ScoreRule(Section):
-    """A score of each pair that a program of somebody else computes, and the scores that a pair is kept with."""
+    """A score of each pair, and the scores that a pair is kept with."""
 
     scorer: str = Field(min_length=1)
-    """Entry point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each.
-    With `command`, any name for the score."""
+    """`cross-entropy-difference` (see `clean.in_domain`; 0 and more is more like the domain than not), or an entry
+    point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each. With
+    `command`, any name for the score."""
     command: Annotated[str, AfterValidator(_is_command)] = ""
     """Program that reads lines of source, tab, target and writes one number for each, such as
     `bicleaner-ai-classify --score_only --scol 1 --tcol 2 -q - - MODEL`; no shell reads it. Empty: `scorer` is a
@@ -300,8 +319,14 @@ class CleanConfig(FilterConfig):
     target_word_list: str = ""
     """The same for the target side."""
     scores: tuple[ScoreRule, ...] = ()
-    """Scores from outside, such as bicleaner-ai, embedding similarity, or a cross-entropy difference: functions, or
-    programs that are started."""
+    """Scores of each pair: `cross-entropy-difference`, which comes with the package and says how much more like the
+    text of `in_domain` than like all of the text a pair is; functions of others, such as embedding similarity; or
+    programs that are started, such as bicleaner-ai."""
+    in_domain: str = Field("", pattern="^[A-Za-z0-9._-]*$")
+    """Text of the domain that is wanted, for `cross-entropy-difference`: the name of a corpus of `corpus`, a training
+    corpus or a dev set, but no test set."""
+    in_domain_pairs: int = Field(100_000, ge=1_000)
+    """Most pairs of `in_domain` that language models are learnt from; as many are drawn from all training corpora."""
     filters: tuple[str, ...] = ()
     """Further filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"
@@ -330,6 +355,16 @@ class CleanConfig(FilterConfig):
         if self.short_ngram_words > self.ngram_words:
             raise ValueError(
                 f"short_ngram_words={self.short_ngram_words} is more than ngram_words={self.ngram_words}: swap them"
+            )
+        is_asked = any(rule.scorer == CROSS_ENTROPY_DIFFERENCE and not rule.command for rule in self.scores)
+        if is_asked and not self.in_domain:
+            raise ValueError(
+                f"the score {CROSS_ENTROPY_DIFFERENCE} compares with text of a domain: name its corpus as in_domain"
+            )
+        if self.in_domain and not is_asked:
+            raise ValueError(
+                f"in_domain={self.in_domain!r} is for the score {CROSS_ENTROPY_DIFFERENCE}: add it to scores, with the "
+                "least score to keep"
             )
         if self.prefer == "best" and not self.scores:
             raise ValueError("prefer=best needs a score: name a scorer in clean.scores")
@@ -372,6 +407,12 @@ class MixConfig(Section):
     """Seed of the draw."""
 
 
+Pretokenizing = Literal["none", "moses", "morphemes", "kiwi"]
+"""What cuts text before SentencePiece does."""
+Pieces = Literal["bpe", "unigram", "char", "word"]
+"""What pieces of text have an id."""
+
+
 class TokenizerConfig(Section):
     """SentencePiece: one model for both languages, or one for each."""
 
@@ -379,12 +420,22 @@ class TokenizerConfig(Section):
     """Take over a vocabulary in place of learning one: that of a registered model (`models:/NAME@ALIAS` or
     `models:/NAME/VERSION`), of an artifact (`tokenizer/FINGERPRINT`), or in a folder, such as a bundle. Of the knobs
     below, only `user_symbols`, which it must hold, `sample_pairs` and `seed` then count."""
-    kind: Literal["bpe", "unigram"] = "bpe"
-    """Algorithm that learns the pieces."""
+    kind: Pieces = "bpe"
+    """What the pieces are: of byte-pair encoding, of a unigram model, single characters, or the most frequent words, of
+    which all others are <unk>."""
+    target_kind: Literal["same", "bpe", "unigram", "char", "word"] = "same"
+    """The same for a vocabulary of the target alone; same: as `kind`."""
+    pretokenize_source: Pretokenizing = "none"
+    """What cuts source text before: nothing; Moses' rules for words and punctuation, whose work is undone by rules;
+    Korean morphemes by mecab-ko, or by Kiwi, which no piece then reaches over and which leave no trace."""
+    pretokenize_target: Pretokenizing = "none"
+    """The same for the target side."""
     vocabularies: Literal["joint", "separate"] = "joint"
     """One vocabulary for both languages, or one of `vocab_size` pieces for each."""
     vocab_size: int = Field(8_000, ge=64, le=256_000)
-    """Pieces in a vocabulary, the four special ones included."""
+    """Pieces in a vocabulary, the four special ones included; with `char` and `word` at most so many."""
+    target_vocab_size: int = Field(0, ge=0, le=256_000)
+    """The same for a vocabulary of the target alone; 0: as `vocab_size`."""
     character_coverage: float = Field(1.0, ge=0.9, le=1.0)
     """Share of the characters that get a piece of their own (0.9995 for Korean, Japanese and Chinese at size)."""
     byte_fallback: bool = False
@@ -398,6 +449,36 @@ class TokenizerConfig(Section):
     seed: int = Field(1, ge=0)
     """Seed of the sample."""
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TokenizerConfig":
+        if self.vocabularies == "joint" and (self.target_kind != "same" or self.target_vocab_size):
+            raise ValueError(
+                "target_kind and target_vocab_size are for a vocabulary of the target alone: set vocabularies=separate"
+            )
+        if 0 < self.target_vocab_size < 64:
+            raise ValueError(f"target_vocab_size={self.target_vocab_size} is less than 64: set it to 0, or higher")
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_words_whole(self) -> "TokenizerConfig":
+        if self.start_from:
+            return self
+        for side, kind in zip(("source", "target"), self.kinds, strict=True):
+            cut = getattr(self, f"pretokenize_{side}")
+            if kind == "word" and cut in ("morphemes", "kiwi"):
+                raise ValueError(
+                    f"pretokenize_{side}={cut} cuts words, which a vocabulary of words keeps whole: set its kind to "
+                    f"bpe or unigram, or pretokenize_{side} to moses or none"
+                )
+        if self.split_digits and "word" in self.kinds:
+            raise ValueError("split_digits cuts words, which a vocabulary of words keeps whole: leave it off")
+        return self
+
+    @property
+    def kinds(self) -> tuple[Pieces, Pieces]:
+        """What the pieces of source and target are."""
+        return self.kind, self.kind if self.target_kind == "same" else self.target_kind
+
 
 class EncodeConfig(Section):
     """Text to token ids in Parquet shards."""
@@ -406,6 +487,20 @@ class EncodeConfig(Section):
     """Most tokens a side may have, its end mark included; a longer pair is dropped and counted."""
     shard_pairs: int = Field(250_000, ge=1_000)
     """Pairs in a shard, and encoded by one worker, at a time."""
+    subword_sampling: float = Field(0.0, ge=0, le=1)
+    """Cut training text into pieces by chance: for unigram the power to which probabilities of segmentations are raised
+    (Kudo 2018, section 3.3; 0.2 is usual), for bpe the share of merges that are left out (Provilkov et al. 2020; 0.1 is
+    usual); 0: into the likeliest pieces."""
+    samples: int = Field(1, ge=1, le=100)
+    """Segmentations of the training text; each epoch reads the next one. Shards take so many times the space."""
+    seed: int = Field(1, ge=0)
+    """Seed of the segmentations."""
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> "EncodeConfig":
+        if self.samples > 1 and not self.subword_sampling:
+            raise ValueError(f"samples={self.samples} would all be alike: set subword_sampling, as to 0.1")
+        return self
 
 
 class RnnConfig(Section):
@@ -470,7 +565,20 @@ class ModelConfig(Section):
     d_ff: int = Field(2_048, ge=8)
     """Width of the feed-forward sub-layer's inner layer."""
     num_heads: int = Field(8, ge=1)
-    """Attention heads; must divide `d_model`."""
+    """Attention heads; must divide `d_model`, unless the next two are set."""
+    key_width: int = Field(0, ge=0)
+    """Width of the queries and keys of a head, d_k (section 3.2.2); 0: d_model / num_heads."""
+    value_width: int = Field(0, ge=0)
+    """Width of the values of a head, d_v; 0: d_model / num_heads."""
+    activation: Literal["relu", "gelu", "swiglu"] = "relu"
+    """Of the feed-forward sub-layer: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU (Shazeer 2020),
+    whose gate is a third matrix: two thirds of `d_ff` give it as many weights."""
+    positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
+    """Positions are computed and added (section 3.5); or learned: a vector for each, in one table for both languages
+    (Table 3, row E); or turn the queries and keys of self-attention (Su et al. 2021)."""
+    max_positions: int = Field(2_048, ge=64, le=65_536)
+    """Vectors of learned positions: the longest sequence, in tokens, that the model can read or write. Those beyond
+    the longest sequence in training stay random."""
     encoder_layers: int = Field(6, ge=1)
     """Layers of the encoder."""
     decoder_layers: int = Field(6, ge=1)
@@ -510,11 +618,25 @@ class ModelConfig(Section):
     def _heads_divide_the_width(self) -> "ModelConfig":
         if self.architecture == "rnn":  # it has neither heads nor positions
             return self
-        if self.d_model % self.num_heads:
-            raise ValueError(f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either")
-        if self.d_model % 2:
+        if self.d_model % self.num_heads and not (self.key_width and self.value_width):
+            raise ValueError(
+                f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either, or set "
+                "key_width and value_width"
+            )
+        if self.d_model % 2 and self.positions == "sinusoidal":
             raise ValueError(f"d_model={self.d_model} is odd: sinusoidal positions come in pairs")
+        if self.head_widths[0] % 2 and self.positions == "rotary":
+            raise ValueError(
+                f"positions=rotary turns pairs, and the keys of a head are {self.head_widths[0]} wide: set "
+                "key_width to an even number"
+            )
         return self
+
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """Width of a head's queries and keys, and of its values."""
+        usual = self.d_model // self.num_heads
+        return self.key_width or usual, self.value_width or usual
 
 
 class TrainConfig(Section):
@@ -713,6 +835,12 @@ class SearchConfig(Section):
     """Whether to say what belongs together in a line and its translation, by the model's attention: words between white
     space, or pieces of the vocabulary. It takes more time, and the memory of the graphs in fp32."""
 
+    @property
+    def most_positions(self) -> int:
+        """Positions that the longest source and its longest translation take, a mark at its start or end included."""
+        longest_target = int(self.max_length_factor * self.max_source_tokens) + self.max_length_offset
+        return max(self.max_source_tokens, longest_target) + 1
+
     @model_validator(mode="after")
     def _fits_together(self) -> "SearchConfig":
         if self.method == "beam" and self.n_best > self.beam_size:
@@ -725,6 +853,34 @@ class SearchConfig(Section):
         return self
 
 
+Kept = Literal["numbers", "addresses", "placeholders", "tags"]
+"""What a translation takes over as it is."""
+
+
+def _is_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression ({error}): correct it") from None
+    return text
+
+
+class MustTranslate(Section):
+    """A sentence that a model has to translate well enough to become champion."""
+
+    source: Sentence
+    """The sentence."""
+    contains: tuple[Sentence, ...] = ()
+    """Text that the translation must hold, each of it: terms, names."""
+    matches: Annotated[str, AfterValidator(_is_pattern)] = ""
+    """Regular expression that must be found in the translation; empty: none."""
+    not_contains: tuple[Sentence, ...] = ()
+    """Text that the translation must not hold, none of it."""
+    keep: tuple[Kept, ...] = get_args(Kept)
+    """What of the sentence must stand in the translation as well, and nothing else of the kind: digits of numbers, web
+    and mail addresses, placeholders such as %s or {name}, mark-up tags."""
+
+
 class EvaluateConfig(Section):
     """Scoring of the exported model."""
 
@@ -732,16 +888,81 @@ class EvaluateConfig(Section):
     """Sentences of the first test set that are shown with their translations."""
     sentences: tuple[Sentence, ...] = ()
     """Further sentences to translate and to show."""
+    must_translate: tuple[MustTranslate, ...] = ()
+    """Sentences that a model has to translate as they say; one that does not is never champion by itself."""
+    interval_samples: int = Field(1_000, ge=0)
+    """Resamples of a test set from which the 95% confidence interval of each score is taken; 0: no intervals."""
+
+
+MetricName = Literal["BLEU", "chrF"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+SignificanceTest = Literal["bootstrap", "randomisation"]
 
 
 class RegistryConfig(Section):
-    """The MLflow model registry."""
+    """The MLflow model registry, and the gate that a model passes on its way to champion: to production."""
 
     model_name: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Name of the registered model; empty: the recipe's name."""
     max_slowdown: float = Field(0.2, ge=0)
     """How much slower than the champion a model may translate that takes its place, on the machine that registers it:
     0.2 is 20% fewer tokens per second."""
+    metric: MetricName = "BLEU"
+    """What the quality of champion and challenger is compared in, on every test set."""
+    significance: float = Field(0.05, gt=0, lt=1)
+    """A difference counts if chance alone gives one as large less often than this (p-value). On the main test set the
+    challenger must be better by that measure, and on no other one worse."""
+    significance_test: SignificanceTest = "bootstrap"
+    """How chance is told: paired bootstrap resampling (Koehn 2004), or approximate randomisation (Riezler and Maxwell
+    2005)."""
+    samples: int = Field(1_000, ge=1_000, le=1_000_000)
+    """Resamples, or trials, of that test."""
+    contamination: Literal["refuse", "allow"] = "refuse"
+    """What to do with a model that may have been trained on test sentences, as with `clean.decontaminate` off."""
+    built_in_sentences: Literal["no worse", "all", "off"] = "no worse"
+    """Numbers, addresses and placeholders by themselves, which a model should copy: it must keep no fewer of them than
+    the champion (the first champion may keep any number), or all, or they are not looked at."""
+
+
+class BudgetConfig(Section):
+    """What training may take, over all its attempts; at its end it stops with a checkpoint, and a larger budget goes on
+    from there. It decides when, and never what: no artifact is made anew because of it. The other stages are short,
+    have no checkpoints and are not limited."""
+
+    max_gpu_hours: float = Field(0.0, ge=0)
+    """GPUs times hours, from the start of the processes that train to their end; 0: any. Training on CPUs has none."""
+    max_hours: float = Field(0.0, ge=0)
+    """Hours of training, on whatever it runs and however many processes; 0: any."""
+
+
+def _is_cron(text: str) -> str:
+    if text and not re.fullmatch(r"\S+( \S+){4}", text):
+        raise ValueError('must be the five fields of cron, as in "0 3 * * 1" for Mondays at three, or empty')
+    return text
+
+
+Cron = Annotated[str, AfterValidator(_is_cron)]
+
+
+def _is_timezone(name: str) -> str:
+    try:
+        if name != "UTC":  # known everywhere, also where there is no database
+            ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("is no time zone of the IANA database: write UTC, or one such as Asia/Seoul") from None
+    return name
+
+
+class ScheduleConfig(Section):
+    """When a recipe runs by itself, once `nmt deploy` has told Prefect. It decides nothing of what is made."""
+
+    cron: Cron = ""
+    """When to retrain, as five fields of cron: "0 3 * * 1" is Mondays at three; empty: only when asked to."""
+    watch: Cron = ""
+    """When to look whether the text at the recipe's addresses has changed, in the same form; new text starts a
+    retraining. Empty: never."""
+    timezone: Annotated[str, AfterValidator(_is_timezone)] = "UTC"
+    """Time zone of both, by its name in the IANA database."""
 
 
 class PipelineConfig(Section):
@@ -765,6 +986,9 @@ class PipelineConfig(Section):
     search: SearchConfig = SearchConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     registry: RegistryConfig = RegistryConfig()
+    budget: BudgetConfig = BudgetConfig()
+
+    schedule: ScheduleConfig = ScheduleConfig()
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PipelineConfig":
@@ -787,6 +1011,12 @@ class PipelineConfig(Section):
                 f"train.slice_tokens={self.train.slice_tokens} with train.batching={self.train.batching}: lower the "
                 "one or raise the other"
             )
+        one_way = {"char", "word"} & set(self.tokenizer.kinds)
+        if self.encode.subword_sampling and one_way and not self.tokenizer.start_from:
+            raise ValueError(
+                f"encode.subword_sampling={self.encode.subword_sampling} has nothing to choose from, for with "
+                f"tokenizer.kind={one_way.pop()} text is cut in one way: set it to 0, or kind to bpe or unigram"
+            )
         if self.model.architecture == "rnn" and self.train.batching == "packed":
             raise ValueError(
                 "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "
@@ -799,10 +1029,29 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_enough_positions(self) -> "PipelineConfig":
+        positions, search = self.model.max_positions, self.search
+        if self.model.positions == "learned" and self.encode.max_length > positions:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than model.max_positions={positions}: lower the "
+                "one or raise the other"
+            )
+        if self.model.positions == "learned" and search.most_positions > positions:
+            raise ValueError(
+                f"search.max_source_tokens={search.max_source_tokens} with search.max_length_factor="
+                f"{search.max_length_factor:g} and search.max_length_offset={search.max_length_offset} needs "
+                f"{search.most_positions:,} positions, more than model.max_positions={positions}: lower the first, or "
+                "raise the last"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
         asked = {f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora)}
         asked |= {f"clean.overrides.{n}.corpus": rule.corpus for n, rule in enumerate(self.clean.overrides)}
+        if self.clean.in_domain not in {corpus.name for corpus in self.corpus.dev}:
+            asked["clean.in_domain"] = self.clean.in_domain
         for place, name in asked.items():
             if name and name not in names:
                 raise ValueError(f"{place}={name!r} is none of corpus.train ({', '.join(sorted(names))}): correct it")

@@ -35,5 +35,11 @@ class PreemptedError(StageError):
     exit_code = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong, try again
 
 
+class BudgetError(PreemptedError):
+    """A job has taken all that its budget allows, and has saved all it needs to go on with a larger one."""
+
+    exit_code = 1  # the same command would stop again at once
+
+
 class ModelError(NmtError):
     """A bundle or registered model cannot be found, is damaged, or does not fit its tokenizer."""

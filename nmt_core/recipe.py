@@ -1,4 +1,7 @@
-"""Recipes: YAML files that hold the differences from the defaults of `config.py`, and nothing else."""
+"""Recipes: YAML files that hold the differences from the defaults of `config.py`, and nothing else.
+
+A recipe may instead hold the differences from another one, which it names: `base: wmt14-en-de-base`.
+"""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -13,6 +16,11 @@ from pydantic_core import ErrorDetails
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ConfigError
 
+TEXT = ("languages", "corpus", "clean", "split", "mix", "tokenizer", "encode")
+"""Sections that decide the text and its tokens."""
+_SUFFIXES = {".yaml", ".yml"}
+_OWN = ("name", "description")  # no recipe takes these over: it would pass for the other one
+
 
 def recipe_names() -> list[str]:
     """Names of the recipes that come with the package, sorted."""
@@ -20,21 +28,43 @@ def recipe_names() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def load_recipe(recipe: str, overrides: Iterable[str] = ()) -> PipelineConfig:
+def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -> PipelineConfig:
     """Read a recipe by name or path, apply `section.key=value` overrides, and validate the whole.
+
+    Args:
+        recipe: name or path.
+        overrides: values that replace the recipe's.
+        text_of: another recipe, whose text takes the place of this one's: the sections `TEXT`.
 
     Raises:
         ConfigError: the recipe does not exist or is not YAML, or a key or a value is wrong. All wrong places are named.
     """
     values = _read(recipe)
+    if text_of:
+        theirs = _read(text_of)
+        values = {section: value for section, value in values.items() if section not in TEXT}
+        values |= {section: theirs[section] for section in TEXT if section in theirs}
     for override in overrides:
         _apply(values, override)
-    _name_the_lock_file(values, recipe)
+    _name_the_lock_file(values, text_of or recipe)
+    return _validated(values, f"recipe {recipe}")
+
+
+def with_sections(config: PipelineConfig, sections: Mapping[str, Any]) -> PipelineConfig:
+    """A recipe with other values for some of its sections, validated as a whole.
+
+    Raises:
+        ConfigError: they do not go together with the rest.
+    """
+    return _validated(config.model_dump() | dict(sections), f"recipe {config.name}")
+
+
+def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:
     try:
         return PipelineConfig.model_validate(values)
     except ValidationError as error:
         lines = [_explain(detail) for detail in error.errors()]
-        raise ConfigError(f"recipe {recipe}: " + "; ".join(lines)) from None
+        raise ConfigError(f"{what}: " + "; ".join(lines)) from None
 
 
 def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchConfig:
@@ -55,11 +85,53 @@ def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchCon
         raise ConfigError("; ".join(_explain(cast(ErrorDetails, detail)) for detail in details)) from None
 
 
-def _read(recipe: str) -> dict[str, Any]:
+def _read(recipe: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A recipe's values, on top of those of the recipe that it names as its base.
+
+    Args:
+        recipe: name or path.
+        above: recipes that build on it, the one that was asked for first.
+    """
+    values = _parse(recipe)
+    if "base" not in values:
+        return values
+    base, chain = values.pop("base"), (*above, recipe)
+    if not isinstance(base, str) or not base:
+        raise ConfigError(f"recipe {recipe}: base={base!r}: write the name of one recipe, or the path of its file")
+    beside = Path(recipe).parent / base  # a path that is absolute stays as it is
+    if base not in recipe_names() and (beside.suffix in _SUFFIXES or beside.is_file()):
+        base = str(beside)
+    if _same(base) in map(_same, chain):
+        raise ConfigError(
+            f"recipe {recipe}: base={base} goes in a circle ({' -> '.join((*chain, base))}): take one out"
+        )
+    try:
+        inherited = _read(base, chain)
+    except ConfigError as error:
+        raise ConfigError(f"recipe {recipe}: base: {error}") from None
+    return _merged({name: value for name, value in inherited.items() if name not in _OWN}, values)
+
+
+def _same(recipe: str) -> str:
+    """One spelling for each recipe."""
+    return recipe if recipe in recipe_names() else str(Path(recipe).resolve())
+
+
+def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Values of both, where sections are gone into; a list is replaced as a whole."""
+    values = inherited | own
+    for name in inherited.keys() & own.keys():
+        if isinstance(inherited[name], dict) and isinstance(own[name], dict):
+            values[name] = _merged(inherited[name], own[name])
+    return values
+
+
+def _parse(recipe: str) -> dict[str, Any]:
+    """What one file holds."""
     path = Path(recipe)
     if recipe in recipe_names():
         text = (resources.files("nmt_core") / "recipes" / f"{recipe}.yaml").read_text(encoding="utf-8")
-    elif path.suffix in {".yaml", ".yml"} or path.is_file():
+    elif path.suffix in _SUFFIXES or path.is_file():
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
-from nmt_core.config import PipelineConfig
+from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.workers import InProcess, Workers
@@ -100,6 +100,8 @@ class Job:
     """Who does the shards of a stage that is cut into shards."""
     launcher: Launcher = field(default_factory=LocalTorchrun)
     """Who starts the processes that train."""
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    """What training may take."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -175,7 +177,10 @@ def run_stage(
 
     def find() -> Outcome | None:
         found = None if force else store.find(stage.name, fingerprint_of(_identity(stage, config, inputs)))
-        return Outcome(found, reused=True, seconds=time.monotonic() - start) if found else None
+        if found is None:
+            return None
+        store.share(found)
+        return Outcome(found, reused=True, seconds=time.monotonic() - start)
 
     if outcome := find():
         return outcome
@@ -188,6 +193,7 @@ def run_stage(
             if outcome := find():
                 return outcome
             artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
+            store.share(artifact)
     except Exception as error:
         if not is_full_disk(error):
             raise

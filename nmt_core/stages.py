@@ -37,16 +37,16 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "tokenizer",
-            3,
-            ("tokenizer", "mix"),
+            4,
+            ("tokenizer", "mix", "languages"),
             ("split",),
             "nmt_core.tokenizer.learn:run",
             identity="nmt_core.tokenizer.start:identity",
         ),
-        Stage("encode", 3, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
-            4,
+            5,
             ("train", "model", "languages", "clean"),
             ("encode", "tokenizer", "split"),
             "nmt_core.train.launch:run",
@@ -84,7 +84,7 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
     for stage in STAGES.values():
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
         fingerprint = fingerprint_of(identity)
-        artifact = None if stage.name in force else store.find(stage.name, fingerprint)
+        artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
         if stage.name in force:
             reason = "forced"
         elif artifact:

@@ -24,6 +24,7 @@ from nmt_core.search.onnx_step import ENCODER_FILE, SET_FILES, WEIGHTS_FILE, Dev
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
+from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
 
 SEARCH_FILE = "search.json"
@@ -93,13 +94,21 @@ class Translator:
 
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
-            ConfigError: the search asks for longer sequences than the model has positions, or the bundle has no such
-                precision.
+            ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
+                precision, or a package is not installed that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or _read_search(folder / SEARCH_FILE)
         device = device or ("cpu" if search.precision == "int8" else best_device())
         precision = precision_for(search.precision, device, bundle)
-        check_files(folder, bundle, [*(f"{precision}/{name}" for name in SET_FILES), *bundle.tokenizer_sizes])
+        names = [f"{precision}/{name}" for name in SET_FILES] + list(bundle.tokenizer_sizes)
+        check_files(folder, bundle, names + bundle.pretokenizer_files)
+        cut = Pretokenizers.read(folder)
+        if cut.kinds != bundle.pretokenizers:
+            raise ModelError(
+                f"{folder / PRETOKENIZERS_FILE}: text is cut by {cut.kinds}, but the model has learnt from text cut by "
+                f"{bundle.pretokenizers}: the file belongs to another model; fetch or export the bundle again"
+            )
+        cut.require_packages()
         tokenizers = Tokenizers.load(folder)
         both = (tokenizers.source, tokenizers.target)  # one and the same, if there is one file
         for (name, size), tokenizer in zip(bundle.tokenizer_sizes.items(), both, strict=False):

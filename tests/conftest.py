@@ -3,22 +3,23 @@
 The weights of the bundle are random, but always the same.
 """
 
+import json
 import logging
 import shutil
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sentencepiece
 import torch
 import torch.distributed as dist
 
-from nmt_core.artifacts import Artifact, Store
-from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
+from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
+from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.launchers import LocalTorchrun
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
@@ -26,9 +27,20 @@ from nmt_core.stages import STAGES
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
 from nmt_core.train.distributed import World
 
+if TYPE_CHECKING:
+    from flows.candidate import Candidate
+    from flows.summary import RegisteredModel
+
 torch.set_num_threads(1)  # tests run side by side
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
+
+VARIATIONS: dict[str, dict[str, Any]] = {
+    "one head, GELU": {"num_heads": 1, "activation": "gelu"},
+    "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
+    "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
+    "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
+}
 
 ConfigMaker = Callable[..., PipelineConfig]
 StartTraining = Callable[..., Artifact]
@@ -192,7 +204,8 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
     """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
 
     def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
-        job = Job(reporter, Resources(), launcher=LocalTorchrun(processes, threads=processes))
+        launcher = LocalTorchrun(processes, threads=processes)
+        job = Job(reporter, Resources(), launcher=launcher, budget=config.budget)
         return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 
     return start
@@ -248,6 +261,13 @@ def make_model(config: ModelConfig, vocab_size: int, seed: int = 1, max_position
     return model.eval().requires_grad_(False)
 
 
+@pytest.fixture(scope="session", params=VARIATIONS.values(), ids=VARIATIONS)
+def variation(request: pytest.FixtureRequest, tiny_tokenizer: Tokenizer) -> Transformer:
+    """The tiny model with one layer of each kind, built otherwise in some ways."""
+    sizes = TINY.model_dump() | {"encoder_layers": 1, "decoder_layers": 1}
+    return make_model(ModelConfig.model_validate(sizes | request.param), tiny_tokenizer.vocab_size)
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tiny_tokenizer: Tokenizer) -> Transformer:
     return make_model(TINY, tiny_tokenizer.vocab_size)
@@ -273,5 +293,105 @@ def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
+def other_bundle(tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Path]) -> Path:
+    """Of a model of the same size that translates otherwise."""
+    return bundle_of(make_model(TINY, tiny_tokenizer.vocab_size, seed=2))
+
+
+@pytest.fixture(scope="session")
 def tiny_bundle(tiny_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
     return bundle_of(tiny_model)
+
+
+class Registry:
+    """An empty registry with a store of its own, and models on their way there: bundles that are really evaluated."""
+
+    search = SearchConfig(beam_size=1, max_length_offset=4)
+    sentences = tuple(
+        f"{who} {what}."
+        for who in ("the cat", "the dog", "a big house", "the small cat", "a dog")
+        for what in ("sees a dog", "runs to it", "and sees a small cat", "is big", "runs now", "sees it and runs")
+    )
+
+    def __init__(self, home: Path, database: Path) -> None:
+        from mlflow.tracking import MlflowClient
+
+        from flows.settings import Settings
+
+        self.home = home
+        self.settings = Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "1"})
+        shutil.copyfile(database, home / "mlflow.db")
+        self.settings.prepare()
+        self.client = MlflowClient(self.settings.mlflow_tracking_uri)
+        self.experiment = self.client.create_experiment("register", (home / "mlflow").as_uri())
+
+    def config(self, **sections: Any) -> PipelineConfig:
+        """A recipe by which models are never too slow, and are compared in chrF: theirs are words without spaces."""
+        values = {"name": "test", "corpus": {"toy": {}}, "search": self.search.model_dump()}
+        registry = {"max_slowdown": 1.0, "metric": "chrF"} | sections.pop("registry", {})
+        return PipelineConfig.model_validate(values | sections | {"registry": registry})
+
+    def references(self, bundle: Path) -> list[str]:
+        """Translations of the sentences as a model makes them: as a reference they make it the best of all models."""
+        from nmt_core.translator import Translator
+
+        return [line.text for line in Translator.load(bundle, self.search).translate(self.sentences)]
+
+    def split(self, **tests: Sequence[str]) -> Artifact:
+        """Test sets of the sentences, with these references, and a dev set."""
+        import polars
+
+        folder = self.home / "splits" / uuid.uuid4().hex
+        folder.mkdir(parents=True)
+        files = {name: f"test-{name}.parquet" for name in tests}
+        for name, references in tests.items():
+            pairs = {"source": list(self.sentences), "target": list(references)}
+            polars.DataFrame(pairs).write_parquet(folder / files[name])
+        pairs = {"source": list(self.sentences), "target": list(self.sentences)}
+        polars.DataFrame(pairs).write_parquet(folder / "dev.parquet")
+        (folder / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": files}))
+        (folder / REPORT).write_text(json.dumps({"held_out": {}}))
+        return Artifact("split", uuid.uuid4().hex, folder)
+
+    def candidate(self, config: PipelineConfig, bundle: Path, split: Artifact) -> "Candidate":
+        """A bundle with what `export`, `evaluate` and `clean` report of it."""
+        from flows.candidate import Candidate
+
+        fingerprint = fingerprint_of({"bundle": str(bundle)})
+        export = self.settings.store.path("export", fingerprint)
+        if not export.exists():
+            shutil.copytree(bundle, export)
+            parity = {"compared_sentences": 5, "identical_beams": 5, "max_difference": 1e-6}
+            (export / REPORT).write_text(json.dumps(parity))
+        inputs = {"export": Artifact("export", fingerprint, export), "split": split}
+        evaluated = run_stage(
+            STAGES["evaluate"], config, self.settings.store, inputs, Job(SilentReporter(), Resources())
+        )
+        clean = self.home / "clean"
+        clean.mkdir(exist_ok=True)
+        (clean / REPORT).write_text(json.dumps({"held_out": {"test/news": 3}, "skipped": {}}))
+        return Candidate(inputs["export"], evaluated.artifact, clean=Artifact("clean", "0" * 32, clean), split=split)
+
+    def register(self, candidate: "Candidate", config: PipelineConfig) -> "RegisteredModel":
+        """As the last step of a retraining does it."""
+        from flows.register import register_model
+
+        run = self.client.create_run(self.experiment).info.run_id
+        return register_model(config, candidate, self.settings, run, {})
+
+
+@pytest.fixture(scope="session")
+def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of MLflow, to be copied: making one takes many seconds."""
+    from flows.tracking import open_database
+
+    file = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    open_database(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def registry(tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
+    return Registry(tmp_path, mlflow_database)

@@ -1,7 +1,6 @@
 """`nmt artifacts`: what the store holds, where it comes from, and what can go."""
 
-import shutil
-import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -10,11 +9,11 @@ from rich.table import Table
 from rich.tree import Tree
 
 from flows import reports
+from flows.kept import Name, needed
 from flows.settings import Settings
-from flows.start_from import MADE_OF
-from flows.summary import RegisteredModel, RunSummary, last_runs
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.corpus import storage
+from nmt_core.shared_store import Listed, Objects
 from nmt_core.stages import STAGES
 
 
@@ -61,7 +60,7 @@ def _resolve(store: Store, name: str) -> Artifact:
 
 def _grow(tree: Tree, artifact: Artifact, store: Store, seen: set[str]) -> None:
     for stage, fingerprint in artifact.manifest().inputs.items():
-        parent = store.find(stage, fingerprint)
+        parent = store.local(stage, fingerprint)
         short = f"{stage}/{fingerprint[:12]}"
         if not parent:
             tree.add(f"{short} [dim](no longer here)[/]")
@@ -72,64 +71,73 @@ def _grow(tree: Tree, artifact: Artifact, store: Store, seen: set[str]) -> None:
             _grow(tree.add(short), parent, store, seen)
 
 
-def collect_garbage(keep_runs: int, *, delete: bool) -> None:
-    """Print what no recent run needs; delete it only if told to."""
+def pin_artifact(name: str, why: str | None) -> None:
+    """Keep an artifact and all that it was made from, whatever `gc` is told; without a reason, no longer."""
+    store = Settings.load().store
+    artifact = _resolve(store, name)
+    store.pin(artifact, why)
+    done = "is no longer pinned" if why is None else "is pinned: gc keeps it and what it was made from"
+    Console().print(f"{artifact.stage}/{artifact.fingerprint} {done}", highlight=False, soft_wrap=True)
+
+
+def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> None:
+    """Print what nobody needs, here and in the shared store; delete it only if told to."""
     console = Console()
     settings = Settings.load()
-    rubbish = find_garbage(settings, keep_runs)
-    freed = 0
-    for folder in rubbish:
-        size = _size(folder)
-        freed += size
+    kept = needed(settings, keep_runs)
+    freed = count = 0
+    for folder in _garbage_here(settings, kept):
+        size = size_of(folder)
+        freed, count = freed + size, count + 1
         name = folder.relative_to(settings.store.root)
         console.print(f"{reports.size(size):>10}  {name}", highlight=False, markup=False)
         if delete:
-            shutil.rmtree(folder)
-            if settings.scratch:  # what a stage that was killed has left there
-                storage.remove_folder(settings.resources.scratch_for(folder))
+            free(folder, settings)
+    for shared, listed in _shared_garbage(settings, kept, timedelta(days=shared_days)).items():
+        freed, count = freed + listed.bytes, count + 1
+        place = f"{settings.shared_store.rstrip('/')}/{shared}"
+        console.print(f"{reports.size(listed.bytes):>10}  {place}", highlight=False, markup=False, soft_wrap=True)
+        if delete:
+            Objects(settings.shared_store).remove(listed)
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
-    console.print(f"{reports.size(freed)} in {len(rubbish)} folders {done}", highlight=False)
+    console.print(f"{reports.size(freed)} in {count} folders {done}", highlight=False)
+
+
+def free(folder: Path, settings: Settings) -> None:
+    """Delete a folder of the store."""
+    settings.store.remove(folder)
+    if settings.scratch:  # what a stage that was killed has left there
+        storage.remove_folder(settings.resources.scratch_for(folder))
 
 
 def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
-    """Folders that neither the last runs nor what they were made from need, nor a run that may go on, nor who starts
-    from a registered model.
-    """
-    store, runs = settings.store, last_runs(settings.runs, sys.maxsize)
-    kept = {artifact.path: artifact for artifact in _to_start_from(store, runs, runs[:keep_runs])}
-    unfinished = set()
-    for run in runs[:keep_runs]:
-        for row in run.stages:
-            artifact = store.find(row.name, row.fingerprint)
-            if artifact:
-                kept |= {ancestor.path: ancestor for ancestor in store.lineage(artifact)}
-            else:
-                unfinished.add((row.name, row.fingerprint))
+    """Folders of this machine that nobody needs: neither runs, nor registered models, nor who pinned one."""
+    return _garbage_here(settings, needed(settings, keep_runs))
+
+
+def _garbage_here(settings: Settings, kept: set[Name]) -> list[Path]:
+    """Folders of this machine; those of a run that may go on are kept though they are no artifacts yet."""
+    artifacts = [artifact for name in kept if (artifact := settings.store.local(*name))]
+    whole = {(artifact.stage, artifact.fingerprint) for artifact in artifacts}
     return [
         folder
-        for folder in store.garbage(list(kept.values()))
-        if (folder.parent.name, folder.name.split(".")[0]) not in unfinished
+        for folder in settings.store.garbage(artifacts)
+        if (folder.parent.name, folder.name.split(".")[0]) not in kept - whole
     ]
 
 
-def _to_start_from(store: Store, runs: list[RunSummary], last: list[RunSummary]) -> list[Artifact]:
-    """Weights and vocabularies of the newest champion and challenger of each model, and what the last runs start from.
-
-    Args:
-        store: of the artifacts.
-        runs: all of them, the newest first.
-        last: those that are kept.
-    """
-    holders: dict[tuple[str, str], RegisteredModel] = {}
-    for model in [run.model for run in runs if run.model]:
-        for alias in model.aliases:
-            holders.setdefault((model.name, alias), model)
-    wanted = [part for model in holders.values() for part in model.made_of.items()]
-    for run in last:
-        places = [Path(run.config.get(section, {}).get("start_from", "")) for section in MADE_OF]
-        wanted += [(place.parent.name, place.name) for place in places if place.parent.parent == store.root]
-    return [artifact for stage, fingerprint in wanted if (artifact := store.find(stage, fingerprint))]
+def _shared_garbage(settings: Settings, kept: set[Name], age: timedelta) -> dict[str, Listed]:
+    """Artifacts of the shared store that nobody needs, and that no other machine has made lately."""
+    if not settings.shared_store:
+        return {}
+    now = datetime.now(UTC)
+    return {
+        name: listed
+        for name, listed in sorted(Objects(settings.shared_store).all().items())
+        if (*name.split("/"),) not in kept and listed.newest < now - age
+    }
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

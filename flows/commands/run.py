@@ -3,6 +3,8 @@
 import shutil
 import time
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -19,6 +21,9 @@ from nmt_core.stage import is_full_disk
 from nmt_core.stages import plan
 
 _LEAST_FREE_BYTES = 65_536
+
+Retrain = Callable[[PipelineConfig, Selection, str], RunSummary]
+"""One retraining, under a run id."""
 
 
 class UnexpectedError(NmtError):
@@ -53,7 +58,7 @@ def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: b
             print(summary.model_dump_json(), flush=True)
         if debug or isinstance(error, Stopped):
             raise
-        raise _explained(error, settings, run_id) from None
+        raise explained(error, settings, run_id) from None
     _finish(summary, start, settings)
     closing.show(summary, console)
     if as_json:
@@ -68,16 +73,29 @@ def _finish(summary: RunSummary, start: float, settings: Settings) -> None:
 
 def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Settings, console: Console) -> RunSummary:
     plan(config, settings.store)  # what is wrong with the recipe's files is said before anything starts
-    with PrefectApi(settings).connected() as api, shown_on(console):
+    with ready(settings) as retrain, shown_on(console):
+        return retrain(config, selection, run_id)
+
+
+@contextmanager
+def ready(settings: Settings) -> Iterator[Retrain]:
+    """Prefect and MLflow, and the function that runs one retraining in this process.
+
+    Raises:
+        NmtError: a server does not start or does not answer.
+    """
+    with PrefectApi(settings).connected() as api:
         from flows.retrain import retrain  # this and the next take seconds, in which the server starts
         from flows.tracking import open_database
 
         open_database(settings.mlflow_tracking_uri)
         api.wait()
-        return retrain(config, selection.first, selection.last, list(selection.force), run_id)
+        yield lambda config, selection, run_id: retrain(
+            config, selection.first, selection.last, list(selection.force), run_id
+        )
 
 
-def _explained(error: BaseException, settings: Settings, run_id: str) -> NmtError:
+def explained(error: BaseException, settings: Settings, run_id: str) -> NmtError:
     """A one-line error, and the traceback in the run's folder."""
     if isinstance(error, NmtError) and not isinstance(error, ServerError):
         return error

@@ -1,29 +1,30 @@
-"""`nmt up`: Prefect, MLflow and the deployments on this machine, until Ctrl-C."""
+"""`nmt up`: Prefect, MLflow, the deployments and a worker on this machine, until Ctrl-C."""
 
 import contextlib
 import json
 import os
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from flows.interruption import Stopped, interruptible
-from flows.selection import STEPS
-from flows.servers import Server, ServerError, free_port, start_mlflow, start_prefect
+from flows.servers import Server, ServerError, free_port, start_mlflow, start_prefect, start_worker
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.recipe import recipe_names
 
 _PREFECT_PORT = 4200
 _MLFLOW_PORT = 5000
 _SECONDS_BETWEEN_LOOKS = 0.5
+_POOL = "cpu"
 
 
-def up() -> None:
+def up(recipes: Sequence[str]) -> None:
     """Start everything, say where it is, and wait for Ctrl-C.
+
+    Args:
+        recipes: as of `flows.deploy.table`.
 
     Raises:
         NmtError: something does not start, or ends by itself.
@@ -38,7 +39,7 @@ def up() -> None:
     try:
         with interruptible(), contextlib.ExitStack() as stack:
             console.print("Starting Prefect and MLflow ...")
-            servers = _start(settings, stack, console)
+            servers = _start(settings, recipes, stack, console)
             console.print("Ctrl-C stops all of it.", style="dim")
             while not (ended := [server for server in servers if server.ended()]):
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -48,11 +49,15 @@ def up() -> None:
         raise
 
 
-def _start(settings: Settings, stack: contextlib.ExitStack, console: Console) -> list[Server]:
+def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitStack, console: Console) -> list[Server]:
     prefect_port, mlflow_port = free_port(_PREFECT_PORT), free_port(_MLFLOW_PORT)
     prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in (prefect_port, mlflow_port))
     os.environ["PREFECT_API_URL"] = f"{prefect_url}/api"
     servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, embedded=False)))]
+    from flows.deploy import Pools, table  # this takes seconds, in which Prefect starts
+    from flows.installation import install
+
+    entries = table(recipes)
     if not settings.mlflow_tracking_uri.startswith("http"):
         from flows.tracking import open_database  # takes seconds, in which Prefect starts
 
@@ -63,11 +68,24 @@ def _start(settings: Settings, stack: contextlib.ExitStack, console: Console) ->
         mlflow_url = settings.mlflow_tracking_uri
     servers[0].wait_until(f"{prefect_url}/api/health")
     stack.enter_context(_written_down(settings.servers_file, prefect_url, mlflow_url))
-    log = settings.home / "logs" / "deployments.log"
-    servers.append(stack.enter_context(_owned(Server("the deployments", ["-m", "flows.deploy"], log, {}))))
-    _wait_for_deployments(f"{prefect_url}/api", servers[-1])
+    install(entries, Pools(_POOL, _POOL))
+    _close_orphans(settings, console)
+    servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
     console.print(f"Prefect  {prefect_url}\nMLflow   {mlflow_url}", highlight=False)
     return servers
+
+
+def _close_orphans(settings: Settings, console: Console) -> None:
+    """Close what an earlier `nmt up` that was killed has left open: it would hold the place of runs to come."""
+    from mlflow.tracking import MlflowClient
+    from prefect.client.orchestration import get_client
+
+    from flows.reconcile import close_orphans
+
+    with get_client(sync_client=True) as prefect:
+        for run in close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect):
+            if run.status:
+                console.print(f"Closed the run {run.name}, left open: {run.why}", highlight=False, markup=False)
 
 
 @contextlib.contextmanager
@@ -87,20 +105,3 @@ def _written_down(file: Path, prefect_url: str, mlflow_url: str) -> Iterator[Non
         yield
     finally:
         file.unlink(missing_ok=True)
-
-
-def _wait_for_deployments(api: str, server: Server, timeout: float = 120) -> None:
-    expected = len(recipe_names()) + len(STEPS) + 1
-    deadline = time.monotonic() + timeout
-    while _count_deployments(api) < expected:
-        if server.ended() or time.monotonic() > deadline:
-            raise ServerError(f"the deployments did not come up: see {server.log}")
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-
-
-def _count_deployments(api: str) -> int:
-    request = urllib.request.Request(
-        f"{api}/deployments/count", data=b"{}", headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return int(response.read())

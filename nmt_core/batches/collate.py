@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nmt_core.batches.layout import Layout, Packed, Padded
+from nmt_core.batches.layout import Packed, Padded
 from nmt_core.batches.plan import Capacity
 from nmt_core.batches.shards import Side, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
@@ -30,8 +30,8 @@ class Batch:
     """Target ids shifted right: <s> first, the last id missing."""
     target: Tensor
     """Target ids to predict, each sentence ending in </s>."""
-    source_layout: Layout
-    target_layout: Layout
+    source_layout: Padded | Packed
+    target_layout: Padded | Packed
 
     @property
     def computed_tokens(self) -> int:

@@ -1,11 +1,13 @@
-"""How sentences lie in a tensor: padded, one a row, or packed, end to end in one stream.
+"""How sentences lie in a tensor: padded, one a row, or packed or padded, end to end in one stream.
 
 Letters in names of tensors: B sentences, L positions, N tokens of a stream.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -53,4 +55,37 @@ class Packed:
         return x_BL[self.sentence_N, self.position_N]
 
 
-Layout = Padded | Packed
+@dataclass(frozen=True)
+class Rows:
+    """Padded sentences end to end, [N, ...], and behind them what makes N a multiple of `ROUNDED`.
+
+    A CPU's matrix products in half precision are compiled anew for each number of rows, for milliseconds each. So they
+    come in few sizes, whatever the sentences are.
+    """
+
+    padded: Padded
+    sentences: int
+    longest: int
+    """L: tokens of a sentence, padding included."""
+    position_N: Tensor
+    """Which token of its sentence it is, from 0."""
+
+    ROUNDED: ClassVar[int] = 256
+
+    @classmethod
+    def of(cls, padded: Padded, sentences: int, longest: int) -> "Rows":
+        """Rows of so many sentences of one length."""
+        tokens = sentences * longest
+        return cls(padded, sentences, longest, torch.arange(tokens + -tokens % cls.ROUNDED) % longest)
+
+    def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
+        """[N, ...] to [B, L, ...], and what of that is padding."""
+        return x_N[: self.sentences * self.longest].view(self.sentences, self.longest, *x_N.shape[1:]), self.padded
+
+    def pack(self, x_BL: Tensor) -> Tensor:
+        """[B, L, ...] to [N, ...]."""
+        x = x_BL.flatten(0, 1)
+        return F.pad(x, (0, 0) * (x.dim() - 1) + (0, -len(x) % self.ROUNDED))
+
+
+Layout = Padded | Packed | Rows

@@ -1,8 +1,9 @@
 """The plan of batches: which pairs are trained on together, and in what order.
 
-An epoch is read in windows of row groups, drawn anew in each epoch. The row groups of a window are dealt to lanes, and
-the pairs of each lane are cut into slices: pairs that are computed together, padded to one length or packed into one
-stream. The slices of a window come lane by lane in turn; so many of them, one after the other, make an update.
+An epoch reads the whole text (of several segmentations the next one) in windows of row groups, drawn anew in each one.
+The row groups of a window are dealt to lanes, and the pairs of each lane are cut into slices: pairs that are computed
+together, padded to one length or packed into one stream. The slices of a window come lane by lane in turn; so many of
+them, one after the other, make an update.
 
 All of that is a pure function of the shards, the seed and the epoch, so the state of the data is two integers, epoch
 and update of the epoch, and the number of processes plays no part: a process computes every n-th slice of an update. It
@@ -29,6 +30,9 @@ class Lengths(Protocol):
     @property
     def tokens_of_groups(self) -> np.ndarray:
         """Source and target tokens of each row group, [groups, 2]."""
+
+    def groups_of_epoch(self, epoch: int) -> np.ndarray:
+        """Numbers of the row groups that an epoch reads."""
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         """Source and target tokens of each pair of these row groups, [N, 2]."""
@@ -99,7 +103,8 @@ class Plan:
 
     def _windows(self, epoch: int) -> Iterator[list[Slice]]:
         """The slices of each window, in their order."""
-        groups = np.random.default_rng([self._seed, epoch]).permutation(len(self._shards.tokens_of_groups)).tolist()
+        read = self._shards.groups_of_epoch(epoch)
+        groups = read[np.random.default_rng([self._seed, epoch]).permutation(len(read))].tolist()
         for start in range(0, len(groups), _WINDOW):
             window = groups[start : start + _WINDOW]
             count = -(-len(window) // _ROW_GROUPS_OF_A_LANE)

@@ -8,7 +8,7 @@ footer holds, for each row group, its tokens and the hash of its ids and lengths
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +21,8 @@ from nmt_core.errors import DataError
 
 TRAIN_FILES = "train-*.parquet"
 DEV_FILE = "dev.parquet"
+SAMPLE = "sample"
+"""Key of a shard's footer: which of several segmentations of the text it holds, from 0; without it, the first."""
 ROW_GROUP_PAIRS = 10_000
 """Pairs of a row group: the least that is read at a time, and the unit in which an epoch is shuffled."""
 
@@ -66,6 +68,8 @@ class RowGroup:
     target_tokens: int
     digest: str
     """Hash of its lengths and ids."""
+    sample: int = 0
+    """Which segmentation of the text it holds."""
 
 
 class ShardWriter:
@@ -139,7 +143,7 @@ class TokenShards:
         footers = {file: _footer(file) for file in files}
         self._footers = footers
         self.groups = tuple(
-            RowGroup(file, number, *row)
+            replace(RowGroup(file, number, *row), sample=int(footer.metadata.get(SAMPLE.encode(), 0)))
             for file, footer in footers.items()
             for number, row in enumerate(json.loads(footer.metadata[_ROW_GROUPS]))
         )
@@ -160,6 +164,11 @@ class TokenShards:
         """Source and target tokens of each row group, [groups, 2]."""
         tokens = [(group.source_tokens, group.target_tokens) for group in self.groups]
         return np.array(tokens, np.int64).reshape(-1, 2)
+
+    def groups_of_epoch(self, epoch: int) -> np.ndarray:
+        """Numbers of the row groups that an epoch reads: those of one segmentation of the text, of each in turn."""
+        samples = np.array([group.sample for group in self.groups], np.int64)
+        return np.flatnonzero(samples == epoch % (samples.max(initial=0) + 1))
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         """Source and target tokens of each pair of these row groups, [N, 2]; no ids are read."""

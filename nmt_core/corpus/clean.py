@@ -5,15 +5,16 @@ ones are read. The order of the pairs, and every byte of the result, is the same
 """
 
 import hashlib
+import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from nmt_core.artifacts import Identity, sha256_of_file
-from nmt_core.config import PipelineConfig
-from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, storage, unchecked
+from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, PipelineConfig
+from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, selection, storage, unchecked
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.profiles import rules_for
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
@@ -95,11 +96,12 @@ class _Cleaning:
 
     def judge(self) -> None:
         """Read and judge everything; leave out the corpora that turn out to be bad."""
+        models = self._learn_selection()
         held_out = self._held_out()
         # By its content: a worker that lives on prepares it once, and must not take other text for it.
         url = self._place(f"held-out-{hashlib.sha256(held_out.write_json().encode()).hexdigest()[:32]}")
         storage.write(held_out, url)
-        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(url)):
+        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(url, models)):
             storage.remove([shard.raw])
             found = self._judged[shard.corpus]
             found.shards.append(shard)
@@ -137,11 +139,24 @@ class _Cleaning:
         """The judged shards of all corpora that count, in the order of the recipe and of their lines."""
         return [shard for name in self._names if name not in self._skipped for shard in self._judged[name].shards]
 
-    def _raw_shards(self, held_out: str) -> Iterator[RawShard]:
+    def _learn_selection(self) -> str:
+        """Where the models are that the score `cross-entropy-difference` needs; empty, if it is not asked for."""
+        if not any(map(selection.is_built_in, self._config.clean.scores)):
+            return ""
+        models, pairs = selection.learn(self._config, self._download)
+        url = self._place(f"selection-{uuid.uuid4().hex}")  # a worker that lives on must not take others for these
+        storage.write(models.to_frame(), url)
+        domain = self._config.clean.in_domain
+        self._job.reporter.log(
+            f"{CROSS_ENTROPY_DIFFERENCE}: learnt from {pairs:,} pairs of {domain}, and as many of all text"
+        )
+        return url
+
+    def _raw_shards(self, held_out: str, models: str) -> Iterator[RawShard]:
         """Read the corpora, one shard at a time, and write each down for a worker."""
         number, pairs_read = 0, 0
         for position, name in enumerate(self._names):
-            rules = rules_for(self._config.clean, self._config.languages, name)
+            rules = replace(rules_for(self._config.clean, self._config.languages, name), selection=models)
             try:
                 for pairs in self._read(self._judged[name].corpus):
                     raw = self._place(f"raw-{number:05d}")

@@ -35,6 +35,8 @@ class CleanRules:
     """The recipe's section, for what holds for all corpora: spelling, word lists, scores, further filters."""
     languages: LanguagesConfig
     """What is translated into what."""
+    selection: str = ""
+    """Where the models of `selection.py` are, if a score asks for them."""
 
 
 def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> CleanRules:

@@ -4,12 +4,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+CheckKind = Literal["quality", "parity", "speed", "contamination", "sentences", "history"]
+
 
 class Check(BaseModel):
     """One condition of promotion, with the numbers that decided it."""
 
     model_config = ConfigDict(frozen=True)
-    kind: Literal["quality", "parity", "speed", "contamination", "sentences", "history"]
+    kind: CheckKind
     name: str
     """The condition in words, such as "BLEU of newstest2014 is significantly better"."""
     test_set: str = ""
@@ -43,3 +45,8 @@ class Verdict(BaseModel):
     reason: str
     """The verdict in one sentence."""
     checks: tuple[Check, ...] = ()
+
+    @property
+    def failed(self) -> list[Check]:
+        """The conditions that do not hold."""
+        return [check for check in self.checks if not check.passed]

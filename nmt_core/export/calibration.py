@@ -1,6 +1,6 @@
 """How large the numbers get that int8 graphs keep as integers, measured while a model translates real text.
 
-Letters in names of tensors: R rows, M `d_model`.
+Letters in names of tensors: R rows, P width of all heads.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class _Observer(Kernels):
     def attend_past(
         self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
     ) -> list[Tensor]:
-        _, key_R1M, value_R1M = projected.chunk(3, dim=-1)
+        _, key_R1P, value_R1P = self.split(projected)
         key, value = self.ranges.cache.get(number, (0.0, 0.0))
-        self.ranges.cache[number] = max(key, float(key_R1M.abs().max())), max(value, float(value_R1M.abs().max()))
+        self.ranges.cache[number] = max(key, float(key_R1P.abs().max())), max(value, float(value_R1P.abs().max()))
         return super().attend_past(number, projected, past, parents_R, position)

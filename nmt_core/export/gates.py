@@ -43,7 +43,7 @@ class Gates:
         self.config = config.export
         self.target_language = config.languages.target
         self.threads = threads
-        self.search = SearchConfig(beam_size=self.config.parity_beam_size)
+        self.search = _search_within(model.max_positions, self.config.parity_beam_size)
         self.bleu: dict[str, float] = {}
         self.tokens_per_second: dict[str, float] = {}
         self.refused: dict[str, str] = {}
@@ -106,6 +106,13 @@ class Gates:
 def onnx_kernels(model: TranslationModel) -> OnnxKernels:
     """What a model is exported with in fp32, or in fp16 if it is in half precision."""
     return OnnxRnnKernels(model) if isinstance(model, RecurrentModel) else OnnxKernels(model)
+
+
+def _search_within(positions: int, beam_size: int) -> SearchConfig:
+    """A search that no sentence leads beyond a model's positions."""
+    search = SearchConfig(beam_size=beam_size)
+    longest = positions - search.max_length_offset - 1
+    return search.model_copy(update={"max_source_tokens": min(search.max_source_tokens, longest)})
 
 
 @contextmanager

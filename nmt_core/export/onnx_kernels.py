@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from nmt_core.export.calibration import Ranges, name_of
 from nmt_core.models.kernels import FORBIDDEN, Kernels, Side
+from nmt_core.models.layers import FeedForward
 from nmt_core.models.model import TranslationModel
 
 _USUAL_CANDIDATES = 8
@@ -31,21 +32,25 @@ class OnnxKernels(Kernels):
         """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
         self.spare = -model.vocab_size % self.block_tokens
         """Columns that the output has beside the vocabulary, for whole blocks."""
-        self.fits_operator = model.config.d_model // self.num_heads % 8 == 0
-        """Whether heads are of a width that GroupQueryAttention takes; others keep to the formula."""
+        key_width, value_width = model.config.head_widths
+        self.fits_operator = key_width == value_width and key_width % 8 == 0
+        """Whether heads are of widths that GroupQueryAttention takes; others keep to the formula."""
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
         """As `Kernels.attend_source`."""
-        q_BSM, k_BSM, v_BSM = projected.chunk(3, dim=-1)
-        return self._multi_head(q_BSM, k_BSM, v_BSM, mask_BS)
+        q_BSP, k_BSP, v_BSP = self.split(projected)
+        return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
-    def attend_cross(self, q_BKM: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
-        """As `Kernels.attend_cross`."""
-        return self._multi_head(q_BKM, cross[0], cross[1], mask_BS)
+    def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
+        """As `Kernels.attend_cross`; of heads, the operator takes keys and values of one width alone."""
+        if cross[0].shape[3] != cross[1].shape[3]:
+            return super().attend_cross(q_BKP, cross, mask_BS)
+        return self._multi_head(q_BKP, cross[0], cross[1], mask_BS)
 
     def _multi_head(self, q: Tensor, key: Tensor, value: Tensor, mask_BS: Tensor) -> Tensor:
         inputs = (q, key, value, None, mask_BS.to(torch.int32))
-        return _operator("MultiHeadAttention", inputs, like=q, num_heads=self.num_heads)
+        shape = (*q.shape[:-1], self.widths[-1])
+        return _operator("MultiHeadAttention", inputs, like=q, shape=shape, num_heads=self.num_heads)
 
     def attend_past(
         self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
@@ -65,7 +70,7 @@ class OnnxKernels(Kernels):
                 [*inputs, *([None] * 5 if scales else []), *scales],
                 {"num_heads": self.num_heads, "kv_num_heads": self.num_heads} | attributes,
                 dtypes=(projected.dtype, self.cache_dtype, self.cache_dtype),
-                shapes=((rows, 1, self.model.config.d_model), present, present),
+                shapes=((rows, 1, self.widths[-1]), present, present),
             )
         )
 
@@ -138,9 +143,11 @@ class Int8Kernels(OnnxKernels):
             shape=(*x.shape[:-1], len(weight_OI)),
         )
 
-    def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-        """As `Kernels.feed_forward`: what is below zero is clipped where the result becomes an unsigned integer."""
-        return self.linear(self.linear(x, inner), outer)
+    def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
+        """As `Kernels.feed_forward`; ReLU's zeros come about where its result becomes an unsigned integer."""
+        if layer.activation != "relu":
+            return super().feed_forward(x, layer)
+        return self.linear(self.linear(x, layer.inner), layer.outer)
 
     def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
         attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}

@@ -20,13 +20,15 @@ try:  # absent from builds without flash attention
 except ImportError:
     varlen_attn = None  # type: ignore[assignment]
 
+_WIDEST_FLASH = 256
+
 
 def attend(
     q: Tensor, k: Tensor, v: Tensor, keys: Layout, queries: Layout | None = None, *, causal: bool = False
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v for each head, by the backend that is fast for these tensors.
 
-    - varlen: packed streams in half precision on CUDA, without any padding.
+    - varlen: packed streams in half precision on CUDA, without any padding, if the heads are of widths that it takes.
     - SDPA: PyTorch's fused kernels, elsewhere; streams are unpacked for it.
     - reference: bf16 on the CPU, where the backward pass of SDPA is ten times slower than the plain formula (measured
       with PyTorch 2.13 at 12-24 tokens a sentence).
@@ -34,21 +36,21 @@ def attend(
     Args:
         q: queries, [B, T, H, D] or [N, H, D].
         k: keys, [B, S, H, D] or [N, H, D].
-        v: values, as the keys.
+        v: values, as the keys, but D may be another.
         keys: how the keys lie.
         queries: how the queries lie; None: as the keys. Both are padded, or both packed, with the same sentences.
         causal: query t sees keys 0..t only; for a sequence that attends to itself.
 
     Returns:
-        As the queries.
+        As the queries, with the D of the values.
     """
     queries = queries or keys
-    if isinstance(queries, Packed) and isinstance(keys, Packed):
-        if varlen_attn is not None and q.device.type == "cuda" and q.dtype in {torch.bfloat16, torch.float16}:
+    if not isinstance(queries, Padded) and not isinstance(keys, Padded):
+        if isinstance(queries, Packed) and isinstance(keys, Packed) and _fits_varlen(q, v):
             return _attend_varlen(q, k, v, keys, queries, causal=causal)
         (q_BTHD, _), (k_BSHD, padded), (v_BSHD, _) = queries.unpack(q), keys.unpack(k), keys.unpack(v)
         return queries.pack(_attend_padded(q_BTHD, k_BSHD, v_BSHD, padded, causal=causal))
-    assert isinstance(keys, Padded)
+    assert isinstance(keys, Padded) and isinstance(queries, Padded)
     return _attend_padded(q, k, v, keys, causal=causal)
 
 
@@ -60,6 +62,13 @@ def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded,
         return attend_reference(q_BHTD, k_BHSD, v_BHSD, mask_B1S, causal=causal).transpose(1, 2)
     mask = None if mask_B1S is None else mask_B1S[:, None]
     return F.scaled_dot_product_attention(q_BHTD, k_BHSD, v_BHSD, attn_mask=mask, is_causal=causal).transpose(1, 2)
+
+
+def _fits_varlen(q: Tensor, v: Tensor) -> bool:
+    """Whether flash attention takes such tensors: half precision on CUDA, heads of one width up to 256."""
+    is_half = q.device.type == "cuda" and q.dtype in {torch.bfloat16, torch.float16}
+    width = q.shape[-1]
+    return varlen_attn is not None and is_half and width == v.shape[-1] and width <= _WIDEST_FLASH and width % 8 == 0
 
 
 def _attend_varlen(

@@ -62,13 +62,16 @@ def graphs_of(kernels: Kernels) -> Graphs:
     if isinstance(kernels, RnnKernels):
         return _of_recurrent(kernels)
     model = cast(Transformer, kernels.model)
-    heads, width = kernels.num_heads, model.config.d_model // kernels.num_heads
-    names = [f"{what}_{layer}" for layer in range(len(model.decoder)) for what in ("key", "value")]
+    heads, of_layer = kernels.num_heads, dict(zip(("key", "value"), model.config.head_widths, strict=True))
+    names = [(f"{what}_{layer}", of_layer[what]) for layer in range(len(model.decoder)) for what in of_layer]
     return Graphs(
         EncoderGraph(kernels),
         StepGraph(kernels),
-        tuple(Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype) for name in names),
-        tuple(Held(name, ("past_rows", heads, "past_positions", width), kernels.cache_dtype) for name in names),
+        tuple(
+            Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype)
+            for name, width in names
+        ),
+        tuple(Held(name, ("past_rows", heads, "past_positions", width), kernels.cache_dtype) for name, width in names),
         has_first=False,
     )
 

@@ -4,7 +4,8 @@ The same two modules run in PyTorch (`search/torch_step.py`) and are exported to
 its own `Kernels`: attention is written for one query at a time, where no fused kernel for sequences has an advantage.
 
 Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, T target positions decoded so far, H heads, D width of a head, M `d_model`, C candidates.
+S source positions, T target positions decoded so far, H heads, D width of a head, P width of all heads, M `d_model`,
+C candidates. D and P of values may differ from those of queries and keys.
 """
 
 import math
@@ -36,16 +37,19 @@ class EncoderGraph(nn.Module):
         """Source ids, end marks included and padded, to [key, value] of layer 0, of layer 1...; each [B, H, S, D]."""
         model, kernels, mask_BS = self.model, self.kernels, source_BS != PAD_ID
         x_BSM = kernels.embed(source_BS, "source") * math.sqrt(model.config.d_model)
-        x_BSM = x_BSM + model.positions_LM[: source_BS.shape[1]]
+        positions_SM = model.positions_LM[: source_BS.shape[1]]
+        if not model.turns:
+            x_BSM = x_BSM + positions_SM
         for layer in cast(list[EncoderLayer], model.encoder):
             frame, attention = layer.self_attention_frame, layer.self_attention
-            attended_BSM = kernels.attend_source(kernels.linear(frame.enter(x_BSM), attention.query_key_value), mask_BS)
-            x_BSM = frame.leave(x_BSM, kernels.linear(attended_BSM, attention.output))
+            projected = kernels.linear(frame.enter(x_BSM), attention.query_key_value)
+            projected = kernels.turn(projected, positions_SM) if model.turns else projected
+            x_BSM = frame.leave(x_BSM, kernels.linear(kernels.attend_source(projected, mask_BS), attention.output))
             x_BSM = _feed_forward(x_BSM, layer, kernels)
         memory_BSM: Tensor = model.encoder_norm(x_BSM)
         layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], model.decoder)]
-        projected = kernels.linear(memory_BSM, *layers).chunk(2 * len(layers), dim=-1)
-        return [split_heads(x_BSM, model.config.num_heads).transpose(1, 2) for x_BSM in projected]
+        keys_values = torch.split(kernels.linear(memory_BSM, *layers), list(kernels.widths[1:]) * len(layers), dim=-1)
+        return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
 
 
 class StepGraph(nn.Module):
@@ -86,25 +90,28 @@ class StepGraph(nn.Module):
         model, kernels, present, position = self.model, self.kernels, list[Tensor](), past[0].shape[2]
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
         place = torch.full((1,), position, dtype=torch.int64, device=tokens_R.device)
-        x_R1M = x_R1M + F.embedding(place, model.positions_LM)
+        position_1M = F.embedding(place, model.positions_LM)
+        if not model.turns:
+            x_R1M = x_R1M + position_1M
         for number, layer in enumerate(cast(list[DecoderLayer], model.decoder)):
             of_layer = slice(2 * number, 2 * number + 2)
             frame, attention = layer.self_attention_frame, layer.self_attention
             projected = kernels.linear(frame.enter(x_R1M), attention.query_key_value)
-            attended_R1M, *key_value = kernels.attend_past(number, projected, past[of_layer], parents_R, position)
+            projected = kernels.turn(projected, position_1M) if model.turns else projected
+            attended_R1P, *key_value = kernels.attend_past(number, projected, past[of_layer], parents_R, position)
             present += key_value
-            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1M, attention.output))
+            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, attention.output))
             frame = layer.cross_attention_frame
             x_BKM = frame.enter(x_R1M).view(source_mask_BS.shape[0], -1, model.config.d_model)
-            q_BKM = kernels.linear(x_BKM, layer.cross_attention.query)
-            attended_BKM = kernels.attend_cross(q_BKM, cross[of_layer], source_mask_BS)
-            attended_R1M = attended_BKM.view(-1, 1, model.config.d_model)
-            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1M, layer.cross_attention.output))
+            q_BKP = kernels.linear(x_BKM, layer.cross_attention.query)
+            attended_BKP = kernels.attend_cross(q_BKP, cross[of_layer], source_mask_BS)
+            attended_R1P = attended_BKP.view(-1, 1, kernels.widths[-1])
+            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
         log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), candidates)
         return log_probs_RC, ids_RC, present
 
 
 def _feed_forward(x_M: Tensor, layer: EncoderLayer | DecoderLayer, kernels: Kernels) -> Tensor:
-    frame, feed_forward = layer.feed_forward_frame, layer.feed_forward
-    return frame.leave(x_M, kernels.feed_forward(frame.enter(x_M), feed_forward.inner, feed_forward.outer))
+    frame = layer.feed_forward_frame
+    return frame.leave(x_M, kernels.feed_forward(frame.enter(x_M), layer.feed_forward))

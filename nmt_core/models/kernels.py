@@ -4,8 +4,8 @@ Here they are plain PyTorch, as the formulas read. `export/onnx_kernels.py` has 
 Runtime, in fp32, fp16 and int8; `incremental.py` puts either together in one and the same way.
 
 Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, T target positions decoded so far, H heads, D width of a head, M `d_model`, C candidates,
-V vocabulary.
+S source positions, T target positions decoded so far, H heads, D width of a head, P width of all heads, M `d_model`,
+C candidates, V vocabulary. D and P of values may differ from those of queries and keys.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.models.attention import attend_reference
-from nmt_core.models.layers import join_heads, split_heads
+from nmt_core.models.layers import FeedForward, join_heads, rotated, split_heads
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
@@ -36,6 +36,9 @@ class Kernels:
     def __init__(self, model: TranslationModel) -> None:
         self.model = model
         self.num_heads = model.config.num_heads
+        key_width, value_width = (self.num_heads * width for width in model.config.head_widths)
+        self.widths = (key_width, key_width, value_width)
+        """Of queries, keys and values of all heads."""
 
     @property
     def cache_dtype(self) -> torch.dtype:
@@ -56,13 +59,23 @@ class Kernels:
         # On a CPU a single wide product is faster than many narrow ones.
         return F.linear(x, torch.cat([layer.weight for layer in layers]))
 
-    def feed_forward(self, x: Tensor, inner: nn.Linear, outer: nn.Linear) -> Tensor:
-        """max(0, x W1 + b1) W2 + b2: [..., M] to [..., M]."""
-        return self.linear(F.relu(self.linear(x, inner)), outer)
+    def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
+        """The whole sub-layer: [..., M] to [..., M]."""
+        return self.linear(layer.activate(self.linear(x, layer.inner)), layer.outer)
+
+    def split(self, projected: Tensor) -> Sequence[Tensor]:
+        """Queries, keys and values, which lie side by side, apart: each [..., P]."""
+        return torch.split(projected, list(self.widths), dim=-1)
+
+    def turn(self, projected: Tensor, turns_D: Tensor) -> Tensor:
+        """The same with queries and keys turned by rotary positions [L, D]."""
+        q_P, k_P, v_P = self.split(projected)
+        turned = (join_heads(rotated(split_heads(x_P, self.num_heads), turns_D)) for x_P in (q_P, k_P))
+        return torch.cat([*turned, v_P], dim=-1)
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
-        """The source to itself: queries, keys and values side by side [B, S, 3 M], and its mask, to [B, S, M]."""
-        q_BHSD, k_BHSD, v_BHSD = (split_heads(x, self.num_heads).transpose(1, 2) for x in projected.chunk(3, dim=-1))
+        """The source to itself: queries, keys and values side by side [B, S, 3 P], and its mask, to [B, S, P]."""
+        q_BHSD, k_BHSD, v_BHSD = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
         return join_heads(attend_reference(q_BHSD, k_BHSD, v_BHSD, mask_BS[:, None]).transpose(1, 2))
 
     def attend_past(
@@ -72,24 +85,24 @@ class Kernels:
 
         Args:
             number: of the decoder's layer.
-            projected: query, key and value of the last token side by side, [R, 1, 3 M].
+            projected: query, key and value of the last token side by side, [R, 1, 3 P].
             past: keys and values of this layer at the step before, each [rows of that step, H, T, D].
             parents_R: for each row, the row of the step before that it continues.
             position: T.
 
         Returns:
-            Output [R, 1, M]; and keys and values with this position at the end, each [R, H, T + 1, D].
+            Output [R, 1, P]; and keys and values with this position at the end, each [R, H, T + 1, D].
         """
-        q_RH1D, *key_value = (split_heads(x, self.num_heads).transpose(1, 2) for x in projected.chunk(3, dim=-1))
+        q_RH1D, *key_value = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
         k_RHTD, v_RHTD = (
             torch.cat([before.index_select(0, parents_R), x_RH1D], dim=2)
             for before, x_RH1D in zip(past, key_value, strict=True)
         )
         return [join_heads(attend_reference(q_RH1D, k_RHTD, v_RHTD).transpose(1, 2)), k_RHTD, v_RHTD]
 
-    def attend_cross(self, q_BKM: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
-        """The target to keys and values of the source; a sentence's beams are queries side by side: [B, K, M]."""
-        q_BHKD = split_heads(q_BKM, self.num_heads).transpose(1, 2)
+    def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
+        """The target to keys and values of the source; a sentence's beams are queries side by side: [B, K, P]."""
+        q_BHKD = split_heads(q_BKP, self.num_heads).transpose(1, 2)
         return join_heads(attend_reference(q_BHKD, cross[0], cross[1], mask_BS[:, None]).transpose(1, 2))
 
     def most_probable(self, states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:

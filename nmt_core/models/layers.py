@@ -1,11 +1,13 @@
 """Layers of the Transformer (Vaswani et al. 2017, section 3).
 
-Letters in names of tensors: M `d_model`, H heads, D width of a head. What lies before the last letters is [B, L] where
-sentences are padded and [N] where they are packed (`attention.py`): a layer need not know.
+Letters in names of tensors: M `d_model`, H heads, D width of a head (that of values may differ from that of queries and
+keys), P width of all heads. What lies before the last letters is [B, L] where sentences are padded and [N] where they
+are packed (`attention.py`): a layer need not know.
 """
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,6 +15,8 @@ from torch import Tensor, nn
 from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
+
+_DRAWS = 2**16
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
@@ -25,14 +29,27 @@ def sinusoidal_positions(length: int, d_model: int) -> Tensor:
     return encoding.float()
 
 
-def split_heads(x_M: Tensor, num_heads: int) -> Tensor:
-    """[..., M] to [..., H, D]."""
-    return x_M.view(*x_M.shape[:-1], num_heads, -1)
+def split_heads(x_P: Tensor, num_heads: int) -> Tensor:
+    """[..., P] to [..., H, D]."""
+    return x_P.view(*x_P.shape[:-1], num_heads, -1)
 
 
 def join_heads(x_HD: Tensor) -> Tensor:
-    """[..., H, D] to [..., M]."""
+    """[..., H, D] to [..., P]."""
     return x_HD.flatten(-2)
+
+
+def rotated(x_HD: Tensor, turns_D: Tensor) -> Tensor:
+    """Rotary positions (Su et al. 2021, equations 15 and 34): each pair of columns turned by the angle of its place.
+
+    Args:
+        x_HD: queries or keys, [..., H, D].
+        turns_D: sines in even columns, cosines in odd ones, as `sinusoidal_positions` gives them; [..., D].
+    """
+    sine, cosine = turns_D[..., None, 0::2], turns_D[..., None, 1::2]
+    one, other = x_HD[..., 0::2], x_HD[..., 1::2]
+    turned = torch.stack([one * cosine - other * sine, one * sine + other * cosine], dim=-1)
+    return turned.flatten(-2).to(x_HD.dtype)
 
 
 class SelfAttention(nn.Module):
@@ -41,17 +58,22 @@ class SelfAttention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.num_heads = config.num_heads
-        self.query_key_value = nn.Linear(config.d_model, 3 * config.d_model, bias=False)
-        self.output = nn.Linear(config.d_model, config.d_model, bias=False)
+        key_width, value_width = (config.num_heads * width for width in config.head_widths)
+        self.widths = (key_width, key_width, value_width)
+        self.query_key_value = nn.Linear(config.d_model, sum(self.widths), bias=False)
+        self.output = nn.Linear(value_width, config.d_model, bias=False)
 
     def project(self, x_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each [..., H, D]."""
-        q_M, k_M, v_M = self.query_key_value(x_M).chunk(3, dim=-1)
-        return split_heads(q_M, self.num_heads), split_heads(k_M, self.num_heads), split_heads(v_M, self.num_heads)
+        q_P, k_P, v_P = self.query_key_value(x_M).split(self.widths, dim=-1)
+        return split_heads(q_P, self.num_heads), split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
 
-    def forward(self, x_M: Tensor, layout: Layout, *, causal: bool = False) -> Tensor:
-        """[..., M] to [..., M]."""
-        output: Tensor = self.output(join_heads(attend(*self.project(x_M), layout, causal=causal)))
+    def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None, *, causal: bool = False) -> Tensor:
+        """[..., M] to [..., M]; `turns_D` are rotary positions (see `rotated`)."""
+        q_HD, k_HD, v_HD = self.project(x_M)
+        if turns_D is not None:
+            q_HD, k_HD = rotated(q_HD, turns_D), rotated(k_HD, turns_D)
+        output: Tensor = self.output(join_heads(attend(q_HD, k_HD, v_HD, layout, causal=causal)))
         return output
 
 
@@ -61,41 +83,63 @@ class CrossAttention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.num_heads = config.num_heads
-        self.query = nn.Linear(config.d_model, config.d_model, bias=False)
-        self.key_value = nn.Linear(config.d_model, 2 * config.d_model, bias=False)
-        self.output = nn.Linear(config.d_model, config.d_model, bias=False)
+        key_width, value_width = (config.num_heads * width for width in config.head_widths)
+        self.widths = (key_width, value_width)
+        self.query = nn.Linear(config.d_model, key_width, bias=False)
+        self.key_value = nn.Linear(config.d_model, key_width + value_width, bias=False)
+        self.output = nn.Linear(value_width, config.d_model, bias=False)
 
     def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
         """Target [..., M] and the encoder's output [..., M] to [..., M], as the target."""
         q_HD = split_heads(self.query(x_M), self.num_heads)
-        k_M, v_M = self.key_value(memory_M).chunk(2, dim=-1)
-        k_HD, v_HD = split_heads(k_M, self.num_heads), split_heads(v_M, self.num_heads)
+        k_P, v_P = self.key_value(memory_M).split(self.widths, dim=-1)
+        k_HD, v_HD = split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
         output: Tensor = self.output(join_heads(attend(q_HD, k_HD, v_HD, source, target)))
         return output
 
 
 class Dropout(nn.Dropout):
-    """Inverted dropout; on the CPU three times faster than PyTorch's own, which draws one number after the other."""
+    """Inverted dropout; on the CPU several times faster than PyTorch's own, which draws one number after the other.
+
+    There it draws 16 bits for each value, so the probability is a multiple of 2^-16: the nearest one to `p`.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape; each value is zero with probability `p` in training, and scaled up otherwise."""
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
-        kept = torch.rand(x.shape) >= self.p
-        return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
+        dropped = round(self.p * _DRAWS)
+        seed = int(torch.empty((), dtype=torch.int64).random_())  # so that PyTorch's own seed decides what is drawn
+        words = np.random.SFC64(seed).random_raw(-(-x.numel() // 4))
+        draws = torch.from_numpy(words.view(np.int16)[: x.numel()]).view(x.shape)
+        kept = draws >= dropped - _DRAWS // 2
+        return x * kept.to(x.dtype).mul_(_DRAWS / (_DRAWS - dropped))
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2 (section 3.3)."""
+    """f(x W1 + b1) W2 + b2 (section 3.3), where f is ReLU, as published, or another activation.
+
+    With SwiGLU, W1 is two matrices side by side, and one gates the other (Shazeer 2020, eq. 5 and 6, with biases).
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.activation = config.activation
+        self.inner = nn.Linear(config.d_model, config.d_ff * (2 if config.activation == "swiglu" else 1))
         self.outer = nn.Linear(config.d_ff, config.d_model)
+
+    def activate(self, x: Tensor) -> Tensor:
+        """What `inner` gives to what `outer` reads: [..., inner width] to [..., d_ff]."""
+        if self.activation == "relu":
+            return F.relu(x)
+        if self.activation == "gelu":
+            return F.gelu(x)
+        gate, linear = x.chunk(2, dim=-1)
+        return F.silu(gate) * linear
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., M] to [..., M]."""
-        output: Tensor = self.outer(F.relu(self.inner(x)))
+        output: Tensor = self.outer(self.activate(self.inner(x)))
         return output
 
 
@@ -134,10 +178,10 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Residual(config)
 
-    def forward(self, x_M: Tensor, layout: Layout) -> Tensor:
-        """[..., M] to [..., M]."""
+    def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None) -> Tensor:
+        """[..., M] to [..., M]; `turns_D` are rotary positions (see `rotated`)."""
         frame = self.self_attention_frame
-        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), layout))
+        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), layout, turns_D))
         frame = self.feed_forward_frame
         return frame.leave(x_M, self.feed_forward(frame.enter(x_M)))
 
@@ -154,10 +198,15 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.feed_forward_frame = Residual(config)
 
-    def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
-        """Target [..., M] and memory [..., M] to [..., M]; position t sees positions 0..t of the target."""
+    def forward(
+        self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout, turns_D: Tensor | None = None
+    ) -> Tensor:
+        """Target [..., M] and memory [..., M] to [..., M]; position t sees positions 0..t of the target.
+
+        `turns_D` are the target's rotary positions (see `rotated`).
+        """
         frame = self.self_attention_frame
-        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), target, causal=True))
+        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), target, turns_D, causal=True))
         frame = self.cross_attention_frame
         x_M = frame.leave(x_M, self.cross_attention(frame.enter(x_M), memory_M, source, target))
         frame = self.feed_forward_frame

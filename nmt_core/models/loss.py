@@ -9,8 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_CHUNK_TOKENS = 256
-"""Tokens whose logits exist at once: few enough to stay in a CPU's cache, and never a [N, V] matrix on a GPU."""
+_CHUNK_TOKENS = 1_024
+"""Tokens whose logits exist at once: never a [N, V] matrix, and few enough that a CPU has not to wait for memory; fewer
+would have the output matrix read, and its gradient added to, more often."""
+
+_ROUNDED_TOKENS = 128
+"""The last chunk is made a multiple of this; see `batches.layout.Rows`."""
 
 
 def smoothed_cross_entropy(
@@ -19,8 +23,8 @@ def smoothed_cross_entropy(
     """Sums over tokens of the smoothed loss, to descend on, and of the plain one, to report; both in nats.
 
     The distribution to learn gives 1 - label_smoothing to the target and spreads label_smoothing evenly over the whole
-    vocabulary, the target included. Logits are states_NM @ output_VM.T, in the precision of the states; their softmax
-    is in fp32.
+    vocabulary, the target included. Logits are states_NM @ output_VM.T. They and their softmax are in the precision of
+    the states, sums are in fp32.
 
     Args:
         states_NM: the decoder's states.
@@ -41,25 +45,34 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float, with_gradient: bool
     ) -> tuple[Tensor, Tensor]:
-        weight_VM = output_VM.to(states_NM.dtype)
+        tokens, weight_VM = len(target_N), output_VM.to(states_NM.dtype)
+        spare = -tokens % _ROUNDED_TOKENS  # zeros, which add nothing to any sum but that of `log_sum_C`
+        states_NM, target_N = F.pad(states_NM, (0, 0, 0, spare)), F.pad(target_N, (0, spare))
         state_gradient_NM = torch.empty_like(states_NM)
         weight_gradient_VM = torch.zeros_like(output_VM, dtype=torch.float32)
-        smoothed, plain = (states_NM.new_zeros((), dtype=torch.float32) for _ in range(2))
-        for start in range(0, len(target_N), _CHUNK_TOKENS):
-            chunk = slice(start, start + _CHUNK_TOKENS)
+        evenly, plain = (states_NM.new_zeros((), dtype=torch.float32) for _ in range(2))
+        mean_M = output_VM.float().mean(0)
+        for start in range(0, tokens, _CHUNK_TOKENS):
+            chunk, end = slice(start, start + _CHUNK_TOKENS), tokens - start
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]
-            log_probs_CV = F.log_softmax(torch.mm(state_CM, weight_VM.t()), dim=-1, dtype=torch.float32)
-            chunk_plain = -log_probs_CV.gather(1, target_C1).sum()
-            plain += chunk_plain
-            smoothed += (1 - label_smoothing) * chunk_plain - label_smoothing * log_probs_CV.mean(dim=-1).sum()
+            logits_CV = torch.mm(state_CM, weight_VM.t())
+            target_logit_C, largest_C = logits_CV.gather(1, target_C1).float().squeeze(1), logits_CV.amax(-1).float()
+            probs_CV = logits_CV.softmax(-1)
+            # The sum of exponentials by way of the largest logit, whose probability is at least 1 / V.
+            log_sum_C = largest_C - probs_CV.amax(-1).float().log()
+            plain += (log_sum_C - target_logit_C)[:end].sum()
+            evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # less the mean logit
             if with_gradient:
-                # d loss / d logits = softmax - the distribution to learn
-                gradient_CV = log_probs_CV.exp_().sub_(label_smoothing / len(output_VM))
-                less = torch.full_like(target_C1, label_smoothing - 1, dtype=torch.float32)
-                gradient_CV = gradient_CV.scatter_add_(1, target_C1, less).to(states_NM.dtype)
+                # d loss / d logits = softmax - the distribution to learn, whose even part follows below
+                less_C1 = probs_CV.gather(1, target_C1) - (1 - label_smoothing)
+                gradient_CV = probs_CV.scatter_(1, target_C1, less_C1)
+                gradient_CV[end:] = 0
                 torch.mm(gradient_CV, weight_VM, out=state_gradient_NM[chunk])
                 weight_gradient_VM += torch.mm(gradient_CV.t(), state_CM)
+        smoothed = (1 - label_smoothing) * plain + label_smoothing * evenly
         if with_gradient:
+            state_gradient_NM = state_gradient_NM[:tokens].sub_((label_smoothing * mean_M).to(weight_VM.dtype))
+            weight_gradient_VM -= label_smoothing / len(output_VM) * states_NM.float().sum(0)
             ctx.save_for_backward(state_gradient_NM, weight_gradient_VM.to(output_VM.dtype))
         ctx.mark_non_differentiable(plain)
         return smoothed, plain

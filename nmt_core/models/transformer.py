@@ -7,11 +7,13 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 import math
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout, Packed, Padded
+from nmt_core.batches.layout import Layout, Padded, Rows
 from nmt_core.config import ModelConfig
+from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -23,7 +25,8 @@ class Transformer(TranslationModel):
     Args:
         config: sizes, dropout, place of the norms, ties of the embeddings.
         vocab_size: pieces of the target's vocabulary, or of both languages'.
-        max_positions: longest sequence, in tokens; positions are computed, not learned, so this is no parameter.
+        max_positions: longest sequence, in tokens, where positions are computed: it decides no parameter. Learned ones
+            are as many as `config` says.
         source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
 
     Raises:
@@ -31,12 +34,16 @@ class Transformer(TranslationModel):
     """
 
     positions_LM: Tensor
+    """A vector for each position; those of rotary ones are as wide as a head's keys."""
 
     def __init__(
         self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
     ) -> None:
+        max_positions = config.max_positions if config.positions == "learned" else max_positions
         super().__init__(config, vocab_size, max_positions, source_vocab_size)
         is_tied = config.tied_embeddings == "three-way"
+        self.turns = config.positions == "rotary"
+        """Whether positions turn queries and keys, and nothing is added to the embeddings."""
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding if is_tied else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
@@ -50,11 +57,18 @@ class Transformer(TranslationModel):
         if config.tied_embeddings != "none":
             self.output.weight = self.target_embedding.weight
         self.dropout = Dropout(config.dropout)
-        self.register_buffer("positions_LM", sinusoidal_positions(max_positions, config.d_model), persistent=False)
+        if config.positions == "learned":
+            self.positions_LM = nn.Embedding(config.max_positions, config.d_model).weight
+        else:
+            width = config.d_model if config.positions == "sinusoidal" else config.head_widths[0]
+            self.register_buffer("positions_LM", sinusoidal_positions(max_positions, width), persistent=False)
         self._initialise()
 
     def _initialise(self) -> None:
-        """Xavier uniform for matrices; deviation d_model^-0.5 for embeddings, which are scaled up by sqrt(d_model)."""
+        """Xavier uniform for matrices; deviation d_model^-0.5 for embeddings, which are scaled up by sqrt(d_model).
+
+        Learned positions, which are not scaled: 0.1, as Gehring et al. (2017, section 3.5), whom the paper refers to.
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -63,28 +77,47 @@ class Transformer(TranslationModel):
         # A dict, not a set, for its order: the same seed must give the same weights.
         for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):
             nn.init.normal_(embedding.weight, std=self.config.d_model**-0.5)
+        if self.config.positions == "learned":
+            nn.init.normal_(self.positions_LM, std=0.1)
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, layout: Layout) -> Tensor:
-        """Embeddings times sqrt(d_model), plus positions, with dropout (sections 3.4, 3.5 and 5.4): [..., M]."""
+        """Embeddings times sqrt(d_model), plus positions but rotary ones, with dropout (3.4, 3.5, 5.4): [..., M].
+
+        Raises:
+            ConfigError: a sequence is longer than there are positions.
+        """
+        longest = ids.shape[1] if isinstance(layout, Padded) else layout.longest
+        if longest > len(self.positions_LM):
+            raise ConfigError(
+                f"a sequence has {longest:,} tokens, and the model {len(self.positions_LM):,} positions: lower "
+                "encode.max_length, or raise model.max_positions if they are learned"
+            )
         x_M = F.embedding(ids, embedding.weight) * math.sqrt(self.config.d_model)
-        place = layout.position_N if isinstance(layout, Packed) else slice(ids.shape[1])
-        positions_M = self.positions_LM[place]
-        dropped: Tensor = self.dropout(x_M + positions_M)
+        if not self.turns:
+            x_M = x_M + self._positions(ids, layout)
+        dropped: Tensor = self.dropout(x_M)
         return dropped
+
+    def _positions(self, ids: Tensor, layout: Layout) -> Tensor:
+        """The vector of each token's position: [N, M], or [L, M] for all sentences."""
+        place = slice(ids.shape[1]) if isinstance(layout, Padded) else layout.position_N
+        return self.positions_LM[place]
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
         """Source ids to memory [..., M]."""
         x_M = self.embed(source, self.source_embedding, layout)
+        turns_D = self._positions(source, layout) if self.turns else None
         for layer in self.encoder:
-            x_M = layer(x_M, layout)
+            x_M = layer(x_M, layout, turns_D)
         memory_M: Tensor = self.encoder_norm(x_M)
         return memory_M
 
     def decode(self, target: Tensor, memory_M: Tensor, source_layout: Layout, target_layout: Layout) -> Tensor:
         """Target ids so far and memory to the decoder's states [..., M]."""
         x_M = self.embed(target, self.target_embedding, target_layout)
+        turns_D = self._positions(target, target_layout) if self.turns else None
         for layer in self.decoder:
-            x_M = layer(x_M, memory_M, source_layout, target_layout)
+            x_M = layer(x_M, memory_M, source_layout, target_layout, turns_D)
         states_M: Tensor = self.decoder_norm(x_M)
         return states_M
 
@@ -102,8 +135,13 @@ class Transformer(TranslationModel):
             target_layout: how the target lies; None: padded. Padding stands at its end, so the causal mask alone keeps
                 it out of sight of real tokens.
         """
-        source_layout = source_layout or Padded(source != PAD_ID)
-        return self.decode(target, self.encode(source, source_layout), source_layout, target_layout or Padded())
+        source_layout, target_layout = source_layout or Padded(source != PAD_ID), target_layout or Padded()
+        if not _is_compiled_by_rows(source.device):
+            return self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        source, source_layout = _in_rows(source, source_layout)
+        target, target_layout = _in_rows(target, target_layout)
+        states_M = self.decode(target, self.encode(source, source_layout), source_layout, target_layout)
+        return target_layout.unpack(states_M)[0] if isinstance(target_layout, Rows) else states_M
 
     @property
     def weights_per_token(self) -> tuple[int, int]:
@@ -120,6 +158,17 @@ class Transformer(TranslationModel):
             for weight in layer.cross_attention.key_value.parameters()
         )
         return encoder + read_at_source, decoder - read_at_source + self.vocab_size * self.config.d_model
+
+
+def _is_compiled_by_rows(device: torch.device) -> bool:
+    return device.type == "cpu" and torch.is_autocast_enabled("cpu")
+
+
+def _in_rows(ids: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+    if not isinstance(layout, Padded):
+        return ids, layout
+    rows = Rows.of(layout, *ids.shape)
+    return rows.pack(ids), rows
 
 
 def count_parameters(model: nn.Module) -> int:

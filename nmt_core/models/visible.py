@@ -33,8 +33,10 @@ class _Visible(nn.Module):
         self.kernels = kernels
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:
-        """Embeddings times sqrt(d_model), [B, L, M]; and what is added to them for their positions, [L, M]."""
+        """Embeddings times sqrt(d_model), [B, L, M]; and what is added for their positions, [L, M], 0 if they turn."""
         x_BLM = self.kernels.embed(ids_BL, side) * math.sqrt(self.model.config.d_model)
+        if self.model.turns:
+            return x_BLM, torch.zeros_like(x_BLM[0])
         return x_BLM, self.model.positions_LM[: ids_BL.shape[1]]
 
     def encode(self, x_BSM: Tensor, mask_BS: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -52,8 +54,8 @@ class _Visible(nn.Module):
     def cross(self, memory_BSM: Tensor) -> list[Tensor]:
         """Memory to [key, value] of layer 0, of layer 1...; each [B, H, S, D]; one product, as in `EncoderGraph`."""
         layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], self.model.decoder)]
-        projected = self.kernels.linear(memory_BSM, *layers).chunk(2 * len(layers), dim=-1)
-        return [self._heads(x_BSM) for x_BSM in projected]
+        widths = list(self.kernels.widths[1:]) * len(layers)
+        return [self._heads(x_BSP) for x_BSP in torch.split(self.kernels.linear(memory_BSM, *layers), widths, dim=-1)]
 
     def attend_past(self, x_BTM: Tensor, layer: DecoderLayer) -> tuple[Tensor, Tensor]:
         """The first sub-layer of the decoder; and its weights, [B, H, T, T]."""
@@ -76,7 +78,9 @@ class _Visible(nn.Module):
         return self._feed_forward(x_BTM, layer)
 
     def _attend_self(self, projected: Tensor, mask: Tensor | None, *, causal: bool) -> tuple[Tensor, Tensor]:
-        q_BHLD, k_BHLD, v_BHLD = (self._heads(x_BLM) for x_BLM in projected.chunk(3, dim=-1))
+        if self.model.turns:
+            projected = self.kernels.turn(projected, self.model.positions_LM[: projected.shape[1]])
+        q_BHLD, k_BHLD, v_BHLD = (self._heads(x_BLP) for x_BLP in self.kernels.split(projected))
         weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal)
         return join_heads((weights_BHLL @ v_BHLD).transpose(1, 2)), weights_BHLL
 
@@ -84,8 +88,8 @@ class _Visible(nn.Module):
         return split_heads(x_BLM, self.kernels.num_heads).transpose(1, 2)
 
     def _feed_forward(self, x_BLM: Tensor, layer: EncoderLayer | DecoderLayer) -> Tensor:
-        frame, feed_forward = layer.feed_forward_frame, layer.feed_forward
-        return frame.leave(x_BLM, self.kernels.feed_forward(frame.enter(x_BLM), feed_forward.inner, feed_forward.outer))
+        frame = layer.feed_forward_frame
+        return frame.leave(x_BLM, self.kernels.feed_forward(frame.enter(x_BLM), layer.feed_forward))
 
 
 class AttentionView(_Visible):

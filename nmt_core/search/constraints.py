@@ -30,12 +30,11 @@ def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
     Raises:
         ConfigError: one can.
     """
-    longest = max(config.max_source_tokens, limit(config.max_source_tokens, config)) + 1
-    if longest > positions:
+    if config.most_positions > positions:
         raise ConfigError(
             f"search.max_source_tokens={config.max_source_tokens} with search.max_length_factor="
-            f"{config.max_length_factor:g} and search.max_length_offset={config.max_length_offset} need {longest:,} "
-            f"positions, but the model in {folder} has {positions:,}: lower one of them"
+            f"{config.max_length_factor:g} and search.max_length_offset={config.max_length_offset} need "
+            f"{config.most_positions:,} positions, but the model in {folder} has {positions:,}: lower one of them"
         )
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.corpus import normalize
 from nmt_core.tokenizer.bulk import BulkEncoder
+from nmt_core.tokenizer.pretokenize import BOUNDARY
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
 
 
@@ -60,11 +61,11 @@ def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
 
 
 def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
-    """Pieces that were never used, the special ones and bytes left out, the shortest first."""
+    """Pieces that were never used, the shortest first; special ones, bytes and the mark of boundaries are left out."""
     unused_V = (used_V == 0) & ~_byte_pieces(tokenizer)
     unused_V[[PAD_ID, UNK_ID, BOS_ID, EOS_ID]] = False
     pieces = (tokenizer.piece(index) for index in np.flatnonzero(unused_V).tolist())
-    return sorted(pieces, key=lambda piece: (len(piece), piece))
+    return sorted(filter(BOUNDARY.__ne__, pieces), key=lambda piece: (len(piece), piece))
 
 
 def _words(lines: Sequence[str]) -> int:

@@ -1,23 +1,33 @@
 """The `tokenizer` stage: learn SentencePiece models, one for both languages or one each, or take them over.
 
-Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018), from a seeded sample of the training text as
-`split` has mixed it. The trainer takes the sample line by line; nothing else holds it in memory.
+Byte-pair encoding (Sennrich et al. 2016), a unigram model (Kudo 2018), characters or the most frequent words, from a
+seeded sample of the training text as `split` has mixed it. The trainer takes the sample line by line; nothing else
+holds it in memory.
 """
 
 import io
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from nmt_core.config import MixConfig, PipelineConfig, TokenizerConfig
 from nmt_core.errors import ConfigError
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
+from nmt_core.tokenizer.pretokenize import (
+    BOUNDARY,
+    PRETOKENIZERS_FILE,
+    Morphemes,
+    Pretokenizer,
+    Pretokenizers,
+    SideConfig,
+)
 from nmt_core.tokenizer.sample import SIDES, Sample, Side, count_pairs, text_shards
 from nmt_core.tokenizer.start import files_to_take
 from nmt_core.tokenizer.tokenizer import (
@@ -48,7 +58,7 @@ class TokenizerReport(StageReport):
     """How well the pieces fit the text."""
 
     vocab_size: int
-    """Pieces of each vocabulary, the four special ones included."""
+    """Pieces of the target's vocabulary, or of both languages', the four special ones included."""
     sampled_pairs: int
     """Pairs that the pieces were learnt from; 0: the vocabulary was taken over."""
     measured_pairs: int
@@ -64,16 +74,17 @@ class TokenizerReport(StageReport):
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TokenizerReport:
     """Learn the pieces from the training text alone, or take them over from `tokenizer.start_from`.
 
-    Writes `spm.model`, or `spm.source.model` and `spm.target.model`.
+    Writes `spm.model`, or `spm.source.model` and `spm.target.model`; and `pretokenizers.json`, if text is cut before.
 
     Raises:
-        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, or a symbol cannot be one.
+        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, a symbol cannot be one, or what
+            cuts the text before is not installed.
         StageError: there is nothing to take over.
     """
     knobs = config.tokenizer
     shards = text_shards(inputs["split"].path)
     pairs = sum(map(count_pairs, shards))
-    is_bounded = knobs.kind == "unigram" and not knobs.start_from
+    is_bounded = "unigram" in knobs.kinds and not knobs.start_from
     wanted = min(knobs.sample_pairs, _UNIGRAM_PAIRS) if is_bounded else knobs.sample_pairs
     sample = Sample(shards, wanted / max(1, pairs), knobs.seed)
     sampled = 0 if knobs.start_from else len(sample)
@@ -82,10 +93,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     if knobs.start_from:
         files = _take_over(config, out)
     else:
+        cut = pretokenizers(config)
+        cut.write(out)
         files = [SPM_FILE] if knobs.vocabularies == "joint" else [SOURCE_SPM_FILE, TARGET_SPM_FILE]
         for number, file in enumerate(files):
-            job.reporter.progress(number, len(files), f"learning {knobs.vocab_size:,} pieces from {sampled:,} pairs")
-            (out / file).write_bytes(_learn(config, sample, _SIDES_OF[file]))
+            job.reporter.progress(number, len(files), f"learning {file} from {sampled:,} pairs")
+            learner = _Learner(config, sample, {side: getattr(cut, side).make() for side in _SIDES_OF[file]})
+            (out / file).write_bytes(learner.learn())
     job.reporter.progress(1, 1)
     measured = replace(sample, share=min(sample.share, _MEASURED_PAIRS / max(1, pairs)))
     return _report(Tokenizers.load(out), files, measured, items_in=pairs, sampled_pairs=sampled)
@@ -98,6 +112,8 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
         ConfigError: a symbol is no piece there, so that it would be cut.
     """
     taken = files_to_take(config.tokenizer.start_from)
+    if (cut := taken[0].with_name(PRETOKENIZERS_FILE)).exists():
+        shutil.copyfile(cut, out / cut.name)
     for file in taken:
         tokenizer = Tokenizer(file)
         pieces = {tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
@@ -153,41 +169,86 @@ def symbols(knobs: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> li
     return list(dict.fromkeys(tags + spellings))
 
 
-def _learn(config: PipelineConfig, sample: Sample, sides: Sequence[Side]) -> bytes:
-    knobs = config.tokenizer
-    model = io.BytesIO()
+def pretokenizers(config: PipelineConfig) -> Pretokenizers:
+    """How a recipe has both sides cut before SentencePiece reads them. No symbol is ever cut, nor a tag of `mix`."""
+    knobs, languages = config.tokenizer, config.languages
+    tags = [rule.tag for rule in config.mix.corpora if rule.tag]
+    of_source = tuple(dict.fromkeys([*tags, *knobs.user_symbols]))
+    return Pretokenizers(
+        source=SideConfig(kind=knobs.pretokenize_source, language=languages.source, symbols=of_source),
+        target=SideConfig(kind=knobs.pretokenize_target, language=languages.target, symbols=knobs.user_symbols),
+    )
 
-    def lines() -> Iterator[str]:
-        for side in sides:
-            yield from sample.lines(side)
 
-    try:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=lines(),
-            model_writer=model,  # a prefix of a path would be written into the model
-            model_type=knobs.kind,
-            vocab_size=knobs.vocab_size,
-            character_coverage=knobs.character_coverage,
-            byte_fallback=knobs.byte_fallback,
-            split_digits=knobs.split_digits,
-            user_defined_symbols=symbols(knobs, config.mix, sides),
-            normalization_rule_name="identity",  # the text is normalised already, and what is scored must come back
-            pad_id=PAD_ID,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            max_sentence_length=_MAX_SENTENCE_BYTES,
-            num_threads=1,  # with more, the sums of unigram differ from run to run
-            minloglevel=2,
-        )
-    except (RuntimeError, OSError) as error:
-        message = " ".join(str(error).split())
-        if remedy := _remedy(message):
-            raise ConfigError(
-                f"tokenizer.vocab_size={knobs.vocab_size} does not fit {len(sample):,} pairs of text: {remedy}"
-            ) from None
-        raise
-    return model.getvalue()
+@dataclass(frozen=True)
+class _Learner:
+    """What one vocabulary is learnt from."""
+
+    config: PipelineConfig
+    sample: Sample
+    cut: Mapping[Side, Pretokenizer | None]
+    """What cuts the text of each of its sides before."""
+
+    def learn(self) -> bytes:
+        """The model, as a protocol buffer."""
+        knobs, model = self.config.tokenizer, io.BytesIO()
+        kept_whole = symbols(knobs, self.config.mix, tuple(self.cut))
+        is_own = "source" not in self.cut  # the target's alone
+        kind = knobs.kinds[is_own]
+        size = "target_vocab_size" if is_own and knobs.target_vocab_size else "vocab_size"
+        try:
+            sentencepiece.SentencePieceTrainer.Train(
+                sentence_iterator=self._lines(),
+                model_writer=model,  # a prefix of a path would be written into the model
+                model_type=kind,
+                vocab_size=getattr(knobs, size),
+                hard_vocab_limit=kind in ("bpe", "unigram"),
+                character_coverage=knobs.character_coverage,
+                byte_fallback=knobs.byte_fallback,
+                split_digits=knobs.split_digits,
+                user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
+                normalization_rule_name="identity",  # the text is normalised already, and what is scored must come back
+                pad_id=PAD_ID,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                max_sentence_length=_MAX_SENTENCE_BYTES,
+                num_threads=1,  # with more, the sums of unigram differ from run to run
+                minloglevel=2,
+            )
+        except (RuntimeError, OSError) as error:
+            message = " ".join(str(error).split())
+            if remedy := _remedy(message):
+                raise ConfigError(
+                    f"tokenizer.{size}={getattr(knobs, size)} does not fit {len(self.sample):,} pairs of text: {remedy}"
+                ) from None
+            raise
+        return _with_words(model.getvalue(), kept_whole) if kind == "word" else model.getvalue()
+
+    def _lines(self) -> Iterator[str]:
+        for side, pretokenizer in self.cut.items():
+            lines = self.sample.lines(side)
+            yield from map(pretokenizer.split, lines) if pretokenizer else lines
+
+    @property
+    def _boundary(self) -> list[str]:
+        """The mark between morphemes, if there may be any."""
+        is_marked = any(isinstance(pretokenizer, Morphemes) for pretokenizer in self.cut.values())
+        return [BOUNDARY] if is_marked else []
+
+
+def _with_words(serialised: bytes, symbols: Sequence[str]) -> bytes:
+    """A vocabulary of words that knows these, in place of its least frequent ones.
+
+    SentencePiece would cut the text at symbols, and miss the words beside them. Behind each space stands a word, so of
+    the spellings of a symbol those with the mark of the space will do.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(serialised)
+    known = {piece.piece for piece in model.pieces}
+    missing = [symbol for symbol in symbols if symbol.startswith(SPACE_MARK) and symbol not in known]
+    for piece, symbol in zip(reversed(model.pieces), missing, strict=False):
+        piece.piece = symbol
+    return bytes(model.SerializeToString())
 
 
 def _remedy(message: str) -> str:

@@ -5,20 +5,29 @@ from pathlib import Path
 from nmt_core.artifacts import Identity, sha256_of_file
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
-from nmt_core.tokenizer.tokenizer import tokenizer_files
+from nmt_core.tokenizer.pretokenize import installed
+from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
 
 _STILL_COUNT = {"user_symbols", "sample_pairs", "seed"}  # the first is checked, the others draw what is measured
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: a vocabulary that is taken over by its content, and with what is asked of it."""
+    """What decides the result: a vocabulary that is taken over by its content, and with what is asked of it.
+
+    What cuts the text before counts with its version, for dictionaries differ, and with the languages.
+
+    Raises:
+        ConfigError: what cuts the text before is not installed.
+    """
     knobs = config.tokenizer.model_dump(mode="json")
     if config.tokenizer.start_from:
         folder = Path(config.tokenizer.start_from)
-        files = [folder / name for name in tokenizer_files(folder)]
+        files = [folder / name for name in files_of(folder)]
         if all(file.is_file() for file in files):  # where they are not, the stage says so
             taken = {file.name: sha256_of_file(file) for file in files}
             knobs = {name: value for name, value in knobs.items() if name in _STILL_COUNT} | {"start_from": taken}
+    elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
+        knobs |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}
     return {"tokenizer": knobs, "mix": config.mix.model_dump(mode="json")}
 
 

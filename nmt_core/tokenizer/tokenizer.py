@@ -1,4 +1,7 @@
-"""The tokenizers that travel with the model: one SentencePiece file for both languages, or two. Imports no torch."""
+"""The tokenizers that travel with the model: one SentencePiece file for both languages or two, and what cuts before.
+
+Imports no torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +10,7 @@ from pathlib import Path
 import sentencepiece
 
 from nmt_core.errors import ModelError
+from nmt_core.tokenizer.pretokenize import BOUNDARY, PRETOKENIZERS_FILE, Pretokenizer, Pretokenizers
 
 PAD_ID = 0
 UNK_ID = 1
@@ -22,11 +26,17 @@ SPACE_MARK = "\u2581"
 class Tokenizer:
     """Text to ids and back. <s> and </s> are the caller's business: `encode` adds neither.
 
+    Args:
+        model_file: the SentencePiece model.
+        pretokenizer: what cuts text before, and puts it together again; None: nothing.
+
     Raises:
         ModelError: the file is missing, is not a SentencePiece model, or has other special ids.
     """
 
-    def __init__(self, model_file: Path) -> None:
+    def __init__(self, model_file: Path, pretokenizer: Pretokenizer | None = None) -> None:
+        self.file = model_file
+        self.pretokenizer = pretokenizer
         self._processor = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.Load(str(model_file))
@@ -39,6 +49,7 @@ class Tokenizer:
                 f"{model_file}: <pad>, <unk>, <s>, </s> have ids {special}, not {(PAD_ID, UNK_ID, BOS_ID, EOS_ID)}: "
                 "take the tokenizer that this pipeline made"
             )
+        self._boundary = int(processor.PieceToId(BOUNDARY))  # <unk>, if there is no such piece
 
     @property
     def vocab_size(self) -> int:
@@ -47,14 +58,32 @@ class Tokenizer:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line."""
+        return self.encode_pretokenized(self.pretokenize(lines))
+
+    def pretokenize(self, lines: Sequence[str]) -> list[str]:
+        """The lines as SentencePiece is to read them."""
+        if not self.pretokenizer:
+            return list(lines)
+        return [self.pretokenizer.split(line) if line else "" for line in lines]
+
+    def encode_pretokenized(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of lines that `pretokenize` gave."""
         # One thread: whoever needs more has processes or threads of its own.
         ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1)
-        return ids
+        if self._boundary == UNK_ID:
+            return ids
+        return [[index for index in row if index != self._boundary] for row in ids]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Text of each sequence of ids; special ids leave no trace but <unk>, which shows as U+2047."""
         lines: list[str] = self._processor.DecodeIds([list(map(int, row)) for row in ids])
-        return lines
+        # Of an unknown word, bytes spell the mark of its space too.
+        lines = [line.replace(SPACE_MARK, " ").lstrip(" ") if SPACE_MARK in line else line for line in lines]
+        return list(map(self.pretokenizer.join, lines)) if self.pretokenizer else lines
+
+    def has_unknown(self, lines: Sequence[str]) -> list[bool]:
+        """Whether a line holds something that is <unk> to this vocabulary."""
+        return [UNK_ID in ids for ids in self.encode(lines)]
 
     def piece(self, index: int) -> str:
         """The piece with this id, for people to look at."""
@@ -72,7 +101,7 @@ class Tokenizer:
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both languages: one and the same if the vocabulary is joint."""
+    """The tokenizers of both languages: of one file if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
@@ -84,16 +113,25 @@ class Tokenizers:
         Raises:
             ModelError: as of `Tokenizer`.
         """
-        loaded = [Tokenizer(folder / name) for name in tokenizer_files(folder)]
-        return cls(loaded[0], loaded[-1])
+        files, cut = tokenizer_files(folder), Pretokenizers.read(folder)
+        source = Tokenizer(folder / files[0], cut.source.make())
+        if len(files) == 1 and cut.source == cut.target:
+            return cls(source, source)
+        return cls(source, Tokenizer(folder / files[-1], cut.target.make()))
 
     @property
     def source_vocab_size(self) -> int | None:
         """Pieces of the source's own vocabulary; None if the vocabulary is joint."""
-        return None if self.source is self.target else self.source.vocab_size
+        return None if self.source.file == self.target.file else self.source.vocab_size
 
 
 def tokenizer_files(folder: Path) -> tuple[str, ...]:
     """Names of the SentencePiece files: one for both languages, or the source's and the target's."""
     separate = (folder / SOURCE_SPM_FILE).exists()
     return (SOURCE_SPM_FILE, TARGET_SPM_FILE) if separate else (SPM_FILE,)
+
+
+def files_of(folder: Path) -> tuple[str, ...]:
+    """Names of all files that make the tokenizers: those of SentencePiece, and what says how text is cut before."""
+    cut = (PRETOKENIZERS_FILE,) if (folder / PRETOKENIZERS_FILE).exists() else ()
+    return tokenizer_files(folder) + cut

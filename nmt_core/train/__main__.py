@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
-from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.config import BudgetConfig, ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError
 from nmt_core.launchers import CONFIG
 from nmt_core.models.build import build_model
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
-from nmt_core.train.launch import DEV_TEXT, METRICS, PROFILE
+from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
 from nmt_core.train.profile import profiled
+from nmt_core.train.spent import Meter
 from nmt_core.train.start import Start
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def train(folder: Path, world: World) -> Status:
-    """Train in `folder` by its configuration, to the end or until SIGTERM."""
+    """Train in `folder` by its configuration, to the end, until SIGTERM, or until the budget is spent."""
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
@@ -49,10 +50,17 @@ def train(folder: Path, world: World) -> Status:
     trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    budget = BudgetConfig.model_validate(job.get(BUDGET, {}))
+    meter = Meter(folder, budget, world.size, world.size if world.device.type == "cuda" else 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     with profiled(config.profile_updates, folder / PROFILE, world.rank, curves.say):
-        is_finished = trainer.fit(shards, dev, stop.is_set)
-    return Status("finished" if is_finished else "stopped", trainer.saved_update)
+        # One process asks for the end, and all end after the same update.
+        is_finished = trainer.fit(shards, dev, lambda: stop.is_set() or (world.is_first and meter.is_over()))
+    if world.is_first:
+        meter.note()
+    is_spent = world.any(bool(meter.over)) and not is_finished
+    said = meter.over or "as the first process says" if is_spent else ""
+    return Status("finished" if is_finished else "stopped", trainer.saved_update, budget=said)
 
 
 def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator | None":
@@ -81,7 +89,8 @@ def main() -> int:
     except NmtError as error:
         write_status(folder, Status("failed", error=f"{error}"))
         return 1
-    return 0 if status.state == "finished" else PreemptedError.exit_code
+    is_all = status.state == "finished" or status.budget  # nobody should start it again
+    return 0 if is_all else PreemptedError.exit_code
 
 
 if __name__ == "__main__":

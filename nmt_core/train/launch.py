@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from nmt_core.artifacts import Identity
-from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError, StageError
+from nmt_core.config import BudgetConfig, PipelineConfig
+from nmt_core.errors import BudgetError, PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
 from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.spent import Spent, read_spent
 from nmt_core.train.start import Start, content, find_start
 from nmt_core.train.status import clear_status, read_status
 from nmt_core.train.watchdog import updates_passed_by
@@ -20,6 +21,8 @@ from nmt_core.train.watchdog import updates_passed_by
 METRICS = "metrics.jsonl"
 DEV_TEXT = "dev_text"
 """Section of a job's configuration: where the text of the dev set is, if validations translate it."""
+BUDGET = "budget"
+"""Section of a job's configuration: what it may take."""
 PROFILE = "profile"
 """Folder of the profiler's traces and tables, one of each for each process."""
 _HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
@@ -46,6 +49,15 @@ class TrainReport(StageReport):
     """Updates whose data led to a loss too high or no number, and was left out: see `incidents.jsonl`."""
     started_from: str
     """Artifact or file of the weights that it started from; empty: random weights."""
+    tokens: int
+    """Target tokens that it learnt from, each time that it read them counted."""
+    seconds: float
+    """From the start of its processes to their end, over all attempts, as the next two."""
+    gpu_seconds: float
+    """The same for each GPU; 0 on CPUs."""
+    cpu_seconds: float
+    attempts: int
+    """How often its processes were started."""
 
 
 def identity(config: PipelineConfig) -> Identity:
@@ -68,17 +80,20 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     Raises:
         StageError: training cannot start or go on; the message holds the reason.
         PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
+        BudgetError: they have done so because the budget is spent, or earlier ones had spent it before.
     """
     start = find_start(config.train, config.model, inputs["tokenizer"])
     if start.name:
         job.reporter.log(f"starting from {start.name}")
-    (out / CONFIG).write_text(json.dumps(_job(config, inputs, start), indent=1))
+    _require_a_budget(out, job.budget)
+    settings = _job(config, inputs, start) | {BUDGET: job.budget.model_dump()}
+    (out / CONFIG).write_text(json.dumps(settings, indent=1))
     clear_status(out)
     with job.launcher.launch(out) as launched:
         last_lines = _relay(launched, config.train.max_updates, job)
         code = launched.wait()
     _require_the_end(out, code, last_lines)
-    return _report(out, inputs["encode"].report()["items_out"], start.name)
+    return _report(out, inputs["encode"].report()["items_out"], start.name, read_spent(out))
 
 
 def _job(config: PipelineConfig, inputs: Inputs, start: Start) -> dict[str, Any]:
@@ -112,6 +127,20 @@ def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
     return list(last_lines)
 
 
+def _require_a_budget(out: Path, budget: BudgetConfig) -> None:
+    """Raise if earlier attempts have spent it: another would come no further than its first update."""
+    if spent := read_spent(out).over(budget):
+        saved = max((int(file.parent.name) for file in out.glob("checkpoints/*/.metadata")), default=0)
+        raise _out_of_budget(spent, saved)
+
+
+def _out_of_budget(spent: str, update: int) -> BudgetError:
+    return BudgetError(
+        f"train: the budget is spent ({spent}) after {update:,} updates, with a checkpoint: raise it, and the same "
+        "command goes on from there"
+    )
+
+
 def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
     """Raise what kept the job from its end, if it did not come to it."""
     status = read_status(out)
@@ -120,6 +149,8 @@ def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
         raise StageError(f"train: the processes ended with exit code {code}, and not by themselves: {detail}")
     if status.state == "failed":
         raise StageError(f"train: {status.error}")
+    if status.budget:
+        raise _out_of_budget(status.budget, status.update)
     if status.state == "stopped":
         raise PreemptedError(
             f"train: stopped from outside after {status.update:,} updates, with a checkpoint: the same command goes on "
@@ -158,7 +189,7 @@ def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
     )
 
 
-def _report(out: Path, pairs: int, started_from: str) -> TrainReport:
+def _report(out: Path, pairs: int, started_from: str, spent: Spent) -> TrainReport:
     points = [json.loads(line) for line in (out / METRICS).read_text().splitlines()]
     training = [point for point in points if "train_loss" in point]
     validation = [point for point in points if "dev_loss" in point][-1]
@@ -178,4 +209,9 @@ def _report(out: Path, pairs: int, started_from: str) -> TrainReport:
         dev_chrf=validation.get("dev_chrf"),
         updates_passed_by=updates_passed_by(out),
         started_from=started_from,
+        tokens=round(sum(point["target_tokens"] for point in training)),
+        seconds=round(spent.seconds, 2),
+        gpu_seconds=round(spent.gpu_seconds, 2),
+        cpu_seconds=round(spent.cpu_seconds, 2),
+        attempts=spent.attempts,
     )

@@ -17,11 +17,13 @@ class Status:
     """The end of a job."""
 
     state: Literal["finished", "stopped", "failed"]
-    """All updates are done; it was asked to stop; or it cannot go on."""
+    """All updates are done; it was asked to stop, or has spent its budget; or it cannot go on."""
     update: int = 0
     """Updates that are done and saved."""
     error: str = ""
     """Why it cannot go on."""
+    budget: str = ""
+    """What of its budget is spent, if it was stopped because of that."""
 
 
 def write_status(folder: Path, status: Status) -> None:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from nmt_core.artifacts import Artifact
 from nmt_core.batches.encode import ShardTask, encode_shard
-from nmt_core.config import PipelineConfig
+from nmt_core.config import EncodeConfig, PipelineConfig
 from nmt_core.stage import Job, Resources, SilentReporter
 from nmt_core.tokenizer.learn import run
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
@@ -111,7 +111,7 @@ def encode_ours(folder: Path) -> None:
             first=0,
             rows=pq.read_metadata(folder / TEXT).num_rows,
             tokenizers=str(folder),
-            max_length=MAX_LENGTH,
+            knobs=EncodeConfig(max_length=MAX_LENGTH),
             encoded=str(folder / OURS),
             dropped=str(folder / "dropped.parquet"),
         )

@@ -118,7 +118,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
     first = nmt.newest_whole()
     assert first >= 20
     assert f"stopped from outside after {first} updates, with a checkpoint" in nmt.log
-    assert len(list(nmt.home.glob("mlflow/*/artifacts/curves.png"))) == 1, "of the curves so far"
+    assert len(list(nmt.home.glob("mlflow/*/artifacts/curves.svg"))) == 1, "of the curves so far"
     assert "Traceback" not in nmt.log
     kept = (nmt.made / "metrics.jsonl").read_bytes()
 
@@ -270,7 +270,7 @@ def test_two_minutes_without_prefect_and_mlflow_cost_nothing(
         assert points_in_mlflow(settings, name) == expected
     client, train = run_of_train(settings)
     assert {run.info.status for run in client.search_runs([train.info.experiment_id])} == {"FINISHED"}
-    assert "curves.png" in [file.path for file in client.list_artifacts(train.info.run_id)]
+    assert "curves.svg" in [file.path for file in client.list_artifacts(train.info.run_id)]
 
     (flow,) = servers.in_prefect("flow_runs")
     assert flow["state_name"] == "Completed"

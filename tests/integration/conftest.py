@@ -2,14 +2,19 @@
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 _SMALL = {
@@ -32,6 +37,10 @@ _SMALL = {
     "export.parity_sentences": 5,
 }
 _LIMIT = 280
+_SECONDS_TO_START = 240
+_SECONDS_TO_END = 60
+_BUSY = 503
+_ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
 @dataclass(frozen=True)
@@ -92,9 +101,142 @@ class Nmt:
             return connection.execute(query).fetchall()
 
 
+@dataclass
+class Up:
+    """`nmt up` on a home, and how to ask its servers."""
+
+    nmt: Nmt
+    process: "subprocess.Popen[str] | None" = None
+    """None: its servers were started in another way."""
+    family: list[psutil.Process] = field(default_factory=list)
+
+    @property
+    def servers(self) -> dict[str, str]:
+        """Addresses of the servers, by name."""
+        found: dict[str, str] = json.loads((self.nmt.home / "servers.json").read_text())
+        return found
+
+    def wait_until_up(self) -> None:
+        """Return when all of it has started."""
+        deadline = time.monotonic() + _SECONDS_TO_START
+        said = ""
+        assert self.process and self.process.stdout
+        while "Ctrl-C" not in said:
+            said += self.process.stdout.readline()
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline, said
+        self.look_at_the_family()
+
+    def look_at_the_family(self) -> None:
+        """Note all processes that there are now."""
+        assert self.process
+        parent = psutil.Process(self.process.pid)
+        self.family = list(dict.fromkeys([*self.family, parent, *parent.children(recursive=True)]))
+
+    def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
+        """Ask Prefect's API, and read its JSON. On SQLite it says 503 while the database is busy."""
+        return self.ask(f"{self.servers['prefect']}/{path}", body, method)
+
+    @staticmethod
+    def ask(url: str, body: Any = None, method: str | None = None) -> Any:
+        """Ask any server."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, data=data, headers=headers, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        for _ in range(20):
+            try:
+                with opener.open(request, timeout=30) as response:
+                    text = response.read().decode()
+                return json.loads(text) if text.startswith(("{", "[", "true", "false")) else text
+            except urllib.error.HTTPError as error:
+                if error.code != _BUSY:
+                    raise AssertionError(f"{url}: {error.code} {error.read().decode()[:2_000]}") from None
+                time.sleep(1)
+        raise AssertionError(f"{url} is busy")
+
+    def deployment(self, name: str) -> dict[str, Any]:
+        """A deployment, by the names of its flow and its own."""
+        found: dict[str, Any] = self.call(f"deployments/name/{name}")
+        return found
+
+    def start(self, name: str, **parameters: Any) -> str:
+        """Run a deployment with other values for some parameters; the id of the flow run."""
+        deployment = self.deployment(name)
+        body = {"parameters": deployment["parameters"] | parameters, "state": {"type": "SCHEDULED"}}
+        run: dict[str, Any] = self.call(f"deployments/{deployment['id']}/create_flow_run", body)
+        return str(run["id"])
+
+    def state(self, flow_run: str) -> str:
+        """The type of the state that a flow run is in."""
+        return str(self.call(f"flow_runs/{flow_run}")["state"]["type"])
+
+    def wait(self, flow_run: str, limit: float = 120) -> str:
+        """The state in which a flow run ends."""
+        deadline = time.monotonic() + limit
+        while (state := self.state(flow_run)) not in _ENDS:
+            assert time.monotonic() < deadline, self.call(f"flow_runs/{flow_run}")["state"]
+            time.sleep(0.5)
+        return state
+
+    def tracked(self, flow_run: str, value: str = "r.status") -> list[tuple[str, Any]]:
+        """MLflow runs of a flow run, the oldest first: the name of each, and its status or what else is asked for."""
+        return self.nmt.select(
+            "mlflow.db",
+            f"select r.name, {value} from runs r join tags o on r.run_uuid = o.run_uuid and "
+            f"o.key = 'prefect.flow_run_id' and o.value = '{flow_run}' order by r.start_time",
+        )
+
+    def end(self, number: int = signal.SIGINT) -> None:
+        """Ctrl-C; whatever has been started is gone then."""
+        self.look_at_the_family()
+        assert self.process
+        os.killpg(self.process.pid, number)
+        assert psutil.wait_procs(self.family, timeout=_SECONDS_TO_END)[1] == []
+        self.process.communicate()
+
+    def kill(self) -> None:
+        """End what a failed test has left."""
+        for member in self.family:
+            if member.is_running():
+                member.kill()
+        if self.process:
+            if self.process.poll() is None:
+                self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def ask() -> Callable[[Nmt], Up]:
+    """How to ask servers of a home that a test has started itself."""
+    return Up
+
+
+@pytest.fixture
+def start_up() -> Iterator[Callable[..., Up]]:
+    """Starts `nmt up` on a home; whatever a test does, all of it ends."""
+    started: list[Up] = []
+
+    def start(nmt: Nmt, *arguments: str, **environment: str) -> Up:
+        started.append(Up(nmt, nmt.start("up", *arguments, **environment)))
+        started[-1].wait_until_up()
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
 def small() -> list[str]:
     """The quickstart, as small as it works, as arguments."""
     return ["quickstart", *(part for key, value in _SMALL.items() for part in ("--set", f"{key}={value}"))]
+
+
+def small_config() -> dict[str, Any]:
+    """The same as a configuration, as a form of Prefect gives it."""
+    from nmt_core.recipe import load_recipe
+
+    return load_recipe("quickstart", [f"{key}={value}" for key, value in _SMALL.items()]).model_dump(mode="json")
 
 
 def did(summary: dict[str, Any]) -> dict[str, str]:
@@ -120,6 +262,12 @@ def make_nmt() -> Callable[[Path], Nmt]:
 def recipe() -> list[str]:
     """Arguments that name the small recipe."""
     return small()
+
+
+@pytest.fixture(scope="session")
+def small_recipe() -> dict[str, Any]:
+    """The small recipe as a configuration."""
+    return small_config()
 
 
 @pytest.fixture(scope="session")

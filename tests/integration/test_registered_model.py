@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from flows.register import Candidate, register_model
+from flows.candidate import Candidate
+from flows.register import register_model
 from flows.servers import answers
+from flows.settings import Settings
 from flows.tracking import open_database
 from nmt_core import processes
 from nmt_core.artifacts import REPORT, Artifact
-from nmt_core.config import CorpusConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.config import CorpusConfig, PipelineConfig, RegistryConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.translator import Translator
 
 README = Path(__file__).parents[2] / "README.md"
@@ -102,12 +104,20 @@ def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> R
     open_database(tracking_uri)
     client = MlflowClient(tracking_uri)
     experiment = client.create_experiment("register", (folder / "files").as_uri())
-    config = PipelineConfig(name="quickstart", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=QUICK)
-    (folder / REPORT).write_text(
-        json.dumps({"scores": [{"test_set": "toy", "metric": "BLEU", "score": 1.0, "signature": ""}]})
+    allowed = RegistryConfig(contamination="allow")  # it was trained on nothing
+    config = PipelineConfig(
+        name="quickstart", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=QUICK, registry=allowed
     )
-    candidate = Candidate(Artifact("export", "1" * 32, tiny_bundle), Artifact("evaluate", "2" * 32, folder))
-    model = register_model(config, candidate, tracking_uri, client.create_run(experiment).info.run_id, {})
+    parity = {"compared_sentences": 1, "identical_beams": 1, "max_difference": 0.0}
+    scores = [{"test_set": "toy", "metric": "BLEU", "score": 1.0, "signature": ""}]
+    export, evaluate = (Artifact(stage, "1" * 32, folder / stage) for stage in ("export", "evaluate"))
+    shutil.copytree(tiny_bundle, export.path)
+    evaluate.path.mkdir()
+    (export.path / REPORT).write_text(json.dumps(parity))
+    (evaluate.path / REPORT).write_text(json.dumps({"scores": scores, "must_translate": []}))
+    settings = Settings.load({"NMT_HOME": str(folder), "MLFLOW_TRACKING_URI": tracking_uri})
+    run = client.create_run(experiment).info.run_id
+    model = register_model(config, Candidate(export, evaluate), settings, run, {})
     assert "champion" in model.aliases
     (mlmodel,) = folder.glob("files/**/MLmodel")
     expected = [line.text for line in Translator.load(tiny_bundle, QUICK).translate(LINES)]

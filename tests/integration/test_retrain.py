@@ -30,11 +30,14 @@ def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses
     nmt, summary = finished
     assert summary["status"] == "finished"
     assert statuses(summary) == dict.fromkeys(STEPS, "done")
-    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF"]
+    assert [score["metric"] for score in summary["metrics"]] == ["BLEU", "chrF", "BLEU ko-mecab"]
     assert all("version:" in score["signature"] for score in summary["metrics"])
     assert summary["model"]["name"] == "quickstart"
     assert summary["model"]["version"] == "1"
     assert sorted(summary["model"]["aliases"]) == ["challenger", "champion"]
+    assert all(check["passed"] for check in summary["model"]["gate"]["checks"])
+    files = {file.name for file in nmt.home.glob("mlflow/**/verdict.*")}
+    assert files == {"verdict.md", "verdict.json"}
     assert summary["samples"][-1]["source"] == "I am a student."
     written = json.loads((nmt.home / "runs" / summary["run_id"] / "summary.json").read_text())
     assert written == summary
@@ -64,9 +67,9 @@ def test_mlflow_holds_the_lineage(finished: Finished) -> None:
 def test_mlflow_has_a_figure_of_the_curves_of_the_training_and_of_nothing_else(finished: Finished) -> None:
     nmt, summary = finished
     (train,) = [stage["mlflow_run_id"] for stage in summary["stages"] if stage["name"] == "train"]
-    figures = list(nmt.home.glob("mlflow/*/artifacts/*.png"))
-    assert [(file.parent.parent.name, file.name) for file in figures] == [(train, "curves.png")]
-    assert figures[0].read_bytes().startswith(b"\x89PNG")
+    figures = [file for kind in ("png", "svg") for file in nmt.home.glob(f"mlflow/*/artifacts/*.{kind}")]
+    assert [(file.parent.parent.name, file.name) for file in figures] == [(train, "curves.svg")]
+    assert figures[0].read_bytes().startswith(b"<svg")
 
 
 def test_mlflow_lists_the_text_that_a_run_used(finished: Finished) -> None:
@@ -96,9 +99,16 @@ def test_the_registry_says_that_a_toy_is_a_toy(finished: Finished) -> None:
     of_version = nmt.select(
         "mlflow.db", "select description from model_versions where version = 1 and name = 'quickstart'"
     )
-    licence = f"Trained on:\n- toy: {summary['config']['corpus']['licence']}"
     assert summary["description"].startswith("A TOY")
-    assert of_model == of_version == [(f"{summary['description']}\n\n{licence}",)]
+    assert of_model == of_version
+    card = of_version[0][0]
+    assert card.startswith(summary["description"])
+    assert f"## Trained on\n\n- toy: {summary['config']['corpus']['licence']}" in card
+    for score in summary["metrics"]:
+        assert f"- toy: {score['metric']} {score['score']:.2f}" in card and score["signature"] in card
+    assert "CPU hours, on no GPU" in card and "- Hard (chrF" in card
+    [whole] = nmt.home.glob("mlflow/**/artifacts/model_card.md")
+    assert whole.read_text(encoding="utf-8") == f"{card}\n", "short enough to be all of it"
 
 
 def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) -> None:
@@ -111,7 +121,47 @@ def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) 
     names = nmt.select("prefect/prefect.db", f"select name, state_name from task_run {where}")
     assert {(name.rsplit("-", 1)[0], state) for name, state in names} == {(step, "Completed") for step in STEPS}
     keys = {key for (key,) in nmt.select("prefect/prefect.db", f"select key from artifact {where}")}
-    assert keys == {f"report-{step}" for step in STEPS}
+    assert keys == {"report", "verdict", *(f"report-{step}" for step in STEPS)}
+    link = nmt.select("prefect/prefect.db", f"select data from artifact {where} and key = 'report'")
+    assert (nmt.home / "runs" / summary["run_id"] / "report.html").as_uri() in link[0][0]
+
+
+def test_a_run_ends_in_one_page_that_needs_nothing_else(finished: Finished) -> None:
+    nmt, summary = finished
+    folder = nmt.home / "runs" / summary["run_id"]
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    [logged] = nmt.home.glob("mlflow/*/artifacts/report.html")
+    assert (logged.parent.parent.name, logged.read_text(encoding="utf-8")) == (summary["mlflow_run_id"], html)
+    for missing in ("was not part of this run", "no longer in the store", "<script", "<link", "url(", " src="):
+        assert missing not in html, missing
+    for text in (
+        "the first champion",
+        "Hardest sentences",
+        "learning-rate schedule",
+        "What each filter left",
+        "CPU hours",
+    ):
+        assert text in html, text
+    assert html.count("<dt>source</dt>") >= 20, "samples"
+    made_again = nmt("report", summary["run_id"][:15]).stdout.strip()
+    assert made_again == str(folder / "report.html")
+
+
+def test_the_recipe_of_a_run_makes_the_same_again(finished: Finished) -> None:
+    nmt, summary = finished
+    text = nmt("plan", str(nmt.home / "runs" / summary["run_id"] / "recipe.yaml")).stdout
+    assert text.count("be reused") == 9
+
+
+def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -> None:
+    nmt, summary = finished
+    cost = {stage["name"]: stage["cost"] for stage in summary["stages"]}
+    assert all(each["cpu_seconds"] >= 0 and each["seconds"] > 0 for each in cost.values())
+    assert cost["train"]["cpu_seconds"] > 1 and cost["train"]["gpu_seconds"] == 0
+    assert cost["train"]["tokens"] > 1_000 and cost["evaluate"]["tokens"] > 20
+    query = "select value from latest_metrics where run_uuid = '{}' and key = 'cost.cpu_seconds'"
+    [[whole]] = nmt.select("mlflow.db", query.format(summary["mlflow_run_id"]))
+    assert whole == pytest.approx(sum(each["cpu_seconds"] for each in cost.values()), abs=0.1)
 
 
 def test_a_second_run_reuses_everything(finished: Finished, statuses: Statuses) -> None:
@@ -126,9 +176,14 @@ def test_a_second_run_reuses_everything(finished: Finished, statuses: Statuses) 
 def test_another_beam_runs_only_evaluate_and_register(finished: Finished, statuses: Statuses) -> None:
     nmt, _ = finished
     summary = nmt.run("--set", "search.beam_size=2")
+    assert summary["champion"]["version"] == "1"
+    html = (nmt.home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8")
+    assert "The champion is version 1, as it was" in html and "The stage register was not" not in html
     assert [name for name, status in statuses(summary).items() if status == "done"] == ["evaluate", "register"]
     assert summary["model"]["aliases"] == ["challenger"]
-    assert "is not above" in summary["model"]["verdict"]
+    assert "neither better nor worse; on the main test set it must be better" in summary["model"]["verdict"]
+    kinds = {check["kind"]: check["passed"] for check in summary["model"]["gate"]["checks"] if check["kind"] != "speed"}
+    assert kinds == dict.fromkeys(("parity", "contamination", "sentences", "history"), True) | {"quality": False}
 
 
 def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: Statuses) -> None:

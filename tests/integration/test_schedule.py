@@ -1,89 +1,126 @@
-"""A schedule fires by itself. With a SQLAlchemy that does not fit, Prefect shows an active one and never fires it."""
+"""Schedules and new text start runs by themselves.
 
-import json
+With a SQLAlchemy that does not fit, Prefect shows an active schedule and never fires it.
+"""
+
+import functools
+import http.server
 import os
-import signal
+import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-_SECONDS_TO_START = 120
-_SECONDS_TO_FIRE = 90
-_BUSY = 503
-_STAGE = "download"
+# The scheduler looks at new schedules once a minute, which a test need not wait for
+SOON = {"PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
+_SECONDS_TO_FIRE = 150
+_RECIPE = """
+name: mine
+corpus:
+  train: [{address}/text.tsv]
+split: {{dev_pairs: 10, test_pairs: 10}}
+clean: {{min_language_probability: 0}}
+schedule: {schedule}
+"""
 
 
-def call(url: str, body: Any = None) -> Any:
-    """Ask a server, and read its JSON. Prefect on SQLite says 503 while the database is busy."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(20):
-        try:
-            with opener.open(request, timeout=30) as response:
-                return json.loads(response.read())
-        except urllib.error.HTTPError as error:
-            if error.code != _BUSY:
-                raise
-            time.sleep(1)
-    raise AssertionError(f"{url} is busy")
+def wait_for(what: Callable[[], Any], message: str) -> Any:
+    """What something gives as soon as it gives anything."""
+    deadline = time.monotonic() + _SECONDS_TO_FIRE
+    while not (found := what()):
+        assert time.monotonic() < deadline, message
+        time.sleep(0.5)
+    return found
+
+
+def runs_of(up: Any, deployment: str) -> list[dict[str, Any]]:
+    """Flow runs of a deployment, the oldest first."""
+    body = {"deployments": {"id": {"any_": [up.deployment(deployment)["id"]]}}, "sort": "START_TIME_ASC"}
+    found: list[dict[str, Any]] = up.call("flow_runs/filter", body)
+    return found
+
+
+def done(up: Any, deployment: str, count: int = 1) -> list[dict[str, Any]]:
+    """Those of them that ended well, once there are so many."""
+    runs = runs_of(up, deployment)
+    assert not [run for run in runs if run["state"]["type"] in {"FAILED", "CRASHED"}], runs
+    ended = [run for run in runs if run["state"]["type"] == "COMPLETED"]
+    return ended if len(ended) >= count else []
 
 
 @pytest.fixture
-def api(nmt: Any) -> Iterator[str]:
-    """The Prefect API of `nmt up` in an empty home; whatever a test does, all of it ends."""
-    # The scheduler looks at new schedules once a minute, which a test need not wait for
-    process = nmt.start("up", PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS="2")
-    deadline = time.monotonic() + _SECONDS_TO_START
-    said = ""
-    while "Ctrl-C" not in said:
-        said += process.stdout.readline()
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, said
-    family = [psutil.Process(process.pid)]
-    try:
-        family += family[0].children(recursive=True)
-        yield json.loads((nmt.home / "servers.json").read_text())["prefect"]
-        os.killpg(process.pid, signal.SIGINT)
-        assert psutil.wait_procs(family, timeout=60)[1] == []
-    finally:
-        for member in family:
-            if member.is_running():
-                member.kill()
-        process.communicate()
+def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A web server on this machine, and the file that it serves."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: Any) -> None: ...
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", folder / "text.tsv"
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
-def scheduled_runs(api: str, deployment: str) -> list[dict[str, Any]]:
-    """Flow runs of a deployment that a schedule made."""
-    runs = call(f"{api}/flow_runs/filter", {"deployments": {"id": {"any_": [deployment]}}})
-    return [run for run in runs if run["auto_scheduled"]]
+def write(file: Path, pairs: int, day: int) -> None:
+    """Text of so many pairs, as of some day."""
+    words = ["river", "stone", "cloud", "apple", "table", "green", "seven", "house", "paper", "night"]
+    lines = [
+        f"The {words[n % 10]} and the {words[n // 10 % 10]} number {n} .\t번호 {n} 의 {words[n % 10][::-1]} 와 이것 ."
+        for n in range(pairs)
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    os.utime(file, (day * 86_400, day * 86_400))
 
 
-@pytest.mark.timeout(400)
-def test_a_schedule_fires_by_itself(api: str, nmt: Any) -> None:
-    deployment = call(f"{api}/deployments/name/stage/{_STAGE}")
-    config = deployment["parameters"]["config"] | {"corpus": {"toy": {"pairs": 1_000, "held_out": 10}}}
-    schedule = {
-        "active": True,
-        "schedule": {"interval": 15, "timezone": "UTC"},
-        "max_scheduled_runs": 3,
-        "parameters": {"stage": _STAGE, "config": config},
-    }
-    made = call(f"{api}/deployments/{deployment['id']}/schedules", [schedule])
-    assert [item["active"] for item in made] == [True]
+@pytest.mark.timeout(500)
+def test_a_cron_of_a_recipe_fires_every_minute(nmt: Any, start_up: Any, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(_RECIPE.format(address="https://example.org", schedule='{watch: "* * * * *"}'))
+    recipe.write_text(
+        recipe.read_text().replace("train: [https://example.org/text.tsv]", "toy: {pairs: 1000, held_out: 10}")
+    )
+    up = start_up(nmt, str(recipe), **SOON)
+    (run,) = wait_for(lambda: done(up, "watch/mine"), "the schedule is active, and no flow run ends")[:1]
+    assert run["auto_scheduled"]
+    assert run["start_time"] and run["end_time"]
+    assert list(nmt.home.glob("watch/mine.json"))
+    up.end()
+    # whoever stops `nmt up` has not paused the schedule
+    again = start_up(nmt, str(recipe), **SOON)
+    (schedule,) = again.deployment("watch/mine")["schedules"]
+    assert schedule["active"]
+    again.end()
 
-    deadline = time.monotonic() + _SECONDS_TO_FIRE
-    while not (runs := scheduled_runs(api, deployment["id"])):
-        assert time.monotonic() < deadline, "the schedule is active, and no flow run appears"
-        time.sleep(0.5)
-    while not (done := [run for run in runs if run["state"]["type"] == "COMPLETED"]):
-        assert time.monotonic() < deadline, [(run["state"]["name"], run["expected_start_time"]) for run in runs]
-        time.sleep(0.5)
-        runs = scheduled_runs(api, deployment["id"])
-    assert done[0]["parameters"]["config"]["corpus"]["toy"]["pairs"] == 1_000
-    assert list(nmt.home.glob("artifacts/download/*/manifest.json"))
+
+@pytest.mark.timeout(500)
+def test_new_text_starts_a_retraining(nmt: Any, start_up: Any, tmp_path: Path, site: tuple[str, Path]) -> None:
+    address, text = site
+    write(text, 400, day=1)
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(_RECIPE.format(address=address, schedule="{}"))
+    up = start_up(nmt, str(recipe))
+    body = up.deployment("retrain/mine")["parameters"] | {"until": "clean"}  # the rest would take minutes
+    up.call(f"deployments/{up.deployment('retrain/mine')['id']}", {"parameters": body}, "PATCH")
+    assert up.wait(up.start("retrain/mine")) == "COMPLETED"
+    for _ in range(2):
+        assert up.wait(up.start("watch/mine")) == "COMPLETED"
+    assert len(runs_of(up, "retrain/mine")) == 1, "nothing has changed"
+
+    write(text, 500, day=2)
+    assert up.wait(up.start("watch/mine")) == "COMPLETED"
+    (_, second) = wait_for(lambda: done(up, "retrain/mine", 2), "the text has changed, and nothing is retrained")
+    assert second["created_by"]["type"] == "AUTOMATION"
+    sizes = sorted(file.read_bytes().count(b"\n") for file in nmt.home.glob("artifacts/download/*/train/*.tsv"))
+    assert sizes == [400, 500], "the new text was fetched"
+    assert up.wait(up.start("watch/mine")) == "COMPLETED"
+    assert len(runs_of(up, "retrain/mine")) == 2, "a change is told once"
+    up.end()

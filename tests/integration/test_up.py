@@ -1,98 +1,86 @@
-"""`nmt up`: both servers answer, a deployment runs, `nmt run` finds them, and Ctrl-C leaves nothing behind."""
+"""`nmt up`: both servers answer, deployments run, `nmt run` finds them, and Ctrl-C leaves nothing behind."""
 
-import json
-import os
 import re
-import signal
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 
-_LIMIT = 120
-_BUSY = 503
-
-
-def call(url: str, body: dict[str, Any] | None = None) -> Any:
-    """Ask a server, and read its JSON. Prefect on SQLite says 503 while the database is busy."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(20):
-        try:
-            with opener.open(request, timeout=30) as response:
-                text = response.read().decode()
-            return json.loads(text) if text.startswith(("{", "[")) else text
-        except urllib.error.HTTPError as error:
-            if error.code != _BUSY:
-                raise
-            time.sleep(1)
-    raise AssertionError(f"{url} is busy")
-
-
-@pytest.fixture
-def family(finished: tuple[Any, dict[str, Any]]) -> Iterator[list[psutil.Process]]:
-    """`nmt up` on the finished home, and all its processes; whatever a test does, they end."""
-    nmt, _ = finished
-    process = nmt.start("up")
-    deadline = time.monotonic() + _LIMIT
-    said = ""
-    while "Ctrl-C" not in said:
-        said += process.stdout.readline()
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-    parent = psutil.Process(process.pid)
-    members = [parent, *parent.children(recursive=True)]
-    yield members
-    for member in members:
-        if member.is_running():
-            member.kill()
-    process.communicate()
-
-
-def wait_until_done(api: str, flow_run: str) -> str:
-    """The state in which a flow run ends."""
-    deadline = time.monotonic() + _LIMIT
-    while time.monotonic() < deadline:
-        state = call(f"{api}/flow_runs/{flow_run}")["state"]
-        if state["type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}:
-            return str(state["type"])
-        time.sleep(0.5)
-    return "never"
+from flows.selection import STEPS
 
 
 @pytest.mark.timeout(400)
-def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], family: list[psutil.Process]) -> None:
+def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up: Any) -> None:
     nmt, summary = finished
-    servers = json.loads((nmt.home / "servers.json").read_text())
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/api", servers["prefect"])
-    assert call(f"{servers['prefect']}/health") is not None
-    assert call(f"{servers['mlflow']}/health") == "OK"
+    up = start_up(nmt)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/api", up.servers["prefect"])
+    assert up.call("health") is True
+    assert up.ask(f"{up.servers['mlflow']}/health") == "OK"
 
-    api = servers["prefect"]
-    deployments = {item["name"]: item["id"] for item in call(f"{api}/deployments/filter", {})}
-    assert {"quickstart", "clean", "register", "translate"} <= deployments.keys()
-    body = {"parameters": {"config": summary["config"]}, "state": {"type": "SCHEDULED"}}
-    flow_run = call(f"{api}/deployments/{deployments['quickstart']}/create_flow_run", body)
-    parameters = {"stage": "clean", "config": summary["config"]}
-    stage_run = call(
-        f"{api}/deployments/{deployments['clean']}/create_flow_run",
-        {"parameters": parameters, "state": {"type": "SCHEDULED"}},
-    )
-    assert wait_until_done(api, flow_run["id"]) == "COMPLETED"
-    assert wait_until_done(api, stage_run["id"]) == "COMPLETED"
+    names = {(each["name"], each["flow_id"]) for each in up.call("deployments/filter", {})}
+    assert len(names) == len(up.call("deployments/filter", {})) > len(STEPS)
+    again = up.start("retrain/quickstart", config=summary["config"])
+    stage = up.start("clean/quickstart", input=summary["run_id"])
+    assert (up.wait(again), up.wait(stage)) == ("COMPLETED", "COMPLETED")
 
     from_here = nmt.run("--until", "clean")
-    assert call(f"{api}/flow_runs/{from_here['prefect_flow_run_id']}")["state"]["type"] == "COMPLETED"
-    links = call(f"{api}/artifacts/latest/filter", {})
-    assert any(link["key"] == "mlflow-clean" and servers["mlflow"] in link["data"] for link in links)
+    assert up.state(from_here["prefect_flow_run_id"]) == "COMPLETED"
+    links = up.call("artifacts/latest/filter", {})
+    assert any(link["key"] == "mlflow-clean" and up.servers["mlflow"] in link["data"] for link in links)
 
-    os.killpg(family[0].pid, signal.SIGINT)
-    alive = psutil.wait_procs(family, timeout=60)[1]
-    assert alive == []
-    assert family[0].wait() in {130, None}
+    up.end()
+    assert up.process.returncode == 130
     assert not (nmt.home / "servers.json").exists()
+
+
+@pytest.mark.timeout(400)
+def test_a_stage_begins_with_an_earlier_run_and_says_so(finished: tuple[Any, dict[str, Any]], start_up: Any) -> None:
+    nmt, summary = finished
+    up = start_up(nmt)
+    fingerprints = {stage["name"]: stage["fingerprint"] for stage in summary["stages"]}
+    clean = summary["config"]["clean"]
+    shorter = up.start("clean/quickstart", clean=clean | {"max_words": 12}, input=fingerprints["download"])
+    assert up.wait(shorter) == "COMPLETED"
+    runs = {file.parent.name: file for file in nmt.home.glob("runs/*/summary.json")}
+    (made,) = [text for file in runs.values() if shorter in (text := file.read_text())]
+    assert '"max_words": 12' in made
+    assert fingerprints["clean"] not in made, "another artifact"
+    (task,) = up.call("task_runs/filter", {"flow_runs": {"id": {"any_": [shorter]}}})
+    assert task["name"].startswith("clean"), "only that stage runs"
+    shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [shorter]}}})
+    by_key = {each["key"]: each["data"] for each in shown}
+    assert fingerprints["download"][:12] in by_key["input-clean"]
+    assert summary["run_id"] in by_key["input-clean"] or "its page in Prefect" in by_key["input-clean"]
+    assert "Items out" in by_key["report-clean"]
+    # what comes after it begins with it, and with its values
+    split = up.start("split/quickstart", split=summary["config"]["split"], mix=summary["config"]["mix"], input=shorter)
+    assert up.wait(split) == "COMPLETED"
+    again = up.start("clean/quickstart", clean=clean | {"max_words": 12})
+    assert up.wait(again) == "COMPLETED"
+    reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
+    assert dict(up.tracked(again, reused))["clean"] == "true", "what has been made is reused"
+    missing = up.start("split/quickstart", input="nonsense")
+    assert up.wait(missing) == "FAILED"
+    assert "is no run in" in up.call(f"flow_runs/{missing}")["state"]["message"]
+    up.end()
+
+
+@pytest.mark.timeout(400)
+def test_a_failed_run_is_retried_from_where_it_failed(nmt: Any, start_up: Any, small_recipe: dict[str, Any]) -> None:
+    up = start_up(nmt)
+    words = nmt.home / "words.txt"
+    config = small_recipe | {"clean": small_recipe["clean"] | {"source_word_list": str(words)}}
+    run = up.start("retrain/quickstart", config=config, until="split")
+    assert up.wait(run) == "FAILED"
+    downloads = list(nmt.home.glob("artifacts/download/*/manifest.json"))
+    before = [file.stat().st_mtime_ns for file in downloads]
+    assert before
+    words.write_text("nobody\n")
+    body = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": False}
+    assert up.call(f"flow_runs/{run}/set_state", body)["status"] == "ACCEPT"  # what the button Retry does
+    assert up.wait(run) == "COMPLETED"
+    assert [file.stat().st_mtime_ns for file in downloads] == before
+    reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
+    rows = [row for row in up.tracked(run, reused) if row[0] in {"download", "clean", "split"}]
+    assert rows[:2] == [("download", "false"), ("clean", None)]
+    assert rows[2:] == [("download", "true"), ("clean", "false"), ("split", "false")]
+    up.end()

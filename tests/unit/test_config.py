@@ -127,6 +127,11 @@ def test_nothing_slow_is_imported() -> None:
     ("section", "values", "message"),
     [
         (ModelConfig, {"d_model": 30, "num_heads": 4}, "d_model=30 is not a multiple of num_heads=4"),
+        (
+            ModelConfig,
+            {"d_model": 30, "num_heads": 4, "key_width": 8},
+            "change either, or set key_width and value_width",
+        ),
         (ModelConfig, {"d_model": 9, "num_heads": 3}, "d_model=9 is odd"),
         (
             ModelConfig,
@@ -147,6 +152,17 @@ def test_nothing_slow_is_imported() -> None:
             PipelineConfig,
             TOY | {"model": RNN, "train": {"batching": "packed"}},
             "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences side by",
+        ),
+        (ModelConfig, {"positions": "rotary", "key_width": 7}, "turns pairs, and the keys of a head are 7 wide"),
+        (
+            PipelineConfig,
+            TOY | {"model": {"positions": "learned", "max_positions": 200}},
+            "encode.max_length=256 is more than model.max_positions=200",
+        ),
+        (
+            PipelineConfig,
+            TOY | {"model": {"positions": "learned", "max_positions": 1_000}},
+            "needs 1,075 positions, more than model.max_positions=1000: lower the first, or raise the last",
         ),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs something to start from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
@@ -262,6 +278,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting |= {"start_optimizer": "fresh"}
     search |= {"n_best": 1, "min_length": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
+    clean |= {"in_domain": ""}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert {name: getattr(config.clean, name) for name in clean} == clean

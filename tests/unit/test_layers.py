@@ -24,7 +24,7 @@ BESIDE_THE_PATH = {
 def layers() -> dict[str, int]:
     """Number of each layer, from the left, as the package's docstring lists them."""
     text = " ".join((nmt_core.__doc__ or "").split())
-    listed = re.search(r"a test says so: ([a-z, >-]+flows)", text)
+    listed = re.search(r"a test says so: ([a-z_, >-]+flows)", text)
     assert listed
     groups = [group.split(",") for group in listed[1].split("->")]
     return {name.strip(): number for number, group in enumerate(groups) for name in group}

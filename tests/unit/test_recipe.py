@@ -183,3 +183,93 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_a_file_that_is_not_text(recipe: Path) -> None:
     recipe.write_bytes(b"\xff\xfe\x00")
     assert "cannot be read" in complaint(recipe)
+
+
+def write(folder: Path, **recipes: str) -> Path:
+    """Recipes by their names; the folder of the last one's file."""
+    for name, text in recipes.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_a_recipe_holds_the_differences_from_its_base(recipe: Path) -> None:
+    recipe.write_text(
+        "name: mine\nbase: multi30k-en-de\nmodel: {dropout: 0.5}\ncorpus: {test: [sacrebleu:wmt14/en-de]}\n"
+    )
+    base, config = load_recipe("multi30k-en-de"), load_recipe(str(recipe), ["model.d_ff=300"])
+    assert config.model == base.model.model_copy(update={"dropout": 0.5, "d_ff": 300})
+    assert [corpus.name for corpus in config.corpus.test] == ["sacrebleu-wmt14-en-de"], "a list is replaced as a whole"
+    assert (config.corpus.train, config.train) == (base.corpus.train, base.train)
+    assert (config.name, config.description) == ("mine", "")
+
+
+def test_a_base_may_have_a_base_and_lie_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "below").mkdir()
+    write(tmp_path, first="name: first\nbase: below/second.yaml\ntrain: {seed: 3}\n")
+    write(tmp_path / "below", second="name: second\nbase: third.yaml\ntrain: {seed: 2, max_updates: 7}\n")
+    write(tmp_path / "below", third=GOOD + "train: {seed: 1, warmup_updates: 9}\n")
+    monkeypatch.chdir(tmp_path / "below")
+    train = load_recipe("../first.yaml").train
+    assert (train.seed, train.max_updates, train.warmup_updates) == (3, 7, 9)
+    assert load_recipe(str(tmp_path / "first.yaml")).train == train
+
+
+def test_null_takes_away_what_the_base_has(recipe: Path) -> None:
+    recipe.write_text("name: mine\nbase: quickstart\ncorpus: {toy: null, train: [a.tsv], lock: a.json}\n")
+    config = load_recipe(str(recipe))
+    assert config.corpus.toy is None
+    assert [corpus.address for corpus in config.corpus.train] == ["a.tsv"]
+
+
+def test_the_lock_file_is_beside_the_recipe_that_is_run(tmp_path: Path) -> None:
+    write(tmp_path, mine="name: mine\nbase: multi30k-en-de\n", other="name: other\nbase: mine.yaml\n")
+    assert load_recipe(str(tmp_path / "other.yaml")).corpus.lock == str(tmp_path / "other.lock.json")
+    assert load_recipe("table3-base").corpus.lock == ""
+
+
+def test_a_recipe_needs_a_name_of_its_own(recipe: Path) -> None:
+    recipe.write_text("base: quickstart\n")
+    assert complaint(recipe).endswith("name is missing: set it")
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_bases_in_a_circle_are_refused(tmp_path: Path, steps: int) -> None:
+    for step in range(steps):
+        write(tmp_path, **{f"r{step}": f"name: r{step}\nbase: ./r{(step + 1) % steps}.yaml\n"})
+    message = complaint(tmp_path / "r0.yaml")
+    assert "goes in a circle (" in message
+    assert message.endswith(f"{tmp_path}/r0.yaml): take one out")
+
+
+@pytest.mark.parametrize(
+    ("base", "part"),
+    [
+        ("quickstrat", "recipe {file}: base: recipe 'quickstrat' is unknown: did you mean 'quickstart'?"),
+        ("none.yaml", "recipe {file}: base: recipe {folder}/none.yaml: cannot be read"),
+        ("[quickstart]", "recipe {file}: base=['quickstart']: write the name of one recipe"),
+        ("", "recipe {file}: base=None: write the name of one recipe"),
+    ],
+)
+def test_a_base_that_is_none_is_told_with_its_place(recipe: Path, base: str, part: str) -> None:
+    recipe.write_text(f"name: mine\nbase: {base}\n")
+    assert part.format(file=recipe, folder=recipe.parent) in complaint(recipe)
+
+
+def test_the_text_of_one_recipe_and_the_rest_of_another() -> None:
+    text, rest = load_recipe("quickstart"), load_recipe("table3-a1")
+    config = load_recipe("table3-a1", ["tokenizer.vocab_size=900"], text_of="quickstart")
+    assert (config.corpus, config.languages, config.clean) == (text.corpus, text.languages, text.clean)
+    assert config.tokenizer == text.tokenizer.model_copy(update={"vocab_size": 900})
+    assert config.encode == text.encode
+    assert (config.name, config.model, config.train, config.search) == (
+        "table3-a1",
+        rest.model,
+        rest.train,
+        rest.search,
+    )
+
+
+def test_the_lock_file_goes_with_the_text(recipe: Path, tmp_path: Path) -> None:
+    write(tmp_path, text="name: text\ncorpus: {train: [a.tsv]}\n")
+    config = load_recipe(str(recipe), text_of=str(tmp_path / "text.yaml"))
+    assert config.corpus.lock == str(tmp_path / "text.lock.json")

@@ -3,8 +3,9 @@
 import pytest
 import sacrebleu
 
+from nmt_core import scoring
 from nmt_core.errors import DataError
-from nmt_core.scoring import score
+from nmt_core.scoring import score, score_morphemes
 
 HYPOTHESES = ["The cat sits on the mat .", "A dog runs, fast."]
 REFERENCES = ["The cat sat on the mat.", "A dog runs fast."]
@@ -22,6 +23,25 @@ def test_the_signature_names_the_tokenizer_of_the_language(language: str, tokeni
     bleu, chrf = score("news", HYPOTHESES, REFERENCES, language)
     assert bleu.signature.startswith(f"nrefs:1|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|version:")
     assert chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+def test_korean_is_scored_by_morphemes_as_well() -> None:
+    hypotheses, references = (
+        ["서버는 다시 시작했습니다."] * 2,
+        ["서버를 다시 시작하였습니다.", "서버는 다시 시작했습니다."],
+    )
+    (found,) = score_morphemes("news", hypotheses, references)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="ko-mecab").score
+    assert found.metric == "BLEU ko-mecab"
+    assert found.score == pytest.approx(expected, abs=1e-4)
+    assert found.score > score("news", hypotheses, references, "ko")[0].score
+    assert "|tok:ko-mecab-0.996/ko-0.9.2-KO|" in found.signature
+
+
+def test_without_the_analyser_there_is_no_such_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ko_mecab.MeCab", None)
+    monkeypatch.setattr("nmt_core.scoring._bleu_of_morphemes", scoring._bleu_of_morphemes.__wrapped__)
+    assert score_morphemes("news", ["가"], ["가"]) == []
 
 
 def test_a_perfect_translation_scores_100() -> None:

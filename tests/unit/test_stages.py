@@ -97,9 +97,14 @@ def followers(first: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "sections",
-    [{"name": "other"}, {"description": "other"}, {"registry": {"model_name": "other"}}],
+    [
+        {"name": "other"},
+        {"description": "other"},
+        {"registry": {"model_name": "other"}},
+        {"budget": {"max_gpu_hours": 9, "max_hours": 1}},
+    ],
 )
-def test_names_change_no_fingerprint(store: Store, sections: dict[str, Any]) -> None:
+def test_names_and_the_budget_change_no_fingerprint(store: Store, sections: dict[str, Any]) -> None:
     assert changed(planned(store), planned(store, **sections)) == []
 
 

@@ -13,7 +13,7 @@ machine are not in it: whoever edits one wants it to count.
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from filelock import FileLock
@@ -97,16 +97,34 @@ class Lockfile:
                 f"entry under `addresses` from {self._path} to accept them"
             )
 
+    def forget(self, addresses: Collection[str]) -> None:
+        """Strike files from the record, so that whatever they are now is accepted; others stay as they are.
+
+        A short address or a pattern loses what it led to, and each of those files.
+
+        Raises:
+            DataError: the lock file cannot be written.
+        """
+        short = {key for key in self._content.addresses if key.rpartition(" ")[0] in addresses}
+        files = {*addresses, *(file for key in short for file in self._content.addresses[key])}
+        if self._path and (short or files & self._content.files.keys()):
+            self._write(
+                lambda content: _Content(
+                    addresses={key: led for key, led in content.addresses.items() if key not in short},
+                    files={file: locked for file, locked in content.files.items() if file not in files},
+                )
+            )
+
     def _extend(self, addresses: dict[str, tuple[str, ...]], files: dict[str, LockedFile]) -> None:
         """Add entries to what is in the file by now: another run may have written meanwhile, and its entries stay."""
+        self._write(lambda content: _Content(addresses=addresses | content.addresses, files=files | content.files))
+
+    def _write(self, change: Callable[[_Content], _Content]) -> None:
         assert self._path
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._path.with_name(f".{self._path.name}.lock")):
-                content = self._read()
-                content.addresses = addresses | content.addresses
-                content.files = files | content.files
-                self._content = content.sorted()
+                self._content = change(self._read()).sorted()
                 _replace(self._path, self._content.model_dump_json(indent=1) + "\n")
         except OSError as error:
             raise DataError(

@@ -1,9 +1,9 @@
-"""Filters from outside: functions that the recipe names, and thresholds on scores that others compute."""
+"""Filters from outside: functions that the recipe names, and thresholds on scores, of others and of our own."""
 
 import polars as pl
 
 from nmt_core.config import ScoreRule
-from nmt_core.corpus import scorers
+from nmt_core.corpus import scorers, selection
 from nmt_core.corpus.filters.base import SIDES, Filter, Step
 from nmt_core.corpus.profiles import CleanRules
 
@@ -15,7 +15,7 @@ def steps(rules: CleanRules) -> list[Step]:
         ConfigError: a name is not known.
     """
     further = [Step([_further(name)]) for name in rules.clean.filters]
-    return further + [_score(number, rule) for number, rule in enumerate(rules.clean.scores)]
+    return further + [_score(number, rule, rules.selection) for number, rule in enumerate(rules.clean.scores)]
 
 
 def score_columns(rules: CleanRules) -> list[str]:
@@ -27,10 +27,11 @@ def _further(name: str) -> Filter:
     return Filter(name, "clean.filters", _asked(scorers.find("filters", name), pl.Boolean), pl.lit(None, pl.String))
 
 
-def _score(number: int, rule: ScoreRule) -> Step:
+def _score(number: int, rule: ScoreRule, models: str) -> Step:
     column = f"score_{number}"
     score = pl.col(column)
-    scored = _asked(scorers.scorer_of(rule), pl.Float64).alias(column)
+    function = selection.scorer(models) if selection.is_built_in(rule) else scorers.scorer_of(rule)
+    scored = _asked(function, pl.Float64).alias(column)
     is_wrong = [score.is_null() | score.is_nan()]  # nothing is known of such a pair
     if rule.min_score is not None:
         is_wrong.append(score < rule.min_score)

@@ -12,11 +12,13 @@ import pytest
 
 from nmt_core.artifacts import Artifact
 from nmt_core.batches.encode import TOO_LONG, EncodeReport, cut, run
+from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import DEV_FILE, ROW_GROUP_PAIRS, TRAIN_FILES, TokenShards
-from nmt_core.errors import StageError
+from nmt_core.errors import ConfigError, StageError
 from nmt_core.stage import Job, Resources
+from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.sample import text_shards
-from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
+from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, UNK_ID, Tokenizer
 from nmt_core.workers import LocalWorkers
 
 
@@ -29,6 +31,18 @@ def encode(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job
         return run(make_config(encode=knobs), inputs, tmp_path, job)
 
     return run_with
+
+
+@pytest.fixture
+def learn_into(tiny: dict[str, Artifact], make_config: Any, job: Job) -> Any:
+    """Learns another tokenizer from the tiny corpus."""
+
+    def learn_with(out: Path, **knobs: Any) -> Artifact:
+        out.mkdir()
+        learn(make_config(tokenizer=knobs), {"split": tiny["split"]}, out, job)
+        return Artifact("tokenizer", "0" * 32, out)
+
+    return learn_with
 
 
 def test_shards_hold_the_text(tiny: dict[str, Artifact]) -> None:
@@ -67,6 +81,55 @@ def test_the_report_counts_what_is_there(tiny: dict[str, Artifact]) -> None:
     assert (report["source_tokens"], report["target_tokens"]) == (sum(sizes["source"]), sum(sizes["target"]))
     assert report["longest"] == max(max(side) for side in sizes.values())
     assert report["dev_pairs"] == 20
+    assert report["source_tokens_per_sentence"] == pytest.approx(sum(sizes["source"]) / 930 - 1, abs=1e-3)
+    assert (report["source_unknown"], report["target_unknown"]) == (0, 0)
+
+
+def test_unknown_tokens_are_counted(tiny: dict[str, Artifact], make_config: Any, tmp_path: Path, job: Job) -> None:
+    split = Artifact("split", "0" * 32, tmp_path / "split")
+    split.path.mkdir()
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet").head(4)
+    text.with_columns(target=pl.Series(["漢", "漢 漢字", "나는", ""])).write_parquet(split.path / "train-00000.parquet")
+    text.head(2).write_parquet(split.path / DEV_FILE)
+    report = run(make_config(), {"split": split, "tokenizer": tiny["tokenizer"]}, tmp_path, job)
+    tokens = pq.read_table(tmp_path / "train-00000.parquet")["target"].to_pylist()
+    unknown = sum(row.count(UNK_ID) for row in tokens)
+    assert unknown == 3
+    assert report.target_unknown == pytest.approx(unknown / (sum(map(len, tokens)) - 4), abs=1e-6)
+    assert report.source_unknown == 0
+
+
+def test_each_epoch_reads_another_segmentation(encode: Any, tiny: dict[str, Artifact], tmp_path: Path) -> None:
+    report = encode(subword_sampling=0.3, samples=3)
+    shards = TokenShards(sorted(tmp_path.glob(TRAIN_FILES)))
+    tokenizer = Tokenizer(tiny["tokenizer"].path / SPM_FILE)
+    text = pl.read_parquet(tiny["split"].path / "train-*.parquet")["target"].to_list()
+    assert report.items_in == 3 * 930 == report.items_out + report.dropped[TOO_LONG]
+    assert (tmp_path / DEV_FILE).read_bytes() == (tiny["encode"].path / DEV_FILE).read_bytes(), "dev is never sampled"
+    plan = Plan(shards, "padded", slice_tokens=256, max_tokens=512, seed=1)
+    read = [
+        sorted({group for update in plan.updates(epoch) for s in update for group in s.lane.groups})
+        for epoch in range(4)
+    ]
+    assert read == [[0], [1], [2], [0]]
+    rows = [pq.read_table(file)["target"].to_pylist() for file in sorted(tmp_path.glob(TRAIN_FILES))]
+    assert sum(one != other for one, other in zip(rows[0], rows[1], strict=False)) > 500
+    assert len(set(tokenizer.decode(rows[0])) - set(text)) == 0
+    whole = list(plan.updates(2))
+    assert all((one[0].rows == other[0].rows).all() for one, other in zip(whole[3:], plan.updates(2, 3), strict=True))
+
+
+def test_a_vocabulary_that_cuts_in_one_way_cannot_be_sampled(
+    tiny: dict[str, Artifact], make_config: Any, learn_into: Any, tmp_path: Path, job: Job
+) -> None:
+    tokenizer = learn_into(tmp_path / "tokenizer", kind="char")
+    with pytest.raises(ConfigError, match=r"encode\.subword_sampling=0\.1: the vocabulary cuts text in one way alone"):
+        run(
+            make_config(encode={"subword_sampling": 0.1}),
+            {"split": tiny["split"], "tokenizer": tokenizer},
+            tmp_path,
+            job,
+        )
 
 
 def test_pairs_that_are_too_long_are_dropped_and_listed(encode: Any, tiny: dict[str, Artifact], tmp_path: Path) -> None:
@@ -118,8 +181,9 @@ def test_text_is_cut_into_shards(
     assert pa.concat_tables(shards).equals(pa.concat_tables([whole] * 3))
 
 
+@pytest.mark.parametrize("knobs", [{}, {"subword_sampling": 0.1, "samples": 2}], ids=["best", "sampled"])
 def test_any_number_of_workers_write_the_same_bytes(
-    tiny: dict[str, Artifact], uneven: Artifact, make_config: Any, tmp_path: Path, reporter: Any
+    tiny: dict[str, Artifact], uneven: Artifact, make_config: Any, tmp_path: Path, reporter: Any, knobs: dict[str, Any]
 ) -> None:
     inputs = {"split": uneven, "tokenizer": tiny["tokenizer"]}
     written = []
@@ -128,10 +192,10 @@ def test_any_number_of_workers_write_the_same_bytes(
         out.mkdir()
         with LocalWorkers(count) as workers:
             job = Job(reporter, Resources(), workers)
-            report = run(make_config(encode={"shard_pairs": 1_000, "max_length": 25}), inputs, out, job)
+            report = run(make_config(encode={"shard_pairs": 1_000, "max_length": 25} | knobs), inputs, out, job)
         assert sum(report.dropped.values()) > 0
         written.append({file.name: file.read_bytes() for file in out.iterdir()} | {"report": report})
-    assert len(written[0]) == 3 + 3 + 1 + 1
+    assert len(written[0]) == (3 + 3) * knobs.get("samples", 1) + 1 + 1
     assert written[0] == written[1] == written[2]
 
 

@@ -27,6 +27,9 @@ class Corpus:
     def tokens_of_groups(self) -> np.ndarray:
         return np.array([part.sum(axis=0) for part in self.parts])
 
+    def groups_of_epoch(self, epoch: int) -> np.ndarray:
+        return np.arange(len(self.parts))
+
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
         return np.concatenate([self.parts[group] for group in groups])
 

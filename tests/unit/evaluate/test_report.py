@@ -9,6 +9,7 @@ import pytest
 from nmt_core.artifacts import Artifact
 from nmt_core.config import CorpusConfig, EvaluateConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.evaluate.report import run
+from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.translator import Translator
 
@@ -47,11 +48,54 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
     assert [(one.test_set, one.metric) for one in report.scores] == [
         ("news", "BLEU"),
         ("news", "chrF"),
+        ("news", "BLEU ko-mecab"),
         ("web", "BLEU"),
         ("web", "chrF"),
+        ("web", "BLEU ko-mecab"),
     ]
+    assert report.known_sentences == {"news": 5, "web": 2}
     assert (report.items_in, report.items_out, report.unit) == (7, 7, "sentences")
     assert [sample.source for sample in report.samples] == [SOURCES[0], SOURCES[2], "a dog"]
     assert [sample.reference for sample in report.samples] == ["the cat sees a dog. 본다", "now 본다", ""]
     assert report.samples[1].translation == expected[2]
     assert report.tokens_per_second > 0
+    assert list(report.test_sets) == ["news", "web"] and len(set(report.test_sets.values())) == 2
+    assert all(one.low is not None and one.high is not None and one.low <= one.high for one in report.scores)
+    assert (report.device, report.tokens) == ("cpu", sum(rows_of(tmp_path, name)["tokens"].sum() for name in SETS))
+    assert [(one.test_set, one.sentences) for one in report.by_length] == [("news", 5), ("web", 2)]
+    assert report.by_length[0].bleu == pytest.approx(report.scores[0].score, abs=0.01), "all in one bucket"
+    rows = rows_of(tmp_path, "news")
+    assert rows["source"].to_list() == SOURCES
+    assert rows["hypothesis"].to_list() == expected
+    assert rows["chrf"].is_between(0, 100).all()
+    assert rows["model_score"].max() < 0
+
+
+SETS = ("news", "web")
+
+
+def rows_of(folder: Path, name: str) -> polars.DataFrame:
+    rows = read_sentences(folder, name)
+    assert rows is not None
+    return rows
+
+
+def test_an_evaluation_of_an_earlier_version_kept_no_sentences(tmp_path: Path) -> None:
+    assert read_sentences(tmp_path, "news") is None
+
+
+def test_the_sentences_of_the_recipe_and_the_built_in_ones_are_looked_at(
+    tiny_bundle: Path, split: Path, tmp_path: Path
+) -> None:
+    rule = {"source": "a big house", "contains": ["Getriebe"]}
+    config = PipelineConfig.model_validate(
+        {"name": "tiny", "corpus": {"toy": {}}, "evaluate": {"must_translate": [rule], "interval_samples": 0}}
+    )
+    inputs = {"export": Artifact("export", "0" * 32, tiny_bundle), "split": Artifact("split", "0" * 32, split)}
+    report = run(config, inputs, tmp_path, Job(SilentReporter(), Resources()))
+    (translation,) = Translator.load(tiny_bundle, config.search).translate(["a big house"])
+    first, *others = report.must_translate
+    assert (first.kind, first.source, first.translation) == ("recipe", "a big house", translation.text)
+    assert first.problem == "'Getriebe' is missing"
+    assert {one.kind for one in others} == {"numbers", "addresses", "placeholders"}
+    assert all(one.low is None for one in report.scores)

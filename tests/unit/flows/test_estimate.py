@@ -40,6 +40,11 @@ def test_weights_of_recurrent_networks_are_counted_without_building_them(changes
     assert parameters(config, 100) == sum(weight.numel() for weight in build_model(config, 100).parameters())
 
 
+def test_weights_of_a_variation_are_counted_as_well(variation: Transformer) -> None:
+    built = sum(weight.numel() for weight in variation.parameters())
+    assert parameters(variation.config, variation.vocab_size) == built
+
+
 def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
     config = PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}})
     train = estimate("train", config, Store(tmp_path))

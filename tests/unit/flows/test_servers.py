@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.servers import PrefectApi, Server, ServerError, answers, free_port
+from flows.servers import PrefectApi, Server, ServerError, answers, free_port, start_mlflow
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 
@@ -73,3 +73,18 @@ def test_a_prefect_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: py
     with PrefectApi(settings).connected() as api, pytest.raises(ConfigError, match=f"{url}.*unset PREFECT_API_URL"):
         api.wait()
     assert os.environ["PREFECT_API_URL"] == url
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_password_of_a_database_is_no_argument(tmp_path: Path) -> None:
+    """`ps` shows arguments to everybody on the machine."""
+    address = f"postgresql+psycopg://nmt:{'planted'}@127.0.0.1:{free_port()}/mlflow"
+    settings = Settings.load({"NMT_HOME": str(tmp_path), "MLFLOW_TRACKING_URI": address})
+    server = start_mlflow(settings, free_port())
+    try:
+        process = psutil.Process(server.pid)
+        assert process.environ()["MLFLOW_BACKEND_STORE_URI"] == address
+        assert "mlflow" in process.cmdline()
+        assert not any("planted" in word for word in process.cmdline())
+    finally:
+        server.stop(grace=1)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import RunningServers, Settings
+from flows.settings import RunningServers, Settings, without_password
+from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
+from nmt_core.shared_store import SharedStore
 
 
 def test_the_defaults_stay_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,3 +106,27 @@ def test_a_wrong_number_of_nodes_is_an_error_that_says_so(value: str) -> None:
 def test_several_nodes_need_a_cluster() -> None:
     with pytest.raises(ConfigError, match=r"NMT_NODES='2': without a cluster there is one node: .*NMT_LAUNCHER"):
         Settings.load({"NMT_NODES": "2"})
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://mlflow:5000", "http://mlflow:5000"),
+        ("http://nmt:pa:ss@mlflow:5000/x", "http://nmt:***@mlflow:5000/x"),
+        ("postgresql+psycopg://:pass@db/mlflow", "postgresql+psycopg://:***@db/mlflow"),
+        ("no http://u:p@a/, no http://u:q@b/: mail me@b", "no http://u:***@a/, no http://u:***@b/: mail me@b"),
+        ("sqlite:////home/me@work/mlflow.db", "sqlite:////home/me@work/mlflow.db"),
+    ],
+)  # fmt: skip
+def test_a_password_is_not_shown(address: str, shown: str) -> None:
+    assert without_password(address) == shown
+    assert Settings.load({"MLFLOW_TRACKING_URI": address}).mlflow_shown == shown
+
+
+def test_the_shared_store_is_an_address(tmp_path: Path) -> None:
+    assert type(Settings.load({}).store) is Store
+    shared = Settings.load({"NMT_HOME": str(tmp_path), "NMT_STORE": "s3://bucket/nmt/"}).store
+    assert isinstance(shared, SharedStore)
+    assert (shared.root, shared.objects.url) == (tmp_path / "artifacts", "s3://bucket/nmt")
+    with pytest.raises(ConfigError, match=r"NMT_STORE='/data': must be an address such as s3://bucket/nmt"):
+        Settings.load({"NMT_STORE": "/data"})

@@ -171,6 +171,7 @@ def ran(settings: Settings) -> Callable[..., None]:
             put(settings, stage, f"{number}" * 32)
             summary.stages.append(StageSummary(name=stage, fingerprint=f"{number}" * 32, status="done"))
         summary.model = RegisteredModel(name="en-ko", version="1", aliases=aliases, verdict="", made_of=made_of)
+        summary.end(None)
         summary.write(settings.runs)
 
     return write

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_core.batches.layout import Packed, Padded
+from nmt_core.batches.layout import Packed, Padded, Rows
 from nmt_core.models.attention import attend, attend_reference
 
 B, T, S, H, D = 3, 5, 7, 2, 4
@@ -93,6 +93,36 @@ def test_packed_sentences_look_back_within_themselves(lengths: list[int], seed: 
     expected.square().sum().backward()
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**31))
+def test_rows_are_padded_sentences_end_to_end(sentences: int, longest_query: int, longest_key: int, seed: int) -> None:
+    """Forward and backward; what stands behind the sentences is never seen, and gets no gradient."""
+    draw = torch.Generator().manual_seed(seed)
+    is_token_BS = torch.rand(sentences, longest_key, generator=draw) > 0.4
+    is_token_BS[:, 0] = True
+    keys, queries = Padded(is_token_BS), Padded()
+    layouts = Rows.of(keys, sentences, longest_key), Rows.of(queries, sentences, longest_query)
+    shapes = [(sentences, length, H, D) for length in (longest_query, longest_key, longest_key)]
+    plain = [torch.randn(shape, generator=draw).requires_grad_() for shape in shapes]
+    rows = [
+        layout.pack(tensor.detach()).requires_grad_()
+        for layout, tensor in zip((layouts[1], layouts[0], layouts[0]), plain, strict=True)
+    ]
+    assert all(len(tensor) % Rows.ROUNDED == 0 for tensor in rows)
+    with torch.no_grad():
+        for tensor, original in zip(rows, plain, strict=True):
+            tensor[original.shape[0] * original.shape[1] :] = 7.0
+    out = attend(*rows, *layouts)
+    expected = attend(*plain, keys, queries)
+    torch.testing.assert_close(layouts[1].unpack(out)[0], expected)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    for one, other in zip(rows, plain, strict=True):
+        end = other.shape[0] * other.shape[1]
+        torch.testing.assert_close(one.grad[:end].view(other.shape), other.grad)
+        assert not one.grad[end:].any()
 
 
 def test_the_reference_is_the_formula() -> None:

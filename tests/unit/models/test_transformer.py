@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,26 @@ def test_states_are_normalised_either_way(norm: str) -> None:
     states = small_model(norm=norm)(ids(2, 5), ids(2, 6))
     torch.testing.assert_close(states.mean(-1), torch.zeros(2, 6), atol=1e-5, rtol=0)
     torch.testing.assert_close(states.var(-1, unbiased=False), torch.ones(2, 6), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_half_precision_on_a_cpu_computes_in_rows_what_it_would_compute_padded(norm: str) -> None:
+    model = small_model(norm=norm)
+    source, target = torch.cat([ids(3, 5), torch.full((3, 2), PAD_ID)], dim=1), ids(3, 4, 1)
+    layout = Padded(source != PAD_ID)
+
+    def gradients(run: Callable[[], Tensor]) -> list[Tensor]:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            states = run()
+        (states * torch.linspace(-1, 1, 16)).sum().backward()
+        return [states.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+
+    in_rows = gradients(lambda: model(source, target))
+    by_sentence = gradients(lambda: model.decode(target, model.encode(source, layout), layout, Padded()))
+    assert len(in_rows) == len(by_sentence) > len(list(model.parameters()))
+    for one, other in zip(in_rows, by_sentence, strict=True):
+        assert float((one - other).norm()) < 0.01 * float(other.norm())
 
 
 def padded(x: Tensor, amount: int) -> Tensor:

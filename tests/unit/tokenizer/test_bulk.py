@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from nmt_core.artifacts import Artifact
-from nmt_core.tokenizer.bulk import BulkEncoder, words_are_independent
-from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer
+from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample, words_are_independent
+from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer, Tokenizers
 
 KNOBS: dict[str, dict[str, Any]] = {
     "bpe": {},
@@ -26,6 +26,11 @@ KNOBS: dict[str, dict[str, Any]] = {
     },
     "bpe with a symbol over a space": {"user_symbols": ("a\u2581b",), "split_digits": True},
     "unigram": {"kind": "unigram", "user_symbols": ("__NUM__",)},
+    "characters": {"kind": "char"},
+    "words": {"kind": "word", "vocab_size": 200, "tags": ("<BT>",)},
+    "bpe of morphemes": {"pretokenize_source": "morphemes", "user_symbols": ("__NUM__", "ab")},
+    "unigram of morphemes": {"kind": "unigram", "pretokenize_source": "morphemes"},
+    "bpe of Moses' words": {"pretokenize_source": "moses", "tags": ("<BT>",)},
 }
 
 # Spaces of all sorts, SentencePiece's own mark, unknown characters in a row, symbols inside and outside words.
@@ -56,7 +61,7 @@ def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     folder = tmp_path_factory.mktemp("tokenizers")
     for name, knobs in KNOBS.items():
         learn(folder / name, **{"vocab_size": 700, **knobs})
-    return {name: Tokenizer(folder / name / SPM_FILE) for name in KNOBS}
+    return {name: Tokenizers.load(folder / name).source for name in KNOBS}
 
 
 @pytest.mark.parametrize("name", KNOBS)
@@ -76,9 +81,37 @@ def test_real_lines(tokenizers: dict[str, Tokenizer], tiny: dict[str, Artifact],
     assert found.type == pa.list_(pa.uint16())
 
 
+SAMPLED = ("bpe", "unigram", "bpe of morphemes", "unigram of morphemes")
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_segmentations_are_drawn_by_their_seed(
+    tokenizers: dict[str, Tokenizer], tiny: dict[str, Artifact], name: str
+) -> None:
+    tokenizer, lines = tokenizers[name], pl.read_parquet(tiny["split"].path / "train-*.parquet")["target"].head(300)
+    encoder = BulkEncoder(tokenizer)
+
+    def drawn(*seed: int) -> list[list[int]]:
+        ids: list[list[int]] = encoder.encode(lines.to_arrow(), Sampling(0.2, seed)).to_pylist()
+        return ids
+
+    best = encoder.encode(lines.to_arrow()).to_pylist()
+    first, second = drawn(1, 0), drawn(1, 1)
+    assert drawn(1, 0) == first, "whatever was drawn in between"
+    assert encoder.encode(lines.to_arrow()).to_pylist() == best
+    assert sum(one != other for one, other in zip(first, second, strict=True)) > 40
+    assert sum(one != other for one, other in zip(first, best, strict=True)) > 40
+    assert tokenizer.decode(first) == tokenizer.decode(second) == lines.to_list()
+
+
+@pytest.mark.parametrize("name", KNOBS)
+def test_characters_and_words_are_cut_in_one_way(tokenizers: dict[str, Tokenizer], name: str) -> None:
+    assert can_sample(tokenizers[name]) == (name not in ("characters", "words", "bpe with a symbol over a space"))
+
+
 def test_words_are_encoded_alone_only_where_that_is_the_same(tokenizers: dict[str, Tokenizer]) -> None:
     found = [words_are_independent(tokenizer) for tokenizer in tokenizers.values()]
-    assert found == [True, True, False, False]
+    assert found == [True, True, False, False, False, False, True, False, True]
 
 
 def test_a_model_that_normalises_is_asked_line_by_line(tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ import torch
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError, StageError
+from nmt_core.errors import BudgetError, PreemptedError, StageError
 from nmt_core.stage import Inputs, Job, SilentReporter, run_stage
 from nmt_core.stages import STAGES
+from nmt_core.train.spent import read_spent
 
 Train = Callable[..., Artifact]
 
@@ -130,6 +131,8 @@ def test_the_report_tells_the_last_of_the_curves(undisturbed: Artifact) -> None:
     assert report["train_loss"] == [point["train_loss"] for point in points if "train_loss" in point][-1]
     assert report["dev_loss"] == report["best_dev_loss"] == points[-1]["dev_loss"]
     assert report["items_out"] == 3
+    assert report["tokens"] == sum(point["target_tokens"] for point in points if "train_loss" in point)
+    assert report["seconds"] > 0 and (report["attempts"], report["gpu_seconds"]) == (1, 0)
     assert 0.85 < report["useful_token_share"] < 1
 
 
@@ -179,6 +182,39 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     killer = Acting(newest_update(store) + 125, kill_the_training_process)
     artifact = start_training(config, store, killer)
     assert killer.done, "torchrun starts another process, which goes on from the last checkpoint"
+    assert_equal(artifact, undisturbed)
+
+
+def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on_from_there(
+    start_training: Train, make_config: Any, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+    limited = config.model_copy(update={"budget": make_config(budget={"max_hours": 0.5 / 3_600}).budget})
+    with pytest.raises(BudgetError, match=r"hours, and budget.max_hours=0.000138889\).*raise it") as caught:
+        start_training(limited, store, SilentReporter())
+    assert caught.value.exit_code == 1
+    assert 1 <= newest_update(store) < 400
+    assert not training_processes()
+    [folder] = store.root.glob("train/*.partial")
+    spent = read_spent(folder)
+    assert spent.seconds > 0.5 and spent.cpu_seconds > 0 and (spent.attempts, spent.gpu_seconds) == (1, 0)
+
+    start, stopped_at = time.monotonic(), newest_update(store)
+    with pytest.raises(BudgetError, match=f"after {stopped_at} updates"):
+        start_training(limited, store, SilentReporter())
+    assert time.monotonic() - start < 2, "no process is started to see what is known"
+    assert read_spent(folder) == spent
+
+    artifact = start_training(config, store, SilentReporter())
+    assert_equal(artifact, undisturbed)
+    assert artifact.fingerprint == undisturbed.fingerprint
+    report = artifact.report()
+    assert report["attempts"] == 2
+    assert report["seconds"] > spent.seconds, "what was spent before counts"
+
+
+def assert_equal(artifact: Artifact, undisturbed: Artifact) -> None:
+    """Same weights to the last bit, same curve."""
     for file in sorted((undisturbed.path / "weights").iterdir()):
         weights = safetensors.torch.load_file(artifact.path / "weights" / file.name)
         for name, tensor in safetensors.torch.load_file(file).items():

@@ -72,10 +72,8 @@ def dev_losses(points: list[dict[str, float]]) -> list[float]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_learn(train: Any, kind: str) -> None:
-    points = train(kind, max_updates=100, validate_every=50, checkpoint_every=100, **QUICK)
-    first, last = dev_losses(points)
-    assert first < 6.3, "it is no longer at log(600 pieces) = 6.4"
-    assert last < first - 0.3
+    points = train(kind, max_updates=50, validate_every=50, checkpoint_every=50, **QUICK)
+    assert dev_losses(points)[0] < 5.0, "it began at log(600 pieces) = 6.4"
 
 
 def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:

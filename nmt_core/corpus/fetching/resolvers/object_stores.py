@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from fsspec.core import url_to_fs
+from fsspec.core import has_magic, url_to_fs
 
 from nmt_core.corpus.fetching.addresses import Resolution, in_pairs, scheme_of
 from nmt_core.corpus.fetching.fetcher import OnBytes, StoppedError
@@ -56,6 +56,20 @@ def fetch(part: PartialFile, on_bytes: OnBytes, stop: threading.Event) -> None:
                 raise StoppedError
         if total and file.tell() != total:
             raise DataError(f"{part.address}: {file.tell():,} bytes came of {total:,}: run the same command again")
+
+
+def infos(address: str) -> list[tuple[str, dict[str, Any]]]:
+    """What a store says of a file, or of each that fits a pattern, by name.
+
+    Raises:
+        DataError: there is none, or the store does not answer.
+    """
+    store, pattern = _open(address)
+    try:
+        names = sorted(store.glob(pattern)) if has_magic(pattern) else [pattern]
+        return [(str(name), dict(store.info(name))) for name in names]
+    except Exception as error:  # each store has errors of its own
+        raise _trouble(address, error) from error
 
 
 def _read(address: str) -> tuple[int, Iterator[bytes]]:

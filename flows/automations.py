@@ -1,0 +1,164 @@
+"""Automations that a Prefect server needs to run unattended. Installing them again changes nothing.
+
+Self-hosted servers come with none of them: without the first, a run whose machine went down stays `Running` for ever,
+and keeps its place in the queue.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from prefect.automations import (
+    AutomationCore,
+    CallWebhook,
+    ChangeFlowRunState,
+    EventTrigger,
+    Posture,
+    RunDeployment,
+    SendNotification,
+)
+from prefect.blocks.core import Block
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import StateType
+from pydantic import SecretStr
+
+from flows.watch import CHANGED, resource_of
+from nmt_core.errors import ConfigError
+
+NOTIFY = "NMT_NOTIFY"
+HEARTBEATS_MISSED = 3
+
+_BEAT = "prefect.flow-run.heartbeat"
+_ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
+_OF_A_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
+_BLOCK = "nmt-failures"
+_FAILURE = "{{ flow.name }} {{ flow_run.name }} is {{ flow_run.state.name }}: {{ flow_run.state.message }}"
+_PAYLOAD = """{
+  "text": {{ (flow.name ~ " " ~ flow_run.name ~ " is " ~ flow_run.state.name) | tojson }},
+  "flow": {{ flow.name | tojson }},
+  "flow_run": {{ flow_run.id | string | tojson }},
+  "state": {{ flow_run.state.name | tojson }},
+  "message": {{ flow_run.state.message | string | tojson }}
+}"""
+
+
+def zombies(heartbeat_seconds: int) -> AutomationCore:
+    """A run that has shown signs of life, and no longer does, is Crashed."""
+    return AutomationCore(
+        name="nmt: runs without a heartbeat are Crashed",
+        description="The process of the run is gone: its machine went down, or it was killed. Run it again.",
+        trigger=EventTrigger(
+            after={_BEAT},
+            expect={_BEAT} | _ENDS,
+            match=dict(_OF_A_RUN),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=HEARTBEATS_MISSED * heartbeat_seconds),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED,
+                message=f"no heartbeat for {HEARTBEATS_MISSED * heartbeat_seconds} s: its process is gone",
+            )
+        ],
+    )
+
+
+def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
+    """Tell somebody about runs that fail or crash.
+
+    Args:
+        client: of the server.
+        notify: the web address of a webhook, or the type and name of a block, as in slack-webhook/team.
+
+    Raises:
+        ConfigError: there is no such block.
+    """
+    webhook = notify.startswith(("http://", "https://"))
+    block = _webhook(notify) if webhook else _block_named(client, notify)
+    is_webhook = webhook or notify.startswith("webhook/")
+    message: Any = (
+        CallWebhook(block_document_id=block, payload=_PAYLOAD)
+        if is_webhook
+        else SendNotification(block_document_id=block, subject="nmt-pipeline: a run has failed", body=_FAILURE)
+    )
+    return AutomationCore(
+        name="nmt: tell of runs that fail",
+        description=f"Set by {NOTIFY}.",
+        trigger=EventTrigger(
+            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},
+            match=dict(_OF_A_RUN),
+            posture=Posture.Reactive,
+            threshold=1,
+            within=timedelta(0),
+        ),
+        actions=[message],
+    )
+
+
+def new_text(recipe: str, retrain: UUID) -> AutomationCore:
+    """Retrain a recipe when `watch` has found that its text has changed."""
+    return AutomationCore(
+        name=f"nmt: retrain {recipe} when its text changes",
+        description="The flow `watch` looks at the addresses of the corpora.",
+        trigger=EventTrigger(
+            expect={CHANGED},
+            match={"prefect.resource.id": resource_of(recipe)},
+            posture=Posture.Reactive,
+            threshold=1,
+            within=timedelta(0),
+        ),
+        actions=[RunDeployment(deployment_id=retrain)],
+    )
+
+
+def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list[str]:
+    """Create those that are not there, and correct those that differ; whoever paused one has it stay paused."""
+    done = []
+    for automation in wanted:
+        found = client.read_automations_by_name(automation.name)
+        if not found:
+            client.create_automation(automation)
+            done.append(f"created {automation.name}")
+        elif _content(found[0]) != _content(automation):
+            client.update_automation(found[0].id, automation.model_copy(update={"enabled": found[0].enabled}))
+            done.append(f"updated {automation.name}")
+    return done
+
+
+def wanted_automations(client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]]) -> list[AutomationCore]:
+    """All automations, for these recipes and their deployments of `retrain`."""
+    beat = int(os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"))
+    automations = [zombies(beat), *(new_text(recipe, deployment) for recipe, deployment in retrains)]
+    if notify := os.environ.get(NOTIFY, ""):
+        automations.append(failures(client, notify))
+    return automations
+
+
+def _content(automation: AutomationCore) -> dict[str, Any]:
+    """What one says, without what the server adds."""
+    kept = {"description", "trigger", "actions"}
+    return automation.model_dump(mode="json", include=kept)
+
+
+def _webhook(address: str) -> UUID:
+    """A block that holds the address, which may be a secret: Prefect encrypts it."""
+    block = Webhook(url=SecretStr(address))
+    return UUID(str(block.save(_BLOCK, overwrite=True)))
+
+
+def _block_named(client: SyncPrefectClient, name: str) -> UUID:
+    if name.count("/") != 1:
+        raise ConfigError(f"{NOTIFY}={name!r}: must be a web address, or a block's type and name: slack-webhook/team")
+    try:
+        block = Block.load(name)
+    except ValueError:
+        raise ConfigError(f"{NOTIFY}={name!r}: the server has no such block: `prefect block ls` lists them") from None
+    document = block._block_document_id  # type: ignore[union-attr]  # Prefect offers no other way to it
+    if document is None:
+        raise ConfigError(f"{NOTIFY}={name!r}: the block has not been saved: save it in Prefect first")
+    return UUID(str(document))

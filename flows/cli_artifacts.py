@@ -1,0 +1,64 @@
+"""`nmt artifacts`: its commands; see `cli.py`."""
+
+from typing import Annotated
+
+import typer
+
+artifacts = typer.Typer(help="Look at what the stages have made, and free space.", no_args_is_help=True)
+
+
+@artifacts.command("ls")
+def list_artifacts(stage: Annotated[str | None, typer.Argument(help="Only those of this stage.")] = None) -> None:
+    """List artifacts, newest first."""
+    from flows.commands.artifacts import list_artifacts
+
+    list_artifacts(stage)
+
+
+Name = Annotated[str, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")]
+
+
+@artifacts.command("show")
+def show_artifact(name: Name) -> None:
+    """Show an artifact's files and what its stage reported."""
+    from flows.commands.artifacts import show_artifact
+
+    show_artifact(name)
+
+
+@artifacts.command("lineage")
+def show_lineage(name: Name) -> None:
+    """Show what an artifact was made from."""
+    from flows.commands.artifacts import show_lineage
+
+    show_lineage(name)
+
+
+@artifacts.command("gc")
+def collect_garbage(
+    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
+    older_than: Annotated[
+        int, typer.Option(min=0, metavar="DAYS", help="Of the shared store, only what is as old as this.")
+    ] = 30,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
+) -> None:
+    """Show what no recent run, registered model or pin needs, and delete it with --yes."""
+    from flows.commands.artifacts import collect_garbage
+
+    collect_garbage(keep_runs, delete=yes, shared_days=older_than)
+
+
+@artifacts.command("pin")
+def pin_artifact(name: Name, why: Annotated[str, typer.Option(help="The reason, for those who come later.")]) -> None:
+    """Keep an artifact and what it was made from, whatever gc removes."""
+    from flows.commands.artifacts import pin_artifact
+
+    pin_artifact(name, why)
+
+
+@artifacts.command("unpin")
+def unpin_artifact(name: Name) -> None:
+    """Let gc remove an artifact again."""
+    from flows.commands.artifacts import pin_artifact
+
+    pin_artifact(name, None)

@@ -1,0 +1,103 @@
+"""`nmt compare`: several recipes, one after the other, and one table."""
+
+import json
+import traceback
+from collections.abc import Sequence
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flows.commands.run import Retrain, explained, ready
+from flows.comparison import ComparedRun, Contender, cells, headings, markdown, measured, notes, rows
+from flows.interruption import Stopped, interruptible
+from flows.progress import shown_on, terminal
+from flows.selection import Selection
+from flows.settings import Settings
+from flows.summary import RunSummary, new_run_id, read_summary
+from nmt_core.errors import NmtError, PreemptedError
+from nmt_core.stages import plan
+
+Form = Literal["table", "markdown", "json"]
+
+
+class ComparisonError(NmtError):
+    """Some of the recipes did not come to their end."""
+
+
+def compare(contenders: Sequence[Contender], *, form: Form, debug: bool) -> None:
+    """Run all, whatever becomes of one of them, and show what came of it, also where a signal ended it.
+
+    Args:
+        contenders: what to run, in this order.
+        form: how to print the table; in any but the first, progress goes to stderr.
+        debug: show tracebacks.
+
+    Raises:
+        ComparisonError: a run failed.
+        PreemptedError: the machines were taken away.
+        Stopped: a signal came.
+    """
+    settings = Settings.load()
+    settings.prepare(debug=debug)
+    console = terminal(to_stderr=form != "table")
+    runs: list[ComparedRun] = []
+    try:
+        with interruptible(), ready(settings) as retrain:
+            for number, contender in enumerate(contenders, start=1):
+                seed = contender.config.train.seed
+                console.print(
+                    f"[bold]{number} of {len(contenders)}: {contender.label}[/], seed {seed}", highlight=False
+                )
+                runs.append(_run(contender, retrain, settings, console, debug=debug))
+    except Stopped:
+        console.print("What was finished is kept: the same command goes on from there.")
+        raise
+    finally:
+        if runs:
+            _show(runs, form)
+    if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
+        raise ComparisonError(
+            f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
+            "run the same command again; what is made is reused"
+        )
+
+
+def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Console, *, debug: bool) -> ComparedRun:
+    """One training, up to its scores. A failure is told, and is part of the result."""
+    config = contender.config
+    run_id = new_run_id(config.name)
+    try:
+        plan(config, settings.store)
+        with shown_on(console):
+            return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
+    except PreemptedError:
+        raise
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        reason = explained(error, settings, run_id)
+        console.print(f"{contender.label} failed: {reason}", style="red", highlight=False, markup=False)
+        summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)
+        summary.end(reason)
+        summary.write(settings.runs)
+        return measured(contender, summary)
+
+
+def _show(runs: Sequence[ComparedRun], form: Form) -> None:
+    table = rows(runs)
+    if form == "json":
+        print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
+    elif form == "markdown":
+        print(markdown(table), flush=True)
+    else:
+        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in headings():
+            shown.add_column(heading, justify="left" if heading == "recipe" else "right", overflow="fold")
+        for row in table:
+            shown.add_row(*cells(row))
+        console = terminal(to_stderr=False)
+        console.print(shown)
+        for note in notes(table):
+            console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)

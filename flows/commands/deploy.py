@@ -1,0 +1,93 @@
+"""`nmt deploy`, `nmt worker` and `nmt reconcile`: what an operator does with a Prefect server of his own."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Literal
+
+from rich import box
+from rich.table import Table
+
+from flows.progress import terminal
+from flows.servers import PrefectApi, answers, worker_command, worker_environment
+from flows.settings import Settings
+from nmt_core.errors import ConfigError
+from nmt_core.recipe import load_recipe
+
+
+def deploy(
+    recipes: Sequence[str], pool: str, gpu_pool: str, schedule: str | None, show: Literal["", "table", "yaml"]
+) -> None:
+    """Install all deployments on the Prefect server, or only show them: as a table, or as a `prefect.yaml`.
+
+    Raises:
+        ConfigError: a recipe or a schedule is wrong, or no server answers.
+    """
+    for recipe in recipes:
+        load_recipe(recipe)  # what is wrong with one is said before anything starts
+    settings = Settings.load()
+    settings.prepare()
+    if not show:
+        _find_server(settings)
+    from flows.deploy import Pools, prefect_yaml, table
+    from flows.installation import install
+
+    entries, console = table(recipes, schedule), terminal(to_stderr=False)
+    if show == "yaml":
+        print(prefect_yaml(entries, Pools(pool, gpu_pool or pool)), end="")
+        return
+    if not show:
+        for line in install(entries, Pools(pool, gpu_pool)):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        return
+    shown = Table(box=box.SIMPLE_HEAD)
+    for column in ("deployment", "runs on", "by itself"):
+        shown.add_column(column, overflow="fold")
+    for entry in entries:
+        when = f"{entry.cron} ({entry.timezone})" if entry.cron else ""
+        shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
+    console.print(shown)
+    console.print("Nothing has been installed.", highlight=False)
+
+
+def worker(pool: str) -> None:
+    """Become a worker for a work pool, with the environment that flow runs want.
+
+    Raises:
+        ConfigError: no server answers.
+    """
+    settings = Settings.load()
+    settings.prepare()
+    _find_server(settings)
+    os.environ.update(worker_environment(settings))
+    os.execv(sys.executable, [sys.executable, *worker_command(pool)])
+
+
+def reconcile(*, close_unknown: bool) -> None:
+    """Close MLflow runs that nobody owns any more, and say which."""
+    settings = Settings.load()
+    settings.prepare()
+    console = terminal(to_stderr=False)
+    with PrefectApi(settings).connected() as api:
+        from mlflow.tracking import MlflowClient
+        from prefect.client.orchestration import get_client
+
+        from flows.reconcile import close_orphans
+
+        api.wait()
+        with get_client(sync_client=True) as prefect:
+            found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
+    for run in found:
+        did = run.status or "left alone"
+        console.print(f"{run.run_id}  {run.name}: {did}: {run.why}", highlight=False, markup=False, soft_wrap=True)
+    closed = sum(bool(run.status) for run in found)
+    console.print(f"{closed} runs closed, {len(found) - closed} left alone", highlight=False)
+
+
+def _find_server(settings: Settings) -> None:
+    """Set PREFECT_API_URL, which Prefect reads when it is imported."""
+    url = settings.prefect_api_url or settings.running().prefect
+    if not url or not answers(f"{url}/health"):
+        where = f"does not answer at {url}" if url else "runs nowhere that we know of"
+        raise ConfigError(f"Prefect {where}: set PREFECT_API_URL, or start one with `nmt up`")
+    os.environ["PREFECT_API_URL"] = url

@@ -1,0 +1,198 @@
+"""The gate before production: gathers what is known of a challenger and of the champion, and judges."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows import contamination
+from flows.candidate import Candidate
+from flows.champions import Author, Champions
+from flows.settings import Settings
+from flows.start_from import tag_of
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ModelError
+from nmt_core.evaluate import gate
+from nmt_core.evaluate.must_translate import SentenceCheck
+from nmt_core.evaluate.report import check_sentences
+from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
+from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.export.dev import Dev
+from nmt_core.export.speed import SpeedTest
+from nmt_core.translator import Translator
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
+_FLOW_RUN_TAG = "prefect.flow_run_id"
+_COMPARISONS = 3  # with one champion after the other, if another process changes it meanwhile
+
+
+def pass_gate(
+    config: PipelineConfig, candidate: Candidate, version: "ModelVersion", champions: Champions, settings: Settings
+) -> Verdict:
+    """Judge a challenger, and make it champion if it passes; a verdict is always about the champion of the moment."""
+    for _ in range(_COMPARISONS):
+        with _champion_of(champions, config, settings) as champion:
+            verdict = Gate(config, candidate, champions, settings).judge(version, champion)
+        author = Author(by="gate", why=verdict.reason, flow_run=version.tags.get(_FLOW_RUN_TAG, ""))
+        if not verdict.promoted or champions.promote(str(version.version), author, expected=verdict.champion):
+            return verdict
+    reason = f"stays challenger: the champion changed {_COMPARISONS} times while they were compared: run it again"
+    return verdict.model_copy(update={"promoted": False, "reason": reason})
+
+
+@contextlib.contextmanager
+def _champion_of(champions: Champions, config: PipelineConfig, settings: Settings) -> Iterator["Incumbent | None"]:
+    version = champions.current
+    if not version:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="nmt-champion-") as folder:
+        yield Incumbent(version, config, settings, Path(folder))
+
+
+class Incumbent:
+    """The champion: what it translated before, and the model itself, which is fetched when it is needed.
+
+    Args:
+        version: its version.
+        config: the recipe of the challenger: both translate what that one asks for.
+        settings: where the store and the registry are.
+        folder: for its files.
+    """
+
+    def __init__(self, version: "ModelVersion", config: PipelineConfig, settings: Settings, folder: Path) -> None:
+        self.version = str(version.version)
+        self._uri = f"models:/{version.name}/{version.version}"
+        self._config = config
+        self._settings = settings
+        self._folder = folder
+        self._evaluate = settings.store.find("evaluate", version.tags.get(tag_of("evaluate"), "none"))
+
+    @cached_property
+    def bundle(self) -> Path:
+        """Folder of the exported model.
+
+        Raises:
+            ModelError: it cannot be fetched.
+        """
+        import mlflow
+        from mlflow.exceptions import MlflowException
+
+        try:
+            uri = self._settings.mlflow_tracking_uri
+            found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
+        except (MlflowException, OSError) as error:
+            raise ModelError(f"{self._uri}: {' '.join(str(error).split())[:200]}") from None
+        return Path(found, "artifacts/bundle")
+
+    def hypotheses(self, test: TestSet) -> list[str]:
+        """Its translations of a test set, as it translates for whoever pulls it: kept ones, if they are of this text.
+
+        Raises:
+            ModelError: there are none, and the model cannot be fetched or read.
+        """
+        if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
+            with contextlib.suppress(OSError):
+                return read_hypotheses(self._evaluate.path, test.name)
+        return [translation.text for translation in self._translator.translate(test.sources)]
+
+    def sentences(self) -> list[SentenceCheck]:
+        """How it translates the sentences that a model must get right.
+
+        Raises:
+            ModelError: the model cannot be fetched or read.
+        """
+        return check_sentences(self._config, self._translator)
+
+    @cached_property
+    def _translator(self) -> Translator:
+        return Translator.load(self.bundle, threads=self._settings.threads)
+
+
+class Gate:
+    """The conditions for one challenger.
+
+    Args:
+        config: its recipe.
+        candidate: what it is made of.
+        champions: of its registered model.
+        settings: where the store is, and how many threads may translate.
+    """
+
+    def __init__(self, config: PipelineConfig, candidate: Candidate, champions: Champions, settings: Settings) -> None:
+        self._config = config
+        self._candidate = candidate
+        self._champions = champions
+        self._settings = settings
+
+    def judge(self, version: "ModelVersion", champion: Incumbent | None) -> Verdict:
+        """Compare a version with the champion, or with nothing if there is none."""
+        checks = [
+            *self._quality(champion),
+            gate.parity(self._candidate.export.report(), self._config.export),
+            *self._speed(champion),
+            self._contamination(),
+            *self._sentences(champion),
+            self._history(version),
+        ]
+        versions = (champion.version if champion else "", str(version.version))
+        return gate.decide(self._config.model_name, versions, checks)
+
+    def _quality(self, champion: Incumbent | None) -> list[Check]:
+        metric, split = self._config.registry.metric, self._candidate.split
+        scores = self._candidate.evaluate.report()["scores"]
+        if not champion:
+            return gate.first_quality(scores, metric)
+        if not split:
+            problem = "the test sets are no longer in the store; run the recipe again, from its beginning"
+            names = dict.fromkeys(score["test_set"] for score in scores)
+            return [gate.not_compared(name, metric, problem) for name in names]
+        tests = read_test_sets(split.path)
+        return [self._compared(test, champion, is_main=number == 0) for number, test in enumerate(tests)]
+
+    def _compared(self, test: TestSet, champion: Incumbent, *, is_main: bool) -> Check:
+        registry, languages = self._config.registry, self._config.languages
+        try:
+            theirs = champion.hypotheses(test)
+        except ModelError as error:  # as of a format that is no longer read
+            return gate.not_compared(test.name, registry.metric, str(error))
+        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return gate.quality(test, (theirs, ours), languages, registry, is_main=is_main)
+
+    def _speed(self, champion: Incumbent | None) -> list[Check]:
+        registry, split = self._config.registry, self._candidate.split
+        if not champion or not split:
+            return []
+        lines = Dev.read(split.path).sources[:_SPEED_LINES]
+        test = SpeedTest(lines, self._config.search, self._settings.threads)
+        try:
+            ratio = test.ratio(self._candidate.export.path, champion.bundle)
+        except ModelError as error:
+            return [gate.speed(None, f"speed is not compared ({error})", registry)]
+        return [gate.speed(ratio, f"version {champion.version} on this machine", registry)]
+
+    def _contamination(self) -> Check:
+        unknown = contamination.unknown(self._config, self._candidate, self._settings.store)
+        return gate.contamination(unknown, contamination.leaks(self._candidate), self._config.registry)
+
+    def _sentences(self, champion: Incumbent | None) -> list[Check]:
+        ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
+        theirs = None
+        if champion:
+            with contextlib.suppress(ModelError):  # that it cannot be read is said elsewhere
+                theirs = champion.sentences()
+        return gate.sentences(ours, theirs, self._config.registry)
+
+    def _history(self, version: "ModelVersion") -> Check:
+        event = self._champions.taken_back(version)
+        if not event:
+            return gate.history("")
+        return gate.history(
+            f"version {event.before}, which is the same model, was rolled back on {event.when:%Y-%m-%d} by "
+            f"{event.who} ({event.why})"
+        )

@@ -1,0 +1,100 @@
+"""What the model learnt from: corpora, the funnel of the filters with samples of what they dropped, and the parts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows import reports
+from flows.html_report.blocks import Block, Run, Section, Sentences, Table
+
+_SAMPLES_PER_REASON = 3
+_CORPORA_SHOWN = 10
+
+
+def data(run: Run) -> Section:
+    """From the download to the pairs that training read."""
+    return Section("Data", [*_corpora(run), *_funnel(run), *_parts(run)])
+
+
+def _corpora(run: Run) -> list[Block]:
+    report = run.report("download")
+    if report is None:
+        return [run.missing("download")]
+    rows = [
+        [each["corpus"], each["role"], each["licence"] or "not stated", reports.size(each["bytes"]), each["url"]]
+        for each in report["corpora"]
+    ]
+    skipped = [[each["corpus"], each["reason"]] for each in report["skipped_corpora"]]
+    tables: list[Block] = [Table(["Corpus", "Role", "Licence", "Size", "From"], rows, "Corpora")]
+    return [*tables, Table(["Corpus", "Why"], skipped, "Left out")] if skipped else tables
+
+
+def _funnel(run: Run) -> list[Block]:
+    """Of all corpora together, then of each, then samples."""
+    report = run.report("clean")
+    if report is None:
+        return [run.missing("clean")]
+    read = max(1, report["items_in"])
+    steps: dict[str, int] = {}
+    for row in report["funnel"]:
+        if row["reason"] not in {"read", "kept"}:
+            steps[row["reason"]] = steps.get(row["reason"], 0) + row["pairs"]
+    rows, shares, left = [["read", f"{read:,}", "", "100%"]], [1.0], report["items_in"]
+    for reason, pairs in steps.items():
+        left -= pairs
+        rows.append([_words(reason), f"{left:,}", f"-{pairs:,}", f"{left / read:.1%}"])
+        shares.append(left / read)
+    rows.append(["kept", f"{report['items_out']:,}", "", f"{report['items_out'] / read:.1%}"])
+    shares.append(report["items_out"] / read)
+    table = Table(["Filter", "Pairs left", "Dropped", "Left"], rows, "What each filter left", shares)
+    return [table, *_by_corpus(report["funnel"]), *_dropped(report["samples"])]
+
+
+def _by_corpus(funnel: Sequence[dict[str, Any]]) -> list[Block]:
+    corpora = list(dict.fromkeys(row["corpus"] for row in funnel))
+    if len(corpora) < 2:
+        return []
+    rows, shares = [], []
+    for name in corpora[:_CORPORA_SHOWN]:
+        of_it = [row for row in funnel if row["corpus"] == name]
+        dropped = sorted((row for row in of_it if row["reason"] not in {"read", "kept"}), key=lambda row: -row["pairs"])
+        kept, read = of_it[-1], of_it[0]
+        most = ", ".join(f"{_words(row['reason'])} {row['pairs']:,}" for row in dropped[:3])
+        rows.append([name, f"{read['pairs']:,}", f"{kept['pairs']:,}", f"{kept['share']:.1%}", most])
+        shares.append(kept["share"])
+    return [Table(["Corpus", "Read", "Kept", "Share", "Most dropped by"], rows, "By corpus", shares)]
+
+
+def _dropped(samples: Sequence[dict[str, Any]]) -> list[Block]:
+    by_reason: dict[str, list[dict[str, Any]]] = {}
+    for sample in samples:
+        by_reason.setdefault(sample["reason"], []).append(sample)
+    items = []
+    for reason, rows in by_reason.items():
+        for row in rows[:_SAMPLES_PER_REASON]:
+            value = f" ({row['value']})" if row["value"] else ""
+            place = f"{_words(reason)}{value}, {row['corpus']} line {row['line']:,}"
+            items.append((place, [("source", row["source"] or ""), ("target", row["target"] or "")]))
+    return [Sentences("Samples of what was dropped", items)] if items else []
+
+
+def _parts(run: Run) -> list[Block]:
+    """How the clean pairs were shared out, and how many tokens they are."""
+    rows: list[list[str]] = []
+    if split := run.report("split"):
+        rows += [["Pairs to train on, repeated ones counted", f"{split['items_out']:,}"], ["Dev", f"{split['dev']:,}"]]
+        rows += [[f"Test set {name}", f"{pairs:,}"] for name, pairs in split["tests"].items()]
+        rows += [[f"Left out: {_words(reason)}", f"{pairs:,}"] for reason, pairs in split["dropped"].items()]
+    if encode := run.report("encode"):
+        rows += [
+            ["Vocabulary", f"{encode['vocab_size']:,} pieces"],
+            ["Source tokens", f"{encode['source_tokens']:,}"],
+            ["Target tokens", f"{encode['target_tokens']:,}"],
+        ]
+        rows += [[f"Left out: {_words(reason)}", f"{pairs:,}"] for reason, pairs in encode["dropped"].items()]
+    if not rows:
+        return [run.missing("split")]
+    return [Table(["Part", "Count"], rows, "What training read, and what was held out")]
+
+
+def _words(reason: str) -> str:
+    return reason.replace("_", " ")

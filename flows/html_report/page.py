@@ -1,0 +1,103 @@
+"""The page itself: `report.html` in the run's folder, in MLflow, and linked from Prefect."""
+
+import logging
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+from pydantic import BaseModel
+
+from flows.html_report import attention, data, operation, quality, training
+from flows.html_report.blocks import Run, Section, Text, duration, money
+from flows.html_report.svg import DARK, LIGHT, RULES
+from flows.settings import Settings
+from flows.summary import PAGE, RunSummary
+from nmt_core.errors import NmtError
+
+_SECTIONS = (
+    quality.verdict,
+    quality.scores,
+    quality.by_length,
+    quality.translations,
+    attention.attention,
+    attention.positions,
+    training.training,
+    data.data,
+    operation.speed_and_size,
+    operation.cost,
+    operation.reproduction,
+)
+
+_NUMERIC = re.compile(r"[-+]?[0-9][0-9,.]*(%| (s|min|h|[kMGT]?B))?")
+
+_log = logging.getLogger(__name__)
+
+
+class Tile(BaseModel):
+    """A number that one looks for first."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def write_page(summary: RunSummary, settings: Settings) -> Path:
+    """Make the report of a run from what is stored, and the whole recipe beside it; return where it lies."""
+    run = Run(summary, settings)
+    run.folder.mkdir(parents=True, exist_ok=True)
+    (run.folder / operation.RECIPE).write_text(operation.recipe_text(run.config), encoding="utf-8")
+    file = run.folder / PAGE
+    draft = file.with_suffix(".partial")
+    draft.write_text(page(run), encoding="utf-8")
+    draft.replace(file)
+    return file
+
+
+def page(run: Run) -> str:
+    """The page as HTML: style and drawings are in it, and nothing is fetched."""
+    folder = resources.files("flows.html_report")
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.tests["numeric"] = lambda text: _NUMERIC.fullmatch(text) is not None
+    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    return template.render(
+        summary=run.summary,
+        languages=run.config["languages"],
+        tiles=_tiles(run.summary),
+        sections=[_section(make, run) for make in _SECTIONS],
+        style=style.replace("/* light */", LIGHT).replace("/* dark */", DARK) + RULES,
+    )
+
+
+def _section(make: Callable[[Run], Section], run: Run) -> Section:
+    """A part that an artifact of another version has no figures for costs no other part."""
+    try:
+        return make(run)
+    except (KeyError, OSError, NmtError, ValueError) as error:
+        _log.debug("no section", exc_info=error)
+        title = make.__name__.replace("_", " ").capitalize()
+        return Section(title, [Text(f"It cannot be shown: {type(error).__name__} {error}.")])
+
+
+def _tiles(summary: RunSummary) -> list[Tile]:
+    tiles = [
+        Tile(
+            label=f"{score.metric}, {score.test_set}",
+            value=f"{score.score:.1f}",
+            note="" if score.low is None or score.high is None else f"{score.low:.1f} to {score.high:.1f}",
+        )
+        for score in summary.metrics[:4]
+    ]
+    if model := summary.model:
+        tiles.append(Tile(label="Model", value=f"version {model.version}", note=", ".join(model.aliases)))
+    cost = summary.cost
+    tiles.append(Tile(label="Time", value=duration(summary.seconds or cost.seconds)))
+    hours = ("GPU hours", cost.gpu_seconds) if cost.gpu_seconds else ("CPU hours", cost.cpu_seconds)
+    tiles.append(Tile(label=hours[0], value=f"{hours[1] / 3_600:.2f}"))
+    if cost.money is not None:
+        tiles.append(Tile(label="Cost", value=money(cost.money), note=summary.currency))
+    return tiles

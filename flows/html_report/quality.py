@@ -1,0 +1,177 @@
+"""How good the model is: the verdict, scores beside the champion's, BLEU by length, and translations to read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars
+
+from flows.html_report.blocks import Block, Charts, Run, Section, Sentences, Table, Text, number
+from flows.html_report.charts import curves
+from nmt_core.evaluate.sentences import read_sentences
+from nmt_core.evaluate.verdict import Verdict
+
+_SAMPLES = 20
+_HARDEST = 10
+_LEAST_SURE = 5
+_STEEP = 0.7
+
+CHALLENGER, CHAMPION = "challenger", "champion"
+
+
+def verdict(run: Run) -> Section:
+    """Whether the model took the champion's place, and what decided it."""
+    model = run.summary.model
+    if model is None:
+        return Section("Verdict", [run.missing("register")])
+    said = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
+    return Section("Verdict", [Text(said), *(_checks(model.gate) if model.gate else [])])
+
+
+def _checks(found: Verdict) -> list[Block]:
+    if not found.checks:
+        return []
+    columns = ["Condition", "", "Champion", "Challenger", "Difference", "95% interval", "p", "Why"]
+    rows = [
+        [
+            check.name,
+            "passed" if check.passed else "FAILED",
+            number(check.champion),
+            number(check.challenger),
+            number(check.difference),
+            "" if check.low is None or check.high is None else f"{check.low:+.2f} to {check.high:+.2f}",
+            number(check.p_value, 3),
+            check.why,
+        ]
+        for check in found.checks
+    ]
+    return [Table(columns, rows)]
+
+
+def scores(run: Run) -> Section:
+    """Every score with its interval, its signature, and the champion's."""
+    report = run.report("evaluate")
+    if report is None:
+        return Section("Scores", [run.missing("evaluate")])
+    theirs = {
+        (s["test_set"], s["metric"]): s for s in (run.champion.report() if run.champion else {}).get("scores", [])
+    }
+    rows = []
+    for score in report["scores"]:
+        champion = theirs.get((score["test_set"], score["metric"]))
+        same = champion if champion and champion["signature"] == score["signature"] else None
+        rows.append(
+            [score["test_set"], score["metric"], number(score["score"]), _interval(score)]
+            + ([number(same["score"]) if same else "", _interval(same or {})] if theirs else [])
+            + [score["signature"]]
+        )
+    columns = ["Test set", "Metric", "Score", "95% interval"]
+    columns += ["Champion", "95% interval"] if theirs else []
+    return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows)])
+
+
+def _interval(score: dict[str, Any]) -> str:
+    low, high = score.get("low"), score.get("high")
+    return "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+
+
+def _about_the_champion(run: Run) -> list[Block]:
+    known = run.summary.champion
+    if not known:
+        return [Text("There was no other champion to compare with.")] if run.summary.model else []
+    if run.champion is None:
+        return [Text(f"The champion is version {known.version}; its translations are no longer in the store.")]
+    return [Text(f"The champion is version {known.version}, as it was when this model was registered.")]
+
+
+def by_length(run: Run) -> Section:
+    """BLEU of short and of long sentences, of both models (after Bahdanau et al. 2015, figure 2)."""
+    title = "BLEU by sentence length"
+    report = run.report("evaluate")
+    if report is None:
+        return Section(title, [run.missing("evaluate")])
+    ours = _points(report.get("by_length", []))
+    theirs = _points(run.champion.report().get("by_length", [])) if run.champion else {}
+    drawings = []
+    for (test_set, unit), points in ours.items():
+        series = {CHALLENGER: points}
+        others = theirs.get((test_set, unit), [])
+        if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
+            series[CHAMPION] = others
+        every = [bleu for curve in series.values() for _, bleu in curve]
+        is_steep = min(every) < _STEEP * max(every)  # else a scale from 0 would hide which of the two is better
+        title_of_x = f"mean source length, {unit}"
+        drawings.append(curves(f"BLEU, {test_set}", series, title_of_x, from_zero=is_steep))
+    rows = [
+        [
+            row["test_set"],
+            _length(row),
+            f"{row['sentences']:,}",
+            number(row["bleu"]),
+        ]
+        for row in report.get("by_length", [])
+    ]
+    explained = Text("Each point is the BLEU of about as many sentences; it lies at their mean length.")
+    return Section(title, [explained, Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
+
+
+def _length(row: dict[str, Any]) -> str:
+    shortest, longest = row["shortest"], row["longest"]
+    return f"{shortest} {row['unit']}" if shortest == longest else f"{shortest} to {longest} {row['unit']}"
+
+
+def _points(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        found.setdefault((row["test_set"], row["unit"]), []).append((row["mean"], row["bleu"]))
+    return found
+
+
+def translations(run: Run) -> Section:
+    """Sentences to read: some at even distances, those farthest from their references, and the least sure ones."""
+    title = "Translations"
+    report, artifact = run.report("evaluate"), run.artifact("evaluate")
+    if report is None or artifact is None:
+        return Section(title, [run.missing("evaluate")])
+    rows = main_sentences(run)
+    if rows is None:
+        return Section(title, [Text("The evaluation kept no sentences: an earlier version of nmt-pipeline made it.")])
+    places = [place * rows.height // _SAMPLES for place in range(_SAMPLES)] if rows.height > _SAMPLES else None
+    sure = rows.with_columns(per_token=polars.col("model_score") / polars.col("tokens").clip(1))
+    return Section(
+        title,
+        [
+            Sentences("Samples of the main test set, at even distances", _items(rows[places] if places else rows)),
+            Sentences("Hardest sentences: the lowest chrF", _items(rows.sort("chrf").head(_HARDEST))),
+            Sentences("Least sure: the lowest model score per token", _items(sure.sort("per_token").head(_LEAST_SURE))),
+        ],
+    )
+
+
+def main_sentences(run: Run) -> polars.DataFrame | None:
+    """Rows of `read_sentences` of the main test set, and `champion`: its translations, or null."""
+    report, artifact = run.report("evaluate"), run.artifact("evaluate")
+    if not report or not artifact or not report["scores"]:
+        return None
+    name = report["scores"][0]["test_set"]
+    rows = read_sentences(artifact.path, name)
+    if rows is None:
+        return None
+    theirs = read_sentences(run.champion.path, name) if run.champion else None
+    text = ["source", "reference"]
+    if theirs is None or not theirs.select(text).equals(rows.select(text)):  # another text by the same name
+        return rows.with_columns(champion=polars.lit(None, polars.String))
+    return rows.with_columns(champion=theirs["hypothesis"])
+
+
+def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str]]]]:
+    items = []
+    for row in rows.iter_rows(named=True):
+        parts = [("source", row["source"]), ("reference", row["reference"])]
+        if row["champion"] == row["hypothesis"]:
+            parts.append(("both models", row["hypothesis"]))
+        else:
+            parts += [(CHAMPION, row["champion"])] if row["champion"] is not None else []
+            parts.append((CHALLENGER, row["hypothesis"]))
+        status = "" if row["status"] == "ok" else f", {row['status']}"
+        items.append((f"chrF {row['chrf']:.0f}{status}", parts))
+    return items

@@ -1,0 +1,53 @@
+"""Flows that keep the house in order: `gc` frees space, `reconcile` closes runs that nobody owns any more."""
+
+from dataclasses import asdict
+
+from mlflow.tracking import MlflowClient
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_table_artifact
+from prefect.client.orchestration import get_client
+
+from flows import reports
+from flows.commands.artifacts import find_garbage, free, size_of
+from flows.reconcile import Closed, close_orphans
+from flows.settings import Settings
+
+
+@flow(name="gc", persist_result=False)
+def gc(keep_runs: int = 5, delete: bool = False) -> list[str]:
+    """Show which artifacts no recent run needs, and delete them if told to.
+
+    Args:
+        keep_runs: Keep what this many of the last runs need.
+        delete: Delete; else only show what would go.
+    """
+    settings, logger = Settings.load(), get_run_logger()
+    rows, total = [], 0
+    for folder in find_garbage(settings, keep_runs):
+        size = size_of(folder)
+        total += size
+        rows.append({"artifact": str(folder.relative_to(settings.store.root)), "size": reports.size(size)})
+        if delete:
+            free(folder, settings)
+    did = "freed" if delete else "would be freed; nothing was deleted"
+    logger.info(f"{reports.size(total)} in {len(rows)} folders {did}")
+    create_table_artifact(rows, key="gc", description=f"{reports.size(total)} {did}")
+    return [row["artifact"] for row in rows]
+
+
+@flow(name="reconcile", persist_result=False)
+def reconcile(close_unknown: bool = False) -> list[Closed]:
+    """Close MLflow runs that are RUNNING though their flow run has ended, or their process is gone.
+
+    Args:
+        close_unknown: Also close those whose flow run this Prefect server does not know. They may be alive and of
+            another server.
+    """
+    settings, logger = Settings.load(), get_run_logger()
+    settings.prepare()
+    with get_client(sync_client=True) as prefect:
+        found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
+    for run in found:
+        logger.info(f"{run.name} ({run.run_id}): {run.status or 'left alone'}: {run.why}")
+    create_table_artifact([asdict(run) for run in found], key="reconcile", description="MLflow runs without an owner")
+    return found

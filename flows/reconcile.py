@@ -1,0 +1,131 @@
+"""MLflow runs that nobody will close any more: a process that is killed leaves its runs RUNNING for ever.
+
+Who owns a run is in its tags: the Prefect flow run, and the process. A run is closed if its flow run has ended, or if
+its process was on this machine and is gone; then Prefect is told as well.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import psutil
+from mlflow.entities import Run, RunTag
+from mlflow.tracking import MlflowClient
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed
+
+from flows.summary import Status
+
+FLOW_RUN_TAG = "prefect.flow_run_id"
+PROCESS_TAG = "nmt.process"
+_CLOSED_TAG = "nmt.closed_by"
+_NOTE_TAG = "mlflow.note.content"
+_PAGE = 500
+
+_ENDS: dict[StateType, Status] = {
+    StateType.COMPLETED: "FINISHED",
+    StateType.FAILED: "FAILED",
+    StateType.CRASHED: "KILLED",
+    StateType.CANCELLED: "KILLED",
+}
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A run, and what was found of it."""
+
+    run_id: str
+    name: str
+    status: str
+    """The status that it got; empty: it was left alone."""
+    why: str
+
+
+def this_process() -> str:
+    """Names this process among all that have ever been on this machine."""
+    return _name_of(psutil.Process(os.getpid()))
+
+
+def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: bool = False) -> list[Closed]:
+    """Close the RUNNING runs that no live flow run owns; what was done with each run that is not plainly alive.
+
+    Args:
+        mlflow: where the runs are.
+        prefect: the server that their flow runs should be on.
+        unknown: also close runs of flow runs that this server knows nothing of. They may be alive and of another
+            server, such as the embedded one of `nmt run` on another machine.
+    """
+    done = []
+    for run in _running(mlflow):
+        owner = run.data.tags.get(FLOW_RUN_TAG, "")
+        if not owner:  # not of this package
+            continue
+        status, why = _fate(_flow_run(prefect, owner), run, prefect)
+        if why and not status and unknown:
+            status = "KILLED"
+        if status:
+            _close(mlflow, run, status, why)
+        if why:
+            done.append(Closed(run.info.run_id, run.info.run_name, status, why))
+    return done
+
+
+def _running(mlflow: MlflowClient) -> Iterator[Run]:
+    experiments = [experiment.experiment_id for experiment in mlflow.search_experiments()]
+    token: str | None = None
+    found: list[Run] = []  # all before the first is closed, which would shift the pages
+    while experiments:
+        page = mlflow.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=_PAGE, page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            break
+    yield from found
+
+
+def _flow_run(prefect: SyncPrefectClient, owner: str) -> FlowRun | None:
+    try:
+        return prefect.read_flow_run(UUID(owner))
+    except (ObjectNotFound, ValueError):
+        return None
+
+
+def _fate(flow_run: FlowRun | None, run: Run, prefect: SyncPrefectClient) -> tuple[Status | str, str]:
+    """The status that a run should get, and why; no status: it is left alone; no reason: it is alive."""
+    if flow_run is None or flow_run.state is None:
+        return "", "this Prefect server does not know its flow run"
+    state = flow_run.state
+    if state.type in _ENDS:
+        return _ENDS[state.type], f"its flow run is {state.name}"
+    process = run.data.tags.get(PROCESS_TAG, "")
+    if not _is_gone(process):
+        return "", ""
+    why = f"its process ({process}) is gone"
+    prefect.set_flow_run_state(flow_run.id, Crashed(message=f"{why}, found by reconcile"), force=True)
+    return "KILLED", why
+
+
+def _is_gone(process: str) -> bool:
+    """Whether a process of this machine has ended; of others nothing is known."""
+    host, _, rest = process.partition(" ")
+    number = rest.partition(" ")[0]
+    if host != socket.gethostname() or not number.isdigit():
+        return False
+    try:
+        return _name_of(psutil.Process(int(number))) != process
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _name_of(process: psutil.Process) -> str:
+    return f"{socket.gethostname()} {process.pid} {process.create_time():.0f}"
+
+
+def _close(mlflow: MlflowClient, run: Run, status: str, why: str) -> None:
+    note = "\n\n".join(filter(None, [run.data.tags.get(_NOTE_TAG, ""), f"Closed by reconcile: {why}."]))
+    mlflow.log_batch(run.info.run_id, tags=[RunTag(_CLOSED_TAG, f"reconcile: {why}"), RunTag(_NOTE_TAG, note)])
+    mlflow.set_terminated(run.info.run_id, status)

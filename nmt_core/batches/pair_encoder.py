@@ -1,0 +1,85 @@
+"""Pairs of text to pairs of ids, in shards."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from nmt_core.batches.shards import SAMPLE, ShardWriter
+from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample
+from nmt_core.tokenizer.sample import SIDES
+from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizers, files_of
+
+
+@dataclass(frozen=True)
+class Written:
+    """What `PairEncoder.write` saw."""
+
+    lengths_N2: np.ndarray
+    """Tokens of each pair, end marks included."""
+    is_short_N: np.ndarray
+    """Whether the pair was written."""
+    unknown_2: np.ndarray
+    """Tokens of each side of the written pairs that are <unk>."""
+
+
+class PairEncoder:
+    """Turns text into shards of ids."""
+
+    def __init__(self, tokenizers: Tokenizers) -> None:
+        self.tokenizers = tokenizers
+        self._encoders = (BulkEncoder(tokenizers.source), BulkEncoder(tokenizers.target))
+        self._metadata = {"vocab_size": str(tokenizers.target.vocab_size)}
+        if tokenizers.source_vocab_size:
+            self._metadata["source_vocab_size"] = str(tokenizers.source_vocab_size)
+
+    @property
+    def can_sample(self) -> bool:
+        """Whether both vocabularies know more than one segmentation of a text."""
+        return can_sample(self.tokenizers.source) and can_sample(self.tokenizers.target)
+
+    def writer(self, where: Path | pa.BufferOutputStream, sample: int = 0) -> ShardWriter:
+        """A shard to write one of the segmentations to."""
+        metadata = self._metadata | {SAMPLE: str(sample)}
+        return ShardWriter(where, [encoder.id_type for encoder in self._encoders], metadata)
+
+    def write(
+        self, text: pl.DataFrame, max_length: int, writer: ShardWriter, sampling: Sampling | None = None
+    ) -> Written:
+        """Encode pairs, and write those that have at most `max_length` tokens on both sides."""
+        sides = [
+            self._encode(text[side], encoder, sampling and sampling.other(number))
+            for number, (side, encoder) in enumerate(zip(SIDES, self._encoders, strict=True))
+        ]
+        lengths_N2 = np.stack([side.value_lengths().to_numpy() for side in sides], axis=1)
+        is_short = lengths_N2.max(axis=1) <= max_length
+        kept = pa.array(is_short)
+        origin = (text["corpus"].to_arrow(), text["line"].to_arrow())
+        written = [side.filter(kept) for side in sides]
+        writer.write(written, *(column.filter(kept) for column in origin))
+        unknown_2 = np.array([np.count_nonzero(side.values.to_numpy() == UNK_ID) for side in written])
+        return Written(lengths_N2, is_short, unknown_2)
+
+    def _encode(self, text: pl.Series, encoder: BulkEncoder, sampling: Sampling | None) -> pa.ListArray:
+        """Ids of each sentence, ending in </s>."""
+        rows = encoder.encode(text.to_arrow(), sampling)
+        offsets = rows.offsets.to_numpy()
+        ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
+        offsets = offsets + np.arange(len(offsets), dtype=np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids))
+
+
+def encoder_of(tokenizers: str) -> PairEncoder:
+    """Of the tokenizers as they are now: a worker that lives on must not take old ones for those made anew."""
+    folder = Path(tokenizers)
+    found = [(folder / name).stat() for name in files_of(folder)]
+    return _encoder_of(folder, tuple((file.st_mtime_ns, file.st_size) for file in found))
+
+
+@lru_cache(maxsize=1)
+def _encoder_of(folder: Path, stamps: tuple[tuple[int, int], ...]) -> PairEncoder:
+    """A worker does many shards with the same tokenizers."""
+    return PairEncoder(Tokenizers.load(folder))

@@ -1,0 +1,99 @@
+"""Whether the text at the addresses of a recipe is what it was, told without fetching it.
+
+The digest of a web address is its ETag, or else its size and the time of its last change (RFC 9110, section 8.8); of
+a file in a store what the store says of the same; of a file of this machine its sha256. Digests are compared for
+being equal, and mean nothing else.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_here, scheme_of
+from nmt_core.corpus.fetching.lockfile import Lockfile
+from nmt_core.corpus.fetching.mirror import sha256_of
+from nmt_core.corpus.fetching.resolvers import object_stores
+from nmt_core.corpus.sources import short_key
+from nmt_core.errors import DataError
+
+_SECONDS = 30.0
+_STORE_KEYS = ("ETag", "etag", "md5Hash", "size", "LastModified", "updated")
+"""What stores call a file's digest, size and time; each knows some of them."""
+
+
+@dataclass
+class Look:
+    """What a look at addresses has found."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
+    """Addresses that could not be looked at, and why."""
+
+
+def watched(config: PipelineConfig) -> list[str]:
+    """Addresses whose text may change: all that the recipe does not pin by a sha256, each once.
+
+    Of a short address, they are the files that the lock file says it led to; before the first download, and where
+    there is no lock file, nothing is known of it. A pattern in an object store stands for itself.
+
+    Raises:
+        DataError: an address is wrong.
+    """
+    lock = Lockfile(config.corpus.lock)
+    found: list[str] = []
+    for corpus in (*config.corpus.train, *config.corpus.dev, *config.corpus.test):
+        resolution = resolve_here(corpus, config.languages)
+        if resolution:
+            found += [file.address for file in resolution.files if not file.sha256]
+        elif scheme_of(corpus.address) in STORES:
+            found.append(corpus.address)
+        elif not corpus.sha256:
+            found += lock.files_of(short_key(corpus.address, config.languages))
+    return list(dict.fromkeys(found))
+
+
+def look(addresses: Iterable[str]) -> Look:
+    """Look at addresses, one after the other. One that does not answer is no change, and is told apart."""
+    result = Look()
+    with httpx.Client(timeout=_SECONDS, follow_redirects=True) as client:
+        for address in addresses:
+            try:
+                result.digests[address] = _digest(address, client)
+            except (DataError, httpx.HTTPError, OSError) as error:
+                result.unanswered[address] = " ".join(str(error).split()) or type(error).__name__
+    return result
+
+
+def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Addresses that have another digest than before; one that is seen for the first time has not changed."""
+    return [address for address, digest in now.items() if before.get(address, digest) != digest]
+
+
+def _digest(address: str, client: httpx.Client) -> str:
+    scheme = scheme_of(address)
+    if scheme in WEB:
+        return _digest_on_the_web(address, client)
+    if scheme in STORES:
+        return _digest_in_a_store(address)
+    return f"sha256:{sha256_of(local_path(address))}"
+
+
+def _digest_on_the_web(address: str, client: httpx.Client) -> str:
+    answer = client.head(address, headers={"Accept-Encoding": "identity"})
+    answer.raise_for_status()
+    if tag := answer.headers.get("ETag", "").removeprefix("W/"):
+        return f"etag:{tag}"
+    size, time = answer.headers.get("Content-Length", ""), answer.headers.get("Last-Modified", "")
+    if not size and not time:
+        raise DataError("the server gives neither an ETag, nor a size, nor a time: pin the text by its sha256")
+    return f"size:{size} time:{time}"
+
+
+def _digest_in_a_store(address: str) -> str:
+    """Of a file, or of all that fit a pattern."""
+    infos = object_stores.infos(address)
+    return "; ".join(
+        f"{name} " + " ".join(f"{key}:{info[key]}" for key in _STORE_KEYS if info.get(key)) for name, info in infos
+    )

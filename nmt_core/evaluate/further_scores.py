@@ -1,0 +1,43 @@
+"""Scores that are reported beside the main ones, and decide nothing."""
+
+from collections.abc import Callable, Sequence
+
+from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.scoring import Score, score, score_morphemes
+from nmt_core.spelling import Spelling
+from nmt_core.translator import Translator
+
+
+def further_scores(
+    test: TestSet, hypotheses: Sequence[str], known: Sequence[int], target_language: str, log: Callable[[str], None]
+) -> list[Score]:
+    """Of Korean, BLEU over morphemes; and BLEU of the sentences that the vocabulary knows, where there are others.
+
+    The latter is the column "No UNK" of Bahdanau et al. (2015, table 1): neither the source nor the reference holds
+    an unknown word.
+
+    Args:
+        test: what was translated.
+        hypotheses: its translations.
+        known: places of the sentences of which all is known.
+        target_language: ISO 639 code.
+        log: is told what is left out, and why.
+    """
+    scores: list[Score] = []
+    if target_language == "ko":
+        scores += score_morphemes(test.name, hypotheses, test.references)
+        if not scores:
+            log("BLEU over Korean morphemes is left out: `pip install 'nmt-pipeline[korean]'` brings what it needs")
+    if 0 < len(known) < len(test.sources):
+        of_known, references = ([lines[place] for place in known] for lines in (hypotheses, test.references))
+        bleu, _ = score(test.name, of_known, references, target_language)
+        scores.append(bleu.model_copy(update={"metric": "BLEU no UNK"}))
+    return scores
+
+
+def known_sentences(test: TestSet, translator: Translator) -> list[int]:
+    """Places of the pairs that hold no <unk> on either side."""
+    tokenizers, of_target = translator.tokenizers, Spelling(translator.spelling.unicode_form)
+    sources = tokenizers.source.has_unknown([translator.spelling.tidy(line) for line in test.sources])
+    targets = tokenizers.target.has_unknown([of_target.tidy(line) for line in test.references])
+    return [place for place, unknown in enumerate(zip(sources, targets, strict=True)) if not any(unknown)]

@@ -1,0 +1,232 @@
+"""The conditions on which a challenger becomes champion, each from what is known of both; nothing is fetched here.
+
+A model without a champion before it is compared with nothing: it must compute what was trained, must not have seen the
+test sets, and must translate the sentences of the recipe; how good and how fast it is, and how many of the built-in
+sentences it keeps, is what later ones are compared with.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
+from nmt_core.evaluate.must_translate import SentenceCheck
+from nmt_core.evaluate.significance import compare
+from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.scoring import SentenceStatistics
+
+_SHOWN_PROBLEMS = 2
+_BY_HAND = "`nmt promote MODEL/VERSION --why ...` promotes a model by hand"
+
+Report = Mapping[str, Any]
+"""What a stage reported, as JSON."""
+
+
+def quality(
+    test: TestSet,
+    hypotheses: tuple[Sequence[str], Sequence[str]],
+    languages: LanguagesConfig,
+    registry: RegistryConfig,
+    *,
+    is_main: bool,
+) -> Check:
+    """Whether the challenger is better on the main test set, or no worse on another.
+
+    Args:
+        test: the test set.
+        hypotheses: the champion's and the challenger's translations of it.
+        languages: the target language decides how BLEU finds words.
+        registry: metric and test of significance.
+        is_main: which of the two is asked.
+    """
+    champion, challenger = (
+        SentenceStatistics(registry.metric, texts, test.references, languages.target) for texts in hypotheses
+    )
+    found = compare(champion, challenger, registry.samples, registry.significance_test)
+    significant = found.p_value < registry.significance
+    better, worse = significant and found.difference > 0, significant and found.difference < 0
+    is_what = "better" if better else "worse" if worse else "neither better nor worse"
+    why = (
+        f"{registry.metric} of {test.name} is {found.challenger:.2f} and the champion's {found.champion:.2f}: by "
+        f"{found.difference:+.2f} (95% interval {found.low:+.2f} to {found.high:+.2f}, p = {found.p_value:.3f}), "
+        f"significantly {is_what}"
+    )
+    passed = better if is_main else not worse
+    wanted = "significantly better" if is_main else "not significantly worse"
+    if not passed and not worse:
+        why += f"; on the main test set it must be better with p < {registry.significance:g}"
+    return Check(
+        kind="quality",
+        name=f"{registry.metric} of {test.name} is {wanted}",
+        test_set=test.name,
+        metric=registry.metric,
+        champion=round(found.champion, 4),
+        challenger=round(found.challenger, 4),
+        difference=round(found.difference, 4),
+        low=round(found.low, 4),
+        high=round(found.high, 4),
+        p_value=round(found.p_value, 6),
+        passed=passed,
+        why=why,
+    )
+
+
+def first_quality(scores: Sequence[Report], metric: str) -> list[Check]:
+    """The scores of a model that is compared with nothing."""
+    return [
+        Check(
+            kind="quality",
+            name=f"{metric} of {score['test_set']}",
+            test_set=score["test_set"],
+            metric=metric,
+            challenger=score["score"],
+            passed=True,
+            why=f"{metric} of {score['test_set']} is {score['score']:.2f}, and there is no champion to compare with",
+        )
+        for score in scores
+        if score["metric"] == metric
+    ]
+
+
+def not_compared(test_set: str, metric: str, problem: str) -> Check:
+    """A test set on which the champion's translations cannot be had."""
+    return Check(
+        kind="quality",
+        name=f"{metric} of {test_set}",
+        test_set=test_set,
+        metric=metric,
+        passed=False,
+        why=f"the champion's translations of {test_set} cannot be had ({problem}): {_BY_HAND}",
+    )
+
+
+def parity(export: Report, config: ExportConfig) -> Check:
+    """Whether the graphs compute what was trained, as `export` measured it."""
+    compared, identical = export.get("compared_sentences", 0), export.get("identical_beams", 0)
+    difference = export.get("max_difference", float("inf"))
+    passed = compared > 0 and identical == compared and difference <= config.parity_tolerance
+    why = (
+        f"{identical:,} of {compared:,} held-out sentences are translated by ONNX Runtime as by PyTorch, "
+        f"log-probabilities within {difference:.1e} nats"
+        if compared
+        else "export reported no comparison with PyTorch: run the recipe again with --force export"
+    )
+    refused = export.get("not_published", {})
+    if refused:
+        why += f"; without {', '.join(refused)}, which lost too much quality"
+    return Check(kind="parity", name="ONNX Runtime computes what PyTorch does", passed=passed, why=why)
+
+
+def speed(ratio: float | None, note: str, registry: RegistryConfig) -> Check:
+    """Whether the challenger is fast enough beside the champion.
+
+    Args:
+        ratio: the challenger's tokens per second over the champion's; None: they were not compared.
+        note: why not, or beside which version.
+        registry: how much slower it may be.
+    """
+    name = f"at most {registry.max_slowdown:.0%} slower than the champion"
+    if ratio is None:
+        return Check(kind="speed", name=name, passed=True, why=note)
+    passed = 1 - ratio <= registry.max_slowdown
+    why = f"{ratio:.2f} times as many tokens per second as {note}"
+    why += "" if passed else f", and registry.max_slowdown={registry.max_slowdown:g} is allowed"
+    return Check(
+        kind="speed",
+        name=name,
+        metric="tokens per second, champion = 1",
+        champion=1.0,
+        challenger=round(ratio, 4),
+        difference=round(ratio - 1, 4),
+        passed=passed,
+        why=why,
+    )
+
+
+def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConfig) -> Check:
+    """Whether no test sentence was trained on.
+
+    Args:
+        unknown: why that is not known; empty: all that shared text with a held-out set was left out.
+        leaks: how many training pairs that were, by set.
+        registry: whether it has to be known.
+    """
+    name = "no test sentence was trained on"
+    if not unknown:
+        count = sum(leaks.values())
+        sets = f" ({', '.join(f'{name} {number:,}' for name, number in leaks.items())})" if count else ""
+        why = f"{count:,} training pairs shared text with dev or test sets{sets}, and none of them was trained on"
+        return Check(kind="contamination", name=name, passed=True, why=why)
+    allowed = registry.contamination == "allow"
+    knob = "registry.contamination=allow" + (" lets it pass" if allowed else " would let it pass")
+    return Check(kind="contamination", name=name, passed=allowed, why=f"{unknown}; {knob}")
+
+
+def sentences(
+    challenger: Sequence[SentenceCheck], champion: Sequence[SentenceCheck] | None, registry: RegistryConfig
+) -> list[Check]:
+    """Whether the sentences that a model must get right are right: one check for those of the recipe, if it has any,
+    and one for each kind of the built-in ones.
+    """
+    checks = []
+    for kind in dict.fromkeys(one.kind for one in challenger):
+        own = [one for one in challenger if one.kind == kind]
+        theirs = [one for one in champion or () if one.kind == kind]
+        kept, before = (sum(not one.problem for one in group) for group in (own, theirs))
+        if kind != "recipe" and registry.built_in_sentences == "off":
+            continue
+        absolute = kind == "recipe" or registry.built_in_sentences == "all"
+        needed = len(own) if absolute else before
+        wrong = [one for one in own if one.problem]
+        examples = "; ".join(f"{one.source!r} -> {one.translation!r}: {one.problem}" for one in wrong[:_SHOWN_PROBLEMS])
+        why = f"{kept} of {len(own)} are right" + (f", {before} of the champion's" if theirs else "")
+        passed = kept >= needed
+        why += f"; {examples}" if wrong and (absolute or not passed) else ""
+        what = "the recipe's must-translate sentences" if kind == "recipe" else f"{kind} are copied"
+        checks.append(
+            Check(
+                kind="sentences",
+                name=what if absolute else f"{what} no worse than by the champion",
+                metric="sentences",
+                champion=float(before) if theirs else None,
+                challenger=float(kept),
+                difference=float(kept - before) if theirs else None,
+                passed=passed,
+                why=why,
+            )
+        )
+    return checks
+
+
+def history(taken_back: str) -> Check:
+    """Whether the model was never champion and taken back; `taken_back` says when, by whom and why."""
+    why = f"{taken_back}: it is never promoted by itself again; {_BY_HAND}" if taken_back else "it was never taken back"
+    return Check(kind="history", name="was never rolled back", passed=not taken_back, why=why)
+
+
+def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check]) -> Verdict:
+    """The verdict: every condition must hold.
+
+    Args:
+        model_name: of the registered model.
+        versions: the champion's (empty: there is none) and the challenger's.
+        checks: all of them.
+    """
+    champion, challenger = versions
+    failed = [check for check in checks if not check.passed]
+    main = next((check for check in checks if check.kind == "quality"), None)
+    if failed:
+        others = f"; {len(failed) - 1} further check{'s' * (len(failed) > 2)} failed" if len(failed) > 1 else ""
+        reason = f"stays challenger: {failed[0].why}{others}"
+    elif champion:
+        reason = f"replaces version {champion}" + (f": {main.why}" if main else "")
+    else:
+        reason = "the first champion"
+    return Verdict(
+        model_name=model_name,
+        challenger=challenger,
+        champion=champion,
+        promoted=not failed,
+        reason=reason,
+        checks=tuple(checks),
+    )

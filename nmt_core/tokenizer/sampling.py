@@ -1,0 +1,108 @@
+"""Segmentations by chance: of a unigram model (Kudo 2018, section 3.3), and of byte-pair encoding with merges left out
+(BPE-dropout, Provilkov et al. 2020, section 3).
+
+SentencePiece draws too, but by a generator that differs from process to process, whatever its seed: the same recipe
+would make other shards each time. So words are drawn here. As no piece reaches over a space, a line's segmentation is
+those of its words, drawn one by one.
+"""
+
+import math
+import random
+import re
+from collections.abc import Iterator
+
+from sentencepiece import sentencepiece_model_pb2
+
+from nmt_core.tokenizer.pretokenize import BOUNDARY
+from nmt_core.tokenizer.tokenizer import SPACE_MARK, UNK_ID, Tokenizer
+
+_UNKNOWN_PENALTY = 10.0  # how much less likely an unknown character is than the least likely piece, as in SentencePiece
+
+
+class WordSampler:
+    """Draws segmentations of words with one tokenizer.
+
+    Args:
+        tokenizer: of byte-pair encoding or of a unigram model.
+        strength: see `encode.subword_sampling`.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, strength: float) -> None:
+        model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialised())
+        kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
+        pieces = list(enumerate(model.pieces))
+        self._ids = {each.piece: index for index, each in pieces if each.type in (kinds.NORMAL, kinds.USER_DEFINED)}
+        self._bytes = {int(each.piece[1:-1], 16): index for index, each in pieces if each.type == kinds.BYTE}
+        self._scores = {each.piece: each.score for _, each in pieces if each.type == kinds.NORMAL}
+        kept_whole = sorted(
+            (each.piece for _, each in pieces if each.type == kinds.USER_DEFINED), key=len, reverse=True
+        )
+        self._symbols = re.compile(f"({'|'.join(map(re.escape, kept_whole))})") if kept_whole else None
+        self._longest = max(map(len, self._scores), default=1)
+        self._unknown = min(self._scores.values(), default=0.0) - _UNKNOWN_PENALTY
+        self._strength = strength
+        is_unigram = model.trainer_spec.model_type == model.trainer_spec.UNIGRAM
+        self._cut = self._by_unigram if is_unigram else self._by_merges
+
+    def draw(self, word: str, rng: random.Random) -> list[int]:
+        """Ids of one word, the text between two spaces; none of nothing."""
+        if not word:
+            return []
+        parts = self._symbols.split(SPACE_MARK + word) if self._symbols else [SPACE_MARK + word]
+        pieces = [
+            piece
+            for number, part in enumerate(parts)  # every second one is a symbol
+            for piece in ([part] if number % 2 else self._cut(part, rng))
+        ]
+        return list(self._ids_of(pieces))
+
+    def _ids_of(self, pieces: list[str]) -> Iterator[int]:
+        """Unknown characters in a row are one <unk>, or the bytes that spell them."""
+        was_unknown = False
+        for piece in pieces:
+            index = self._ids.get(piece)
+            if index is not None:
+                if piece != BOUNDARY:
+                    yield index
+            elif self._bytes:
+                yield from (self._bytes[byte] for byte in piece.encode())
+            elif not was_unknown:
+                yield UNK_ID
+            was_unknown = index is None
+
+    def _by_merges(self, text: str, rng: random.Random) -> list[str]:
+        """Algorithm 1 of Provilkov et al.: each merge that could be done is left out by chance, the best other is done.
+
+        It ends when no merge is left. Without chance, it is byte-pair encoding.
+        """
+        symbols = list(text)
+        while True:
+            best, best_score = -1, -math.inf
+            for place in range(len(symbols) - 1):
+                score = self._scores.get(symbols[place] + symbols[place + 1], -math.inf)
+                if score > best_score and rng.random() >= self._strength:
+                    best, best_score = place, score
+            if best < 0:
+                return symbols
+            symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
+
+    def _by_unigram(self, text: str, rng: random.Random) -> list[str]:
+        """In proportion to the probability of a segmentation, to the power of `strength`: sums forward, draws back."""
+        total = [0.0] + [-math.inf] * len(text)  # logarithm of the weight of all segmentations up to a place
+        pieces: list[list[tuple[float, int]]] = [[] for _ in range(len(text) + 1)]
+        for end in range(1, len(text) + 1):
+            for start in range(max(0, end - self._longest), end):
+                score = self._scores.get(text[start:end])
+                if score is None and end - start == 1:
+                    score = self._unknown
+                if score is not None:
+                    pieces[end].append((total[start] + self._strength * score, start))
+            greatest = max(weight for weight, _ in pieces[end])
+            total[end] = greatest + math.log(sum(math.exp(weight - greatest) for weight, _ in pieces[end]))
+        found, end = [], len(text)
+        while end:
+            weights = [math.exp(weight - total[end]) for weight, _ in pieces[end]]
+            ((_, start),) = rng.choices(pieces[end], weights)
+            found.append(text[start:end])
+            end = start
+        return found[::-1]

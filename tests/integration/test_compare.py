@@ -1,0 +1,100 @@
+"""Several recipes through the command line, one of which cannot work: one table all the same."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Finished = tuple[Any, dict[str, Any]]
+Compared = tuple[Any, list[dict[str, Any]], dict[str, int]]
+"""The command's output, its table, and how many artifacts of each stage it added."""
+
+PRE_NORM = "quickstart+model.norm=pre"
+MISSING = "quickstart+corpus.toy=null+corpus.train=[nowhere.tsv]"
+QUICK = ["--set", "export.precisions=[fp32]", "--seeds", "2"]
+
+
+@pytest.fixture(scope="module")
+def command(recipe: list[str]) -> list[str]:
+    first, *overrides = recipe
+    # The toy's own sizes would bring the toy back that one of them replaces
+    kept = [part for pair in zip(overrides[::2], overrides[1::2], strict=True) if "toy" not in pair[1] for part in pair]
+    toy = [pair[1] for pair in zip(overrides[::2], overrides[1::2], strict=True) if "toy" in pair[1]]
+    small = "+".join(["", *toy])
+    return ["compare", first + small, MISSING, PRE_NORM + small, *kept, *QUICK]
+
+
+@pytest.fixture(scope="module")
+def compared(finished: Finished, command: list[str]) -> Compared:
+    nmt, _ = finished
+    before = made(nmt)
+    done = nmt(*command, "--json", code=1)
+    return done, json.loads(done.stdout.splitlines()[-1]), {stage: n - before[stage] for stage, n in made(nmt).items()}
+
+
+def made(nmt: Any) -> dict[str, int]:
+    return {stage: len(list((nmt.home / "artifacts" / stage).iterdir())) for stage in ("encode", "train", "average")}
+
+
+def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, compared: Compared) -> None:
+    nmt, parent = finished
+    post, missing, pre = compared[1]
+    for row in (post, pre):
+        assert set(row["measures"]) == {
+            "parameters",
+            "updates",
+            "dev_perplexity",
+            "dev_bleu",
+            "bleu",
+            "chrf",
+            "hours",
+        }
+        assert [run["seed"] for run in row["runs"]] == [1, 2]
+        assert row["measures"]["updates"] == {"mean": 40, "deviation": 0}
+        perplexities = [run["dev_perplexity"] for run in row["runs"]]
+        assert perplexities[0] != perplexities[1]
+        assert row["measures"]["dev_perplexity"]["mean"] == pytest.approx(sum(perplexities) / 2)
+        assert 1 < min(perplexities) < max(perplexities) < 700
+        for run in row["runs"]:
+            summary = json.loads((nmt.home / "runs" / run["run_id"] / "summary.json").read_text())
+            assert summary["metrics"][0]["score"] == run["bleu"]
+            assert [stage["name"] for stage in summary["stages"]][-1] == "evaluate"
+    # Pre-norm has one norm more at the end of each stack, of a weight and a bias for each of 32
+    assert pre["measures"]["parameters"]["mean"] - post["measures"]["parameters"]["mean"] == 2 * 2 * 32
+    assert missing["measures"] == {}
+    assert all("nowhere.tsv" in run["error"] for run in missing["runs"])
+    assert post["runs"][0]["bleu"] == parent["metrics"][0]["score"], "the run that was there, of the same weights"
+
+
+def test_what_they_have_in_common_is_made_once(finished: Finished, compared: Compared) -> None:
+    nmt, parent = finished
+    assert compared[2] == {"encode": 0, "train": 3, "average": 3}
+    first = json.loads((nmt.home / "runs" / compared[1][0]["runs"][0]["run_id"] / "summary.json").read_text())
+    reused = {stage["name"] for stage in first["stages"] if stage["reused"]}
+    assert {"download", "clean", "split", "tokenizer", "encode", "train", "average"} <= reused
+    assert {stage["artifact"] for stage in first["stages"] if stage["name"] == "train"} == {
+        stage["artifact"] for stage in parent["stages"] if stage["name"] == "train"
+    }
+
+
+def test_what_failed_is_told_when_it_fails_and_at_the_end(compared: Compared) -> None:
+    told = compared[0].stderr
+    assert f"{MISSING} failed: " in told
+    assert told.splitlines()[-1].startswith("nmt: 2 of 6 runs failed, as told above: ")
+    assert "Traceback" not in told
+
+
+def test_the_same_command_makes_nothing_and_prints_the_table(
+    finished: Finished, command: list[str], compared: Compared
+) -> None:
+    nmt, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in Path(nmt.home / "artifacts").glob("*/*/manifest.json")}
+    shown = nmt(*command, "--markdown", code=1).stdout
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(list(Path(nmt.home / "artifacts").glob("*/*/manifest.json"))) == len(before)
+    table = [line for line in shown.splitlines() if line.startswith("|")]
+    assert table[0].startswith("| recipe | parameters | updates | dev perplexity | dev BLEU | BLEU | chrF | hours |")
+    assert len(table) == 2 + 3
+    assert "2 of 2 failed" in table[3]
+    assert " ± " in table[4]

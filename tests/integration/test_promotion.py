@@ -1,0 +1,98 @@
+"""The life of a champion on a real registry: registered, replaced, rolled back, kept out, and promoted by hand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.promotion import promote, rollback
+from nmt_core.errors import ModelError
+
+NMT = [sys.executable, "-c", "from flows.cli import main; main()"]
+
+
+def champion(registry: Any) -> str:
+    return str(registry.client.get_model_version_by_alias("test", "champion").version)
+
+
+def nmt(home: Path, *arguments: str, code: int = 0) -> str:
+    """What a command says."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
+    done = subprocess.run(
+        [*NMT, *arguments],
+        cwd=home,
+        env=own | {"NMT_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def home(registry: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where flows find the registry."""
+    monkeypatch.setenv("NMT_HOME", str(registry.home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    found: Path = registry.home
+    return found
+
+
+def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
+    registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path, prefect_api: str
+) -> None:
+    config = registry.config()
+    split = registry.split(news=registry.references(other_bundle))
+    first = registry.register(registry.candidate(config, tiny_bundle, split), config)
+    assert (first.verdict, champion(registry)) == ("the first champion", "1")
+    better = registry.candidate(config, other_bundle, split)
+    assert registry.register(better, config).verdict.startswith("replaces version 1: chrF of news is 100.00")
+    assert champion(registry) == "2"
+
+    assert rollback("test", why="it swears") == "test version 1 is champion again, in place of version 2"
+    assert champion(registry) == "1"
+    again = registry.register(better, config)
+    assert (again.version, again.aliases, champion(registry)) == ("2", ["challenger"], "1")
+    assert "it is never promoted by itself again" in again.verdict
+
+    with pytest.raises(ModelError, match=r"rolled back on .*\(it swears\): add --force"):
+        promote("test", "2", "it was mended")
+    assert champion(registry) == "1"
+    assert promote("test", "2", "it was mended", force=True).endswith("in place of version 1")
+    assert champion(registry) == "2"
+
+    text = nmt(home, "models", "test")
+    assert re.search(
+        r"version 2 \(challenger, champion\), BLEU [\d.]+: stays challenger: version 2, which is the", text
+    )
+    changes = [line.split(",")[0].split(" ", 4)[4] for line in text.split("Changes of the champion:\n")[1].splitlines()]
+    assert changes == [
+        "promoted: version 1",
+        "promoted: version 1 -> 2",
+        "rolled back: version 2 -> 1",
+        "promoted: version 1 -> 2",
+    ]
+    assert ", by gate (" in text and ": it was mended\n" in text
+
+
+def test_the_same_from_the_command_line(registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path) -> None:
+    config = registry.config()
+    split = registry.split(news=registry.references(tiny_bundle))
+    for bundle in (tiny_bundle, other_bundle):
+        registry.register(registry.candidate(config, bundle, split), config)
+    assert champion(registry) == "1"
+    assert nmt(home, "models") == f"{'test':<30} champion: version 1\n"
+    assert "say why" in nmt(home, "promote", "test", "--why", " ", code=1)
+    nmt(home, "promote", "test", code=2)
+    assert "test version 2 is champion now" in nmt(home, "promote", "test", "--why", "users like it")
+    assert "test version 1 is champion again" in nmt(home, "rollback", "test", "--why", "they do not")
+    assert champion(registry) == "1"
+    assert "rolled back on" in nmt(home, "promote", "test/2", "--why", "they do", code=1)
+    assert "champion now" in nmt(home, "promote", "models:/test/2", "--why", "they do", "--force")
+    assert "model 'nobody': not registered" in nmt(home, "rollback", "nobody", "--why", "because", code=1)

@@ -1,0 +1,49 @@
+"""Scores beside the main ones: over morphemes, and of the sentences that the vocabulary knows."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt_core import scoring
+from nmt_core.evaluate.further_scores import further_scores, known_sentences
+from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.scoring import score
+from nmt_core.translator import Translator
+
+SOURCES = ["the cat sees a dog.", "the 漢 house", "now\u200b", "the dog runs"]
+REFERENCES = ["나는 학생 이다.", "나는 본다", "본다", "ñ 본다"]
+TEST = TestSet("news", SOURCES, REFERENCES)
+HYPOTHESES = ["나는 학생 이다.", "본다", "본다", "본다"]
+
+
+@pytest.fixture
+def translator(tiny_bundle: Path) -> Translator:
+    return Translator.load(tiny_bundle)
+
+
+def test_a_sentence_is_known_if_both_sides_are(translator: Translator) -> None:
+    assert known_sentences(TEST, translator) == [0, 2], "text is tidied before, as when it is translated"
+
+
+def test_bleu_without_unknown_words_is_of_the_known_sentences_alone() -> None:
+    lines: list[str] = []
+    (found,) = further_scores(TEST, HYPOTHESES, [0, 2], "de", lines.append)
+    bleu, _ = score("news", ["나는 학생 이다.", "본다"], ["나는 학생 이다.", "본다"], "de")
+    assert (found.metric, found.score, found.signature) == ("BLEU no UNK", bleu.score, bleu.signature)
+    assert not lines
+
+
+@pytest.mark.parametrize("known", [[], [0, 1, 2, 3]])
+def test_where_all_or_none_are_known_there_is_no_such_score(known: list[int]) -> None:
+    assert further_scores(TEST, HYPOTHESES, known, "de", print) == []
+
+
+def test_korean_has_one_over_morphemes_and_says_so_if_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [one.metric for one in further_scores(TEST, HYPOTHESES, [0], "ko", print)] == [
+        "BLEU ko-mecab",
+        "BLEU no UNK",
+    ]
+    monkeypatch.setattr(scoring, "_bleu_of_morphemes", lambda: None)
+    lines: list[str] = []
+    assert further_scores(TEST, HYPOTHESES, [], "ko", lines.append) == []
+    assert "pip install 'nmt-pipeline[korean]'" in lines[0]

@@ -1,0 +1,177 @@
+"""Each condition of promotion, with translations and reports that are made up to meet it or to break it."""
+
+import random
+from typing import Any
+
+import pytest
+
+from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
+from nmt_core.evaluate import gate
+from nmt_core.evaluate.must_translate import SentenceCheck, SentenceKind
+from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.evaluate.verdict import Check
+
+LANGUAGES = LanguagesConfig(source="de", target="en")
+WORDS = ["the", "a", "cat", "dog", "house", "sees", "runs", "to", "it", "and", "big", "small", "now"]
+REGISTRY = RegistryConfig()
+
+
+def lines(seed: int, count: int = 80) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(chance.choice(WORDS) for _ in range(chance.randint(5, 15))) for _ in range(count)]
+
+
+def damaged(texts: list[str], share: float, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [
+        " ".join(chance.choice(WORDS) if chance.random() < share else word for word in text.split()) for text in texts
+    ]
+
+
+REFERENCES = lines(1)
+NEWS = TestSet("news", ["ein Satz"] * len(REFERENCES), REFERENCES)
+POOR, FAIR, EQUAL, GOOD = (damaged(REFERENCES, share, seed) for share, seed in ((0.6, 2), (0.3, 3), (0.3, 4), (0.1, 5)))
+
+
+def quality(champion: list[str], challenger: list[str], *, is_main: bool, **registry: Any) -> Check:
+    return gate.quality(NEWS, (champion, challenger), LANGUAGES, RegistryConfig(**registry), is_main=is_main)
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
+@pytest.mark.parametrize("metric", ["BLEU", "chrF"])
+@pytest.mark.parametrize(
+    ("champion", "challenger", "passes_main", "passes_other", "words"),
+    [
+        (FAIR, GOOD, True, True, "significantly better"),
+        (FAIR, EQUAL, False, True, "significantly neither better nor worse"),
+        (FAIR, FAIR, False, True, "significantly neither better nor worse"),
+        (FAIR, POOR, False, False, "significantly worse"),
+    ],
+)
+def test_the_main_set_must_be_better_and_others_no_worse(
+    champion: list[str],
+    challenger: list[str],
+    passes_main: bool,
+    passes_other: bool,
+    words: str,
+    metric: str,
+    test: str,
+) -> None:
+    main = quality(champion, challenger, is_main=True, metric=metric, significance_test=test)
+    other = quality(champion, challenger, is_main=False, metric=metric, significance_test=test)
+    assert (main.passed, other.passed) == (passes_main, passes_other)
+    assert words in main.why and words in other.why
+    assert main.metric == metric and main.test_set == "news"
+    assert main.low is not None and main.high is not None and main.difference is not None
+    assert main.low <= main.difference <= main.high
+
+
+def test_a_stricter_level_lets_less_pass() -> None:
+    level = quality(FAIR, damaged(REFERENCES, 0.27, 6), is_main=True)
+    assert level.p_value is not None and 0.001 < level.p_value < 0.9
+    assert quality(FAIR, damaged(REFERENCES, 0.27, 6), is_main=True, significance=level.p_value + 1e-6).passed
+    assert not quality(FAIR, damaged(REFERENCES, 0.27, 6), is_main=True, significance=level.p_value - 1e-6).passed
+
+
+@pytest.mark.parametrize(
+    ("report", "passed"),
+    [
+        ({"compared_sentences": 5, "identical_beams": 5, "max_difference": 1e-5}, True),
+        ({"compared_sentences": 5, "identical_beams": 4, "max_difference": 1e-5}, False),
+        ({"compared_sentences": 5, "identical_beams": 5, "max_difference": 1e-3}, False),
+        ({"compared_sentences": 5, "identical_beams": 5, "max_difference": float("nan")}, False),
+        ({}, False),
+    ],
+)
+def test_parity_is_what_export_measured(report: dict[str, Any], passed: bool) -> None:
+    assert gate.parity(report, ExportConfig()).passed is passed
+
+
+def test_a_precision_that_was_refused_is_told() -> None:
+    report = {"compared_sentences": 5, "identical_beams": 5, "max_difference": 0.0, "not_published": {"int8": "bad"}}
+    check = gate.parity(report, ExportConfig())
+    assert check.passed and "without int8" in check.why
+
+
+@pytest.mark.parametrize(("ratio", "passed"), [(1.5, True), (0.81, True), (0.79, False)])
+def test_speed(ratio: float, passed: bool) -> None:
+    check = gate.speed(ratio, "version 1 on this machine", REGISTRY)
+    assert check.passed is passed
+    assert check.why.startswith(f"{ratio:.2f} times as many tokens per second as version 1 on this machine")
+    assert ("registry.max_slowdown=0.2 is allowed" in check.why) is not passed
+
+
+def test_contamination_that_is_not_known_to_be_none_is_refused_unless_it_is_allowed() -> None:
+    clean = gate.contamination("", {"test/news": 1_200, "dev/dev": 3}, REGISTRY)
+    assert clean.passed and clean.why.startswith(
+        "1,203 training pairs shared text with dev or test sets (test/news 1,200"
+    )
+    unknown = gate.contamination("clean.decontaminate is off", {}, REGISTRY)
+    assert not unknown.passed and "registry.contamination=allow would let it pass" in unknown.why
+    assert gate.contamination("clean.decontaminate is off", {}, RegistryConfig(contamination="allow")).passed
+
+
+def kept(kind: SentenceKind, *problems: str) -> list[SentenceCheck]:
+    return [SentenceCheck(kind=kind, source="a", translation="b", problem=problem) for problem in problems]
+
+
+def test_a_sentence_of_the_recipe_must_be_right_whatever_the_champion_makes_of_it() -> None:
+    for champion in (None, kept("recipe", "lost", "lost")):
+        (check,) = gate.sentences(kept("recipe", "", "'Getriebe' is missing"), champion, REGISTRY)
+        assert not check.passed
+        assert check.why.startswith("1 of 2 are right")
+        assert "'a' -> 'b': 'Getriebe' is missing" in check.why
+    assert gate.sentences(kept("recipe", "", ""), None, REGISTRY)[0].passed
+
+
+@pytest.mark.parametrize(
+    ("rule", "champion", "passed"),
+    [
+        ("no worse", None, [True]),
+        ("no worse", kept("numbers", "", "lost"), [True]),
+        ("no worse", kept("numbers", "", ""), [False]),
+        ("all", kept("numbers", "lost", "lost"), [False]),
+        ("off", kept("numbers", "", ""), []),
+    ],
+)
+def test_built_in_sentences_must_be_kept_no_worse_than_by_the_champion(
+    rule: Any, champion: list[SentenceCheck] | None, passed: list[bool]
+) -> None:
+    registry = RegistryConfig(built_in_sentences=rule)
+    checks = gate.sentences(kept("numbers", "lost", ""), champion, registry)
+    assert [check.passed for check in checks] == passed
+
+
+def test_a_model_that_was_taken_back_does_not_come_back_by_itself() -> None:
+    assert gate.history("").passed
+    check = gate.history("version 3 was rolled back on 2026-01-02 by me@here (it swears)")
+    assert not check.passed
+    assert "(it swears): it is never promoted by itself again" in check.why and "nmt promote" in check.why
+
+
+def test_every_check_must_pass() -> None:
+    good, other = quality(FAIR, GOOD, is_main=True), quality(FAIR, POOR, is_main=False)
+    promoted = gate.decide("test", ("1", "2"), [good, gate.history("")])
+    assert promoted.promoted and promoted.reason == f"replaces version 1: {good.why}"
+    refused = gate.decide("test", ("1", "2"), [good, other, gate.history("it was"), gate.history("")])
+    assert not refused.promoted
+    assert refused.failed == [other, refused.checks[2]]
+    assert refused.reason == f"stays challenger: {other.why}; 1 further check failed"
+
+
+def test_the_first_champion_is_compared_with_nothing_but_has_to_pass_the_rest() -> None:
+    scores = [
+        {"test_set": name, "metric": metric, "score": 30.0} for name in ("news", "web") for metric in ("BLEU", "chrF")
+    ]
+    first = gate.first_quality(scores, "chrF")
+    assert [(check.test_set, check.metric, check.challenger) for check in first] == [
+        ("news", "chrF", 30.0),
+        ("web", "chrF", 30.0),
+    ]
+    assert gate.decide("test", ("", "1"), first).reason == "the first champion"
+    assert not gate.decide("test", ("", "1"), [*first, gate.contamination("unknown", {}, REGISTRY)]).promoted
+
+
+def test_translations_that_cannot_be_had_compare_with_nothing() -> None:
+    check = gate.not_compared("news", "BLEU", "format 1 is unknown")
+    assert not check.passed and "format 1 is unknown" in check.why

@@ -1,0 +1,235 @@
+"""The page of a run: whole, well-formed, in need of nothing else, and honest about what there is not."""
+
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cost import Cost
+from flows.html_report.blocks import Run
+from flows.html_report.page import page, write_page
+from flows.settings import Settings
+from flows.summary import Champion, RegisteredModel, RunSummary, Score, StageSummary
+from nmt_core.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
+from nmt_core.config import PipelineConfig
+from nmt_core.evaluate.report import run as evaluate
+from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.recipe import load_recipe
+from nmt_core.stage import Job, Resources, SilentReporter, restrict, versions
+from nmt_core.stages import STAGES, plan
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Checked(HTMLParser):
+    """Sees that tags close as they opened, and keeps what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name in {"src", "srcset", "data", "xlink:href", "action", "poster"} or (tag == "link"):
+                self.fetched.append(f"{tag} {name}={value}")
+            if name == "href":
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> at {self.getpos()}"
+
+
+def checked(html: str) -> Checked:
+    """Well-formed, without scripts, and with nothing to fetch."""
+    found = Checked()
+    found.feed(html)
+    found.close()
+    assert found.open == []
+    assert found.fetched == [] and "script" not in found.tags and "link" not in found.tags
+    assert not re.search(r"url\(|@import", html)
+    assert all(link.startswith("#") and link[1:] in found.ids for link in found.links), found.links
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(
+    tiny: dict[str, Artifact],
+    tiny_bundle: Path,
+    make_config: Callable[..., PipelineConfig],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Settings, RunSummary]:
+    """A run from the download to the tokens, and the evaluation of two models with the same text."""
+    settings = Settings.load({"NMT_HOME": str(tmp_path_factory.mktemp("home"))})
+    shutil.copytree(tiny["encode"].path.parent.parent, settings.home / "artifacts")
+    config = make_config(search={"beam_size": 1, "max_length_offset": 5, "max_length_factor": 0})
+    summary = RunSummary.begin(config, "20260101-000000-tiny-0000")
+    for name, artifact in tiny.items():
+        row = StageSummary(name=name, fingerprint=artifact.fingerprint, status="reused", cost=Cost(seconds=0.1))
+        summary.stages.append(row)
+    made = [published(settings, config, tiny["split"], tiny_bundle, beam) for beam in (1, 2)]
+    report = made[0].report()
+    cost = Cost(seconds=3_707, cpu_seconds=7_200, gpu_seconds=1_800, money=1.25)
+    fingerprint = made[0].fingerprint
+    summary.stages.append(StageSummary(name="evaluate", fingerprint=fingerprint, status="done", cost=cost))
+    summary.metrics = [Score.model_validate(score) for score in report["scores"]]
+    summary.champion = Champion(version="7", evaluate=made[1].fingerprint)
+    summary.currency = "EUR"
+    summary.end(None)
+    summary.write(settings.runs)
+    return settings, summary
+
+
+def published(settings: Settings, config: PipelineConfig, split: Artifact, bundle: Path, beam: int) -> Artifact:
+    """The evaluation of a bundle, as the stage makes it."""
+    config = config.model_copy(update={"search": config.search.model_copy(update={"beam_size": beam})})
+    identity = {"stage": "evaluate", "beam": beam, "inputs": {}}
+    out = settings.store.partial("evaluate", fingerprint_of(identity))
+    out.mkdir(parents=True)
+    inputs = {"export": Artifact("export", "0" * 32, bundle), "split": split}
+    report = evaluate(restrict(config, STAGES["evaluate"].sections), inputs, out, Job(SilentReporter(), Resources()))
+    (out / REPORT).write_text(report.model_dump_json())
+    manifest = Manifest(
+        stage="evaluate",
+        fingerprint=fingerprint_of(identity),
+        identity=identity,
+        recipe="tiny",
+        outputs=describe_outputs(out),
+        versions=versions(),
+        seconds=1,
+        host="host",
+        created=now(),
+    )
+    return settings.store.publish(out, manifest)
+
+
+def test_the_page_is_whole_and_needs_nothing_else(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    html = write_page(summary, settings).read_text(encoding="utf-8")
+    found = checked(html)
+    assert {"svg", "table", "details"} <= found.tags
+    assert "cannot be shown" not in html
+    assert not re.search(r">(None|nan|inf)<", html)
+    for text in (
+        "The champion is version 7, as it was when this model was registered.",
+        "What each filter left",
+        "Samples of what was dropped",
+        "Hardest sentences",
+        "mean source length, words",
+        "Positional encoding",
+        "nmt run",
+        "61.8 min",
+    ):
+        assert text in html, text
+
+
+def test_champion_and_challenger_stand_beside_each_other(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    html = page(Run(summary, settings))
+    assert html.count("<dt>source</dt>") > 20
+    assert html.count("<dt>both models</dt>") + html.count("<dt>champion</dt>") >= 20
+    assert html.count("<dt>champion</dt>") <= html.count("<dt>challenger</dt>")
+    by_length = html[html.index("BLEU by sentence length</h2>") :]
+    assert "line s1" in by_length[: by_length.index("</svg>")], "a curve for each model"
+
+
+def test_the_verdict_is_a_table_of_what_decided_it(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    check = Check(
+        kind="quality",
+        name="BLEU of toy is significantly better",
+        test_set="toy",
+        champion=30.0,
+        challenger=31.25,
+        difference=1.25,
+        low=0.4,
+        high=2.1,
+        p_value=0.004,
+        passed=True,
+        why="It gained 1.25.",
+    )
+    slower = Check(kind="speed", name="speed", passed=False, why="It is slower.")
+    gate = Verdict(model_name="tiny", challenger="8", champion="7", promoted=False, reason="no", checks=(check, slower))
+    model = RegisteredModel(name="tiny", version="8", aliases=["challenger"], verdict="stays challenger", gate=gate)
+    html = page(Run(summary.model_copy(update={"model": model}), settings))
+    checked(html)
+    assert "tiny version 8 (challenger): stays challenger." in html
+    for cell in ("30.00", "31.25", "1.25", "+0.40 to +2.10", "0.004", "passed", "FAILED", "It is slower."):
+        assert f">{cell}</td>" in html, cell
+
+
+def test_what_was_not_part_of_the_run_is_said(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    html = page(Run(summary, settings))
+    for stage in ("train", "export", "register"):
+        assert f"The stage {stage} was not part of this run." in html
+    alone = summary.model_copy(update={"stages": [], "champion": None, "metrics": []})
+    html = page(Run(alone, settings))
+    checked(html)
+    for stage in ("download", "clean", "evaluate"):
+        assert f"The stage {stage} was not part of this run." in html
+
+
+def test_a_stage_that_failed_and_an_artifact_that_is_gone_are_said(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    rows = [
+        StageSummary(name="clean", fingerprint="0" * 32, status="reused"),
+        StageSummary(name="train", fingerprint="1" * 32, status="killed"),
+    ]
+    folder = settings.store.partial("train", "1" * 32)
+    folder.mkdir(parents=True, exist_ok=True)
+    points = ('{"update": 25, "train_loss": 5.0, "target_tokens": 9}\n', '{"update": 50, "train_loss": 4.0}\n{"torn')
+    (folder / "metrics.jsonl").write_text("".join(points))
+    html = page(Run(summary.model_copy(update={"stages": rows}), settings))
+    checked(html)
+    assert f"The artifact of the stage clean, {'0' * 12}, is no longer in the store." in html
+    assert "The stage train did not come to its end: it was stopped." in html
+    assert "loss, nats per target token" in html, "its curves so far"
+
+
+def test_text_is_no_markup(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    evil = "<script>alert(1)</script> & <b>"
+    found = summary.model_copy(update={"description": evil, "error": evil, "status": "failed"})
+    html = page(Run(found, settings))
+    checked(html)
+    assert "&lt;script&gt;alert(1)" in html
+
+
+def test_an_artifact_of_another_version_costs_one_section(
+    home: tuple[Settings, RunSummary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, summary = home
+    whole = Artifact.report
+
+    def without_its_corpora(artifact: Artifact) -> dict[str, Any]:
+        return {name: value for name, value in whole(artifact).items() if name != "corpora"}
+
+    monkeypatch.setattr(Artifact, "report", without_its_corpora)
+    html = page(Run(summary, settings))
+    checked(html)
+    assert html.count("It cannot be shown: KeyError") == 1
+    assert "Hardest sentences" in html
+
+
+def test_the_recipe_beside_the_page_makes_the_same_artifacts(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    file = write_page(summary, settings).with_name("recipe.yaml")
+    again = plan(load_recipe(str(file)), settings.store)
+    wanted = {row.name: row.fingerprint for row in summary.stages if row.status == "reused"}
+    assert {step.stage.name: step.fingerprint for step in again if step.stage.name in wanted} == wanted

@@ -1,0 +1,179 @@
+"""Deployments on a Prefect server: all are there, installing twice is as good as once, and what people did stays."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.blocks.notifications import SlackWebhook
+from prefect.blocks.webhook import Webhook
+from prefect.cli.deploy._config import _load_deploy_configs_and_actions
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.flows import load_flow_from_entrypoint
+from rich.console import Console
+
+from flows.automations import NOTIFY
+from flows.deploy import TRAINING_QUEUE, Entry, Pools, prefect_yaml, table
+from flows.installation import install
+from flows.selection import STEPS
+from nmt_core.errors import ConfigError
+from nmt_core.recipe import recipe_names
+
+POOLS = Pools("cpu", "")
+
+
+@pytest.fixture
+def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.fixture
+def retrain() -> Entry:
+    return next(entry for entry in table() if entry.full_name == "retrain/quickstart")
+
+
+def schedules(client: SyncPrefectClient, entry: Entry) -> list[Any]:
+    deployment = client.read_deployment_by_name(entry.full_name)
+    return [each.schedule for each in client.read_deployment_schedules(deployment.id)]
+
+
+def test_the_table_has_every_recipe_every_stage_and_the_rest() -> None:
+    names = [entry.full_name for entry in table()]
+    assert len(names) == len(set(names))
+    assert {f"retrain/{name}" for name in recipe_names()} < set(names)
+    assert {f"watch/{name}" for name in recipe_names()} < set(names)
+    assert {f"{step}/quickstart" for step in STEPS} < set(names)
+    assert {"translate/translate", "gc/gc", "reconcile/reconcile"} < set(names)
+
+
+def test_a_recipe_of_ones_own_gets_stages_and_schedules(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "{name: mine, corpus: {toy: {}}, schedule: {cron: 0 3 * * 1, watch: 0 * * * *, timezone: Asia/Seoul}}"
+    )
+    entries = {entry.full_name: entry for entry in table([str(file)])}
+    assert (entries["retrain/mine"].cron, entries["retrain/mine"].timezone) == ("0 3 * * 1", "Asia/Seoul")
+    assert entries["watch/mine"].cron == "0 * * * *"
+    assert entries["clean/mine"].parameters["recipe"] == str(file)
+    assert "retrain/quickstart" not in entries
+    assert {entry.cron for entry in table([str(file)], "5 4 * * *") if entry.flow.name == "retrain"} == {"5 4 * * *"}
+
+
+@pytest.mark.parametrize("entry", table(), ids=lambda entry: entry.full_name)
+def test_a_worker_can_import_what_a_deployment_names(entry: Entry) -> None:
+    deployment = entry.deployment(Pools())
+    assert load_flow_from_entrypoint(str(deployment.entrypoint)) is entry.flow
+    entry.flow.validate_parameters(dict(entry.parameters)) if entry.parameters else None
+
+
+def test_installing_twice_is_as_good_as_once(client: SyncPrefectClient) -> None:
+    entries = table()
+    first = install(entries, POOLS)
+    assert any("created the work pool cpu" in line for line in first)
+    assert any("created nmt: runs without a heartbeat" in line for line in first)
+    before = (client.read_automations(), [client.read_deployment_by_name(entry.full_name).id for entry in entries])
+    again = install(entries, POOLS)
+    assert not [line for line in again if line.startswith(("created", "updated"))]
+    after = (client.read_automations(), [client.read_deployment_by_name(entry.full_name).id for entry in entries])
+    assert before == after
+
+
+def test_one_run_trains_at_a_time_until_somebody_raises_the_limit(client: SyncPrefectClient, retrain: Entry) -> None:
+    install([retrain], POOLS)
+    queue = client.read_work_queue_by_name(TRAINING_QUEUE, work_pool_name="cpu")
+    assert queue.concurrency_limit == 1
+    assert client.read_deployment_by_name(retrain.full_name).work_queue_name == TRAINING_QUEUE
+    client.update_work_queue(queue.id, concurrency_limit=2)
+    install([retrain], POOLS)
+    assert client.read_work_queue_by_name(TRAINING_QUEUE, work_pool_name="cpu").concurrency_limit == 2
+
+
+def test_what_trains_goes_to_the_gpu_pool_if_there_is_one(client: SyncPrefectClient, retrain: Entry) -> None:
+    entries = [retrain, next(entry for entry in table() if entry.full_name == "clean/quickstart")]
+    client.create_work_pool(WorkPoolCreate(name="gpu", type="process"))
+    install(entries, POOLS)
+    pools = [client.read_deployment_by_name(entry.full_name).work_pool_name for entry in entries]
+    assert pools == ["gpu", "cpu"]
+    install(entries, Pools("cpu", "cpu"))
+    assert client.read_deployment_by_name(retrain.full_name).work_pool_name == "cpu"
+    client.delete_work_pool("gpu")
+
+
+def test_the_schedule_is_that_of_the_recipe_and_others_stay(client: SyncPrefectClient, retrain: Entry) -> None:
+    install([replace(retrain, cron="0 3 * * 1", timezone="Asia/Seoul")], POOLS)
+    (found,) = schedules(client, retrain)
+    assert (found.cron, found.timezone) == ("0 3 * * 1", "Asia/Seoul")
+    deployment = client.read_deployment_by_name(retrain.full_name)
+    own = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=86_400))
+    client.create_deployment_schedules(deployment.id, [own])
+    install([replace(retrain, cron="0 4 * * 1")], POOLS)
+    kinds = {type(each): each for each in schedules(client, retrain)}
+    assert kinds.keys() == {CronSchedule, IntervalSchedule}
+    assert kinds[CronSchedule].cron == "0 4 * * 1"
+    install([retrain], POOLS)
+    assert [type(each) for each in schedules(client, retrain)] == [IntervalSchedule]
+
+
+def test_a_schedule_that_somebody_paused_stays_paused(client: SyncPrefectClient, retrain: Entry) -> None:
+    entry = replace(retrain, cron="0 5 * * 1")
+    install([entry], POOLS)
+    deployment = client.read_deployment_by_name(entry.full_name)
+    (mine,) = [s for s in client.read_deployment_schedules(deployment.id) if s.slug == "recipe"]
+    client.update_deployment_schedule(deployment.id, mine.id, active=False)
+    install([entry], POOLS)
+    (mine,) = [s for s in client.read_deployment_schedules(deployment.id) if s.slug == "recipe"]
+    assert not mine.active
+
+
+def test_a_schedule_that_is_none_is_named(client: SyncPrefectClient, retrain: Entry) -> None:
+    with pytest.raises(ConfigError, match=r"retrain/quickstart: schedule '99 . . . .' in UTC"):
+        install([replace(retrain, cron="99 * * * *")], POOLS)
+
+
+def test_somebody_is_told_of_failures(
+    client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "http://127.0.0.1:9/hook?secret=sesame"
+    monkeypatch.setenv(NOTIFY, address)
+    assert any("tell of runs that fail" in line for line in install([retrain], POOLS))
+    (automation,) = client.read_automations_by_name("nmt: tell of runs that fail")
+    assert automation.actions[0].type == "call-webhook"
+    assert "sesame" not in automation.model_dump_json()
+    assert Webhook.load("nmt-failures").url.get_secret_value() == address
+    SlackWebhook(url="https://hooks.example.org/x").save("team", overwrite=True)
+    monkeypatch.setenv(NOTIFY, "slack-webhook/team")
+    assert any("updated nmt: tell of" in line for line in install([retrain], POOLS))
+    (automation,) = client.read_automations_by_name("nmt: tell of runs that fail")
+    assert automation.actions[0].type == "send-notification"
+
+
+@pytest.mark.parametrize(("notify", "message"), [("me", "must be a web address"), ("webhook/nobody", "no such block")])
+def test_a_block_that_is_not_there_is_named(
+    client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch, notify: str, message: str
+) -> None:
+    monkeypatch.setenv(NOTIFY, notify)
+    with pytest.raises(ConfigError, match=message):
+        install([retrain], POOLS)
+
+
+def test_the_yaml_is_what_prefect_reads(tmp_path: Path) -> None:
+    file = tmp_path / "prefect.yaml"
+    entries = [replace(entry, cron="0 3 * * *") if entry.trains else entry for entry in table()]
+    file.write_text(prefect_yaml(entries, Pools("cpu", "gpu")), encoding="utf-8")
+    said = io.StringIO()
+    deployments, actions = _load_deploy_configs_and_actions(file, console=Console(file=said))
+    assert said.getvalue() == ""
+    assert actions["pull"] == []
+    by_name = {f"{each['flow_name']}/{each['name']}": each for each in deployments}
+    assert by_name.keys() == {entry.full_name for entry in entries}
+    for entry in entries:
+        found = by_name[entry.full_name]
+        assert load_flow_from_entrypoint(found["entrypoint"]) is entry.flow
+        assert found["parameters"] == dict(entry.parameters)
+        assert found["work_pool"]["name"] == ("gpu" if entry.trains else "cpu")
+        assert bool(found.get("schedules")) == entry.trains

@@ -1,0 +1,157 @@
+"""What somebody still needs is no garbage: here, and in the store that machines share."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from flows.commands.artifacts import collect_garbage, find_garbage, pin_artifact
+from flows.settings import Settings
+from flows.start_from import tag_of
+from flows.summary import RunSummary, StageSummary
+from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ModelError
+from nmt_core.shared_store import Objects
+
+CONFIG = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}})
+Put = Callable[..., Artifact]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """An empty home, which is also that of commands."""
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "PREFECT_HOME", "NMT_STORE"):
+        monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
+    monkeypatch.setenv("NMT_HOME", str(tmp_path / "home"))
+    return Settings.load()
+
+
+@pytest.fixture
+def put() -> Put:
+    """Publishes an artifact called by one digit, made from others."""
+
+    def publish(settings: Settings, name: str, *inputs: Artifact) -> Artifact:
+        stage, _, digit = name.partition("/")
+        folder = settings.store.partial(stage, digit * 32)
+        folder.mkdir(parents=True)
+        (folder / "data").write_text(name)
+        identity: dict[str, Any] = {"stage": stage, "inputs": {each.stage: each.fingerprint for each in inputs}}
+        made = Manifest(
+            stage=stage,
+            fingerprint=digit * 32,
+            identity=identity,
+            recipe="test",
+            outputs=describe_outputs(folder),
+            versions={},
+            seconds=0,
+            host="",
+            created=now(),
+        )
+        artifact = settings.store.publish(folder, made)
+        settings.store.share(artifact)
+        return artifact
+
+    return publish
+
+
+@pytest.fixture
+def register() -> Callable[..., None]:
+    """Registers a version that was made of artifacts, with an alias or without."""
+
+    def version(settings: Settings, alias: str, *artifacts: Artifact) -> None:
+        settings.home.mkdir(exist_ok=True)
+        client = MlflowClient(settings.mlflow_tracking_uri)
+        if not client.search_registered_models("name='m'"):
+            client.create_registered_model("m")
+        tags = {tag_of(artifact.stage): artifact.fingerprint for artifact in artifacts}
+        made = client.create_model_version("m", "/nowhere", tags=tags)
+        if alias:
+            client.set_registered_model_alias("m", alias, made.version)
+
+    return version
+
+
+def run_of(settings: Settings, number: int, *artifacts: Artifact, ended: bool = True, days: int = 0) -> None:
+    summary = RunSummary.begin(CONFIG, f"2026010{number}")
+    summary.started = datetime.now(UTC) - timedelta(days=days)
+    summary.stages = [StageSummary(name=each.stage, fingerprint=each.fingerprint, status="done") for each in artifacts]
+    if ended:
+        summary.end(None)
+    summary.write(settings.runs)
+
+
+def rubbish(settings: Settings, keep_runs: int = 0) -> set[str]:
+    return {f"{folder.parent.name}/{folder.name[0]}" for folder in find_garbage(settings, keep_runs)}
+
+
+def test_what_a_registered_model_needs_is_kept(home: Settings, put: Put, register: Callable[..., None]) -> None:
+    clean = put(home, "clean/1")
+    champion, older, loose = put(home, "export/2", clean), put(home, "export/3", put(home, "clean/4")), "export/5"
+    put(home, loose)
+    assert rubbish(home) == {"clean/1", "clean/4", "export/2", "export/3", "export/5"}
+    register(home, "champion", champion)
+    register(home, "", older)
+    assert rubbish(home) == {"clean/4", "export/5"}, "the champion keeps all it was made from, others themselves"
+
+
+def test_without_the_registry_nothing_is_called_garbage(home: Settings, put: Put, free_port: int) -> None:
+    put(home, "clean/1")
+    environment = {"NMT_HOME": str(home.home), "MLFLOW_TRACKING_URI": f"http://me:secret@127.0.0.1:{free_port}"}
+    with pytest.raises(ModelError, match="which models are registered") as caught:
+        find_garbage(Settings.load(environment), 0)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_pin_keeps_an_artifact_and_what_it_was_made_from(home: Settings, put: Put) -> None:
+    put(home, "split/3", put(home, "clean/2"))
+    put(home, "clean/4")
+    pin_artifact(f"split/{'3' * 32}", "the paper")
+    assert rubbish(home) == {"clean/4"}
+    pin_artifact("split/333", None)
+    assert rubbish(home) == {"clean/2", "split/3", "clean/4"}
+
+
+def test_a_run_in_progress_keeps_what_it_has_made(home: Settings, put: Put) -> None:
+    one, two, three = put(home, "clean/1"), put(home, "clean/2"), put(home, "clean/3")
+    run_of(home, 1, one, ended=False)
+    run_of(home, 2, two, ended=False, days=40)
+    run_of(home, 3, three)
+    assert rubbish(home) == {"clean/2", "clean/3"}, "what was killed long ago is not in progress"
+    assert rubbish(home, 1) == {"clean/2"}
+
+
+def test_the_shared_store_keeps_what_others_need(
+    home: Settings,
+    put: Put,
+    register: Callable[..., None],
+    s3_folder: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another machine made all of it: its runs are not known here, but its models and pins are."""
+    other = Settings.load({"NMT_HOME": str(home.home.with_name("other")), "NMT_STORE": s3_folder})
+    champion = put(other, "export/2", put(other, "clean/1"))
+    pinned, loose = put(other, "clean/3"), put(other, "clean/4")
+    other.store.pin(pinned, "the paper")
+    monkeypatch.setenv("NMT_STORE", s3_folder)
+    here = Settings.load()
+    register(here, "champion", champion)
+
+    def offered(*, delete: bool, days: int) -> set[str]:
+        collect_garbage(0, delete=delete, shared_days=days)
+        return set(re.findall(rf"{s3_folder}/(\w+/\w)", capsys.readouterr().out))
+
+    assert offered(delete=False, days=30) == set(), "it was made lately, so a run of that machine may need it"
+    assert offered(delete=False, days=0) == {"clean/4"}
+    assert len(Objects(s3_folder).all()) == 4, "nothing was deleted"
+    assert offered(delete=True, days=0) == {"clean/4"}
+    assert Objects(s3_folder).all().keys() == {
+        f"{each.stage}/{each.fingerprint}" for each in (champion, pinned, Artifact("clean", "1" * 32, Path()))
+    }
+    assert here.store.find("clean", loose.fingerprint) is None
+    assert here.store.find("export", champion.fingerprint)

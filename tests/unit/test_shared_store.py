@@ -1,0 +1,206 @@
+"""A store that many machines share: what one has made, another fetches; half of an upload is nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nmt_core.artifacts import MANIFEST, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
+from nmt_core.errors import ArtifactError
+from nmt_core.shared_store import Objects, SharedStore
+
+Maker = Callable[..., Artifact]
+KILLED_BEFORE_THE_MANIFEST = """
+import os, signal, sys
+from pathlib import Path
+from nmt_core.artifacts import Artifact
+from nmt_core.shared_store import Objects, SharedStore
+
+objects = Objects(sys.argv[1])
+with objects._named() as (store, root):
+    pass
+store.pipe_file = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
+folder = Path(sys.argv[2])
+SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, folder.name, folder))
+"""
+
+
+@pytest.fixture(params=["s3", "folder"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of objects: a real S3 server, and a folder through fsspec."""
+    return str(request.getfixturevalue("s3_folder")) if request.param == "s3" else f"file://{tmp_path}/objects"
+
+
+def machine(url: str, home: Path) -> SharedStore:
+    return SharedStore(home / "store", Objects(url))
+
+
+def make(store: Store, text: str = "text", *inputs: Artifact, stage: str = "clean") -> Artifact:
+    """Publish an artifact with two files, of which one is in a folder, and share it."""
+    parents = {artifact.stage: artifact.fingerprint for artifact in inputs}
+    identity = {"stage": stage, "version": 1, "config": {"text": text}, "inputs": parents}
+    fingerprint = fingerprint_of(identity)
+    partial = store.partial(stage, fingerprint)
+    (partial / "deep").mkdir(parents=True)
+    (partial / "deep" / "data [1].txt").write_text(text)
+    (partial / "report.json").write_text("{}")
+    manifest = Manifest(
+        stage=stage,
+        fingerprint=fingerprint,
+        identity=identity,
+        recipe="small",
+        outputs=describe_outputs(partial),
+        versions={},
+        seconds=0,
+        host="here",
+        created=now(),
+    )
+    artifact = store.publish(partial, manifest)
+    store.share(artifact)
+    return artifact
+
+
+def test_another_machine_finds_what_one_has_made(url: str, tmp_path: Path) -> None:
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    made = make(here, "hello")
+    assert there.local("clean", made.fingerprint) is None
+    known = there.knows("clean", made.fingerprint)
+    assert known and not known.path.exists(), "knowing fetches nothing"
+    found = there.find("clean", made.fingerprint)
+    assert found == Artifact("clean", made.fingerprint, there.path("clean", made.fingerprint))
+    assert found.damage(thorough=True) is None
+    assert describe_outputs(found.path) == describe_outputs(made.path)
+    assert found.manifest() == made.manifest()
+    assert there.resolve(f"clean/{made.fingerprint}") == found
+    assert not list(there.root.glob("*/*.partial"))
+
+
+def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> None:
+    store = machine(url, tmp_path)
+    assert store.find("clean", "0" * 32) is store.knows("clean", "0" * 32) is None
+    with pytest.raises(ArtifactError, match="there is none"):
+        store.resolve(f"clean/{'0' * 32}")
+
+
+def test_what_is_here_costs_no_request(tmp_path: Path) -> None:
+    """Not even to a store that does not answer."""
+    made = make(machine(f"file://{tmp_path}/objects", tmp_path))
+    away = SharedStore(tmp_path / "store", Objects("nosuchprotocol://bucket"))
+    assert away.find("clean", made.fingerprint) == away.knows("clean", made.fingerprint) == made
+    with pytest.raises(ArtifactError, match=r"artifact store nosuchprotocol://bucket: .*see that it answers"):
+        away.find("clean", "0" * 32)
+
+
+def test_a_killed_upload_leaves_no_artifact_and_the_next_one_ends_it(s3_folder: str, tmp_path: Path) -> None:
+    here, there = machine(s3_folder, tmp_path / "here"), machine(s3_folder, tmp_path / "there")
+    made = make(Store(here.root), "hello")  # as if there had been no shared store
+    command = [sys.executable, "-c", KILLED_BEFORE_THE_MANIFEST, s3_folder, str(made.path)]
+    assert subprocess.run(command, env=dict(os.environ)).returncode == -9
+    (listed,) = Objects(s3_folder).all().values()
+    assert len(listed.names) == 2 and not listed.is_whole
+    assert there.find("clean", made.fingerprint) is None
+
+    here.share(made)
+    (listed,) = Objects(s3_folder).all().values()
+    assert len(listed.names) == 3 and listed.is_whole
+    assert there.find("clean", made.fingerprint)
+
+
+def test_an_upload_that_was_shared_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
+    here = machine(url, tmp_path / "here")
+    made = make(here)
+    away = SharedStore(here.root, Objects(url))
+    away.objects.put = None  # type: ignore[method-assign, assignment]
+    away.share(made)
+    with pytest.raises(TypeError):
+        SharedStore.share(away, make(Store(here.root), "new"))
+
+
+def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
+    """Two trainings of one fingerprint differ in their bytes: the artifact is that of whose manifest came last."""
+    one, other = machine(url, tmp_path / "one"), machine(url, tmp_path / "other")
+    made = make(one, "hello")
+    shutil.copytree(made.path, other.partial("clean", made.fingerprint))
+    draft = other.partial("clean", made.fingerprint)
+    (draft / MANIFEST).unlink()
+    (draft / "deep" / "data [1].txt").write_text("HELLO")
+    second = other.publish(draft, made.manifest().model_copy(update={"outputs": describe_outputs(draft)}))
+    other.share(second)
+    found = machine(url, tmp_path / "third").find("clean", made.fingerprint)
+    assert found and found.damage(thorough=True) is None
+    assert (found.path / "deep" / "data [1].txt").read_text() == "HELLO"
+
+
+def test_damage_in_the_store_is_found_before_it_becomes_an_artifact(url: str, tmp_path: Path) -> None:
+    made = make(machine(url, tmp_path / "here"), "hello")
+    digest = made.manifest().outputs["deep/data [1].txt"].sha256
+    objects = Objects(url)
+    with objects._named() as (store, root):
+        store.pipe_file(f"{root}/clean/{made.fingerprint}/{digest}", b"jello")
+    there = machine(url, tmp_path / "there")
+    with pytest.raises(ArtifactError, match=r"deep/data \[1\]\.txt has another sha256 .*--force clean"):
+        there.find("clean", made.fingerprint)
+    assert there.local("clean", made.fingerprint) is None
+    assert not list(there.root.glob("clean/*/"))
+
+
+def test_all_and_remove(url: str, tmp_path: Path) -> None:
+    here = machine(url, tmp_path)
+    one, other = make(here, "one"), make(here, "other")
+    objects = Objects(url)
+    listed = objects.all()
+    assert listed.keys() == {f"clean/{one.fingerprint}", f"clean/{other.fingerprint}"}
+    found = listed[f"clean/{one.fingerprint}"]
+    assert datetime.now(UTC) - found.newest < timedelta(minutes=5)
+    assert found.bytes == one.manifest().size + (one.path / MANIFEST).stat().st_size
+    objects.remove(found)
+    objects.remove(found)  # twice is no error
+    assert objects.all().keys() == {f"clean/{other.fingerprint}"}
+    assert objects.manifest(f"clean/{one.fingerprint}") is None
+
+
+def test_a_pin_is_seen_by_all_machines(url: str, tmp_path: Path) -> None:
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    made = make(here)
+    assert here.pins() == there.pins() == set()
+    here.pin(made, "the paper")
+    assert here.pins() == there.pins() == {("clean", made.fingerprint)}
+    assert Objects(url).all().keys() == {f"clean/{made.fingerprint}"}
+    here.pin(made, None)
+    here.pin(made, None)
+    assert here.pins() == there.pins() == set()
+
+
+def test_what_was_removed_here_is_fetched_or_shared_again(url: str, tmp_path: Path) -> None:
+    here = machine(url, tmp_path)
+    made = make(here, "hello")
+    here.remove(made.path)
+    assert here.find("clean", made.fingerprint) == made
+    here.remove(made.path)
+    (listed,) = Objects(url).all().values()
+    Objects(url).remove(listed)
+    assert make(here, "hello") == made
+    assert Objects(url).manifest(f"clean/{made.fingerprint}")
+
+
+def test_a_stage_is_reused_on_another_machine(
+    url: str, tmp_path: Path, make_config: Callable[..., Any], job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nmt_core.stage import run_stage
+    from nmt_core.stages import STAGES, plan
+
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    made = run_stage(STAGES["download"], make_config(), here, {}, job)
+    assert not made.reused
+    reasons = {planned.stage.name: planned.reason for planned in plan(make_config(), there)}
+    assert reasons["download"] == "made already"
+    assert not list(there.root.glob("*/*/")), "a plan fetches nothing"
+    again = run_stage(STAGES["download"], make_config(), there, {}, job)
+    assert again.reused
+    assert again.artifact.manifest() == made.artifact.manifest()
