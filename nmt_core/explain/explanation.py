@@ -188,7 +188,8 @@ def _of_one(maps: AttentionMaps) -> AttentionMaps:
 
 def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None:
     filler_1P = np.full((1, min(_POSITIONS, bundle.max_positions)), EOS_ID)
-    return attention.run(filler_1P, np.array([[BOS_ID]])).source_positions
+    positions_PM = attention.run(filler_1P, np.array([[BOS_ID]])).source_positions
+    return positions_PM if positions_PM is not None and positions_PM.any() else None  # rotary ones add nothing
 
 
 def _alignment(

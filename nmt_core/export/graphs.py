@@ -31,6 +31,8 @@ from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWIS
 from nmt_core.search.onnx_step import ENCODER_FILE, KEEP_FILE, STEP_FILE, WEIGHTS_FILE
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
+_ALIGNING_LAYERS = 2
+"""Of the decoder, the last ones: better than either alone, as measured (`tests/bench/README.md`)."""
 _SMALLEST_SHARED = 1_024
 _ALIGNMENT = 4_096
 """Bytes; pages of memory, so that ONNX Runtime can map the file."""
@@ -127,19 +129,19 @@ def _keep(halves: Graphs) -> onnx.ModelProto:
 def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
     """The graphs that show attention, if the model has any."""
     if isinstance(kernels.model, Transformer):
-        return _transformer_views(Kernels(kernels.model), len(kernels.model.decoder))
+        return _transformer_views(Kernels(kernels.model))
     if isinstance(kernels, RnnKernels) and isinstance(kernels.model, SearchModel | DotAttentionModel):
         return {ATTENTION_FILE: _recurrent_view(kernels)}
     return {}
 
 
-def _transformer_views(kernels: Kernels, layers: int) -> dict[str, onnx.ModelProto]:
+def _transformer_views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
     """The graphs of `AttentionView` and `AlignmentView`: source [B, S] and target [B, T] to what these return."""
     sizes = ({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"})
     ids = (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID))
     views = {
         ATTENTION_FILE: (AttentionView(kernels), ATTENTION_OUTPUTS),
-        ALIGNMENT_FILE: (AlignmentView(kernels, alignment_layer(layers)), ("attention",)),
+        ALIGNMENT_FILE: (AlignmentView(kernels, _ALIGNING_LAYERS), ("attention",)),
     }
     return {
         file: _exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
@@ -168,14 +170,6 @@ def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:
         input_names=["source", "tokens", *_names("cross", halves.cross), *_names("past", halves.past)],
         output_names=[*STEPWISE_OUTPUTS, *_names("present", halves.past)],
     )
-
-
-def alignment_layer(layers: int) -> int:
-    """Number, from 0, of the decoder's layer whose attention is taken for alignments: the last but one or only one.
-
-    Measured on English to Korean (`tests/bench/README.md`); Garg et al. (2019, section 5) found the same with six.
-    """
-    return max(0, layers - 2)
 
 
 def _names(prefix: str, handed_over: Sequence[Held]) -> list[str]:

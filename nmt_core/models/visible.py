@@ -119,29 +119,29 @@ class AttentionView(_Visible):
 
 
 class AlignmentView(_Visible):
-    """The attention to the source of one layer, the mean of its heads; layers above it are not computed.
+    """The attention to the source of the last layers, the mean of their heads.
 
     Args:
         kernels: as of the others.
-        layer: number of the decoder's layer, from 0.
+        layers: how many layers.
     """
 
-    def __init__(self, kernels: Kernels, layer: int) -> None:
+    def __init__(self, kernels: Kernels, layers: int) -> None:
         super().__init__(kernels)
-        self.layer = layer
+        self.layers = layers
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
         """Ids as of `AttentionView` to weights [B, T, S]."""
         mask_BS = source_BS != PAD_ID
-        embedded_BSM, positions_SM = self.embed(source_BS, "source")
-        memory_BSM, _ = self.encode(embedded_BSM + positions_SM, mask_BS)
-        cross = self.cross(memory_BSM)
-        embedded_BTM, positions_TM = self.embed(target_BT, "target")
-        x_BTM = embedded_BTM + positions_TM
-        layers = cast(list[DecoderLayer], list(self.model.decoder))
-        for number, layer in enumerate(layers[: self.layer]):
+        source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
+        memory_BSM, _ = self.encode(source[0] + source[1], mask_BS)
+        cross, x_BTM = self.cross(memory_BSM), target[0] + target[1]
+        layers, found = cast(list[DecoderLayer], list(self.model.decoder)), list[Tensor]()
+        for number, layer in enumerate(layers):
             x_BTM, _ = self.attend_past(x_BTM, layer)
             weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
-            x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
-        x_BTM, _ = self.attend_past(x_BTM, layers[self.layer])
-        return self.cross_weights(x_BTM, layers[self.layer], cross[2 * self.layer], mask_BS).mean(dim=1)
+            if number >= len(layers) - self.layers:
+                found.append(weights_BHTS)
+            if number < len(layers) - 1:
+                x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
+        return torch.cat(found, dim=1).mean(dim=1)

@@ -1,9 +1,8 @@
 """Which words of a translation belong to which words of its source, by the model's attention. Imports no torch.
 
-A piece of the translation is linked to the piece of the source that a Transformer's decoder attends to most when it
-reads it back, as the input of the next step: by then it is known which piece it is (Chen et al. 2020, "Accurate Word
-Alignment Induction from Neural Machine Translation", section 4). A recurrent decoder looks where it is about to
-translate, so there it is the step that says the piece. Words are linked where any of their pieces are.
+A piece of the translation is linked to the piece of the source that the decoder attends to most at the step that says
+it: the mean of all heads of its last two layers, which was the best of what was measured (`tests/bench/README.md`). A
+piece that attends most to the mark at the end is linked to nothing. Words are linked where any of their pieces are.
 
 Letters in names of arrays: B sentences, S source positions, T target positions.
 """
@@ -112,12 +111,10 @@ class Aligner:
 
     def __init__(self, folder: Path, batch_tokens: int, device: Device = "cpu") -> None:
         self._session, self._stepwise = None, None
-        self._reads = 1
-        """Steps from the one that says a piece to the one whose attention is taken."""
         if (folder / ALIGNMENT_FILE).is_file():
             self._session = open_graph(folder / ALIGNMENT_FILE, device)
         elif (folder / ATTENTION_FILE).is_file():
-            self._stepwise, self._reads = AttentionGraph(folder, device), 0
+            self._stepwise = AttentionGraph(folder, device)
         else:
             raise ModelError(
                 f"{folder / ALIGNMENT_FILE}: missing: the bundle was exported before there were alignments, or its "
@@ -169,13 +166,20 @@ class Aligner:
             row[: len(target) + 1] = [BOS_ID, *target]
         weights_BTS = self.attention(source_BS, target_BT)
         return [
-            links_of(weights_TS[self._reads : len(target) + self._reads, skipped : len(source)])
+            links_of(weights_TS[: len(target), skipped : len(source) + 1])
             for weights_TS, (source, target) in zip(weights_BTS, pairs, strict=True)
         ]
 
 
 def links_of(weights_TS: Floats) -> Links:
-    """Each target position with the source position that it takes most of; [T, S], without marks."""
+    """Each target position with the source position that it takes most of, unless that is the mark at the end.
+
+    Args:
+        weights_TS: attention [T, S] of the steps that say the target positions to those of the source and, last, the
+            mark.
+    """
     if not weights_TS.size:
         return ()
-    return tuple(sorted((source, target) for target, source in enumerate(weights_TS.argmax(axis=1).tolist())))
+    last = weights_TS.shape[1] - 1
+    places = enumerate(weights_TS.argmax(axis=1).tolist())
+    return tuple(sorted((source, target) for target, source in places if source != last))

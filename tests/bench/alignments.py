@@ -21,7 +21,7 @@ import numpy as np
 from nmt_core.config import SearchConfig
 from nmt_core.corpus.toy import generate, words_of
 from nmt_core.corpus.toy.lexicon import NOUNS
-from nmt_core.search.alignment import Alignment, links_of
+from nmt_core.search.alignment import Alignment
 from nmt_core.search.attention import AttentionGraph
 from nmt_core.search.step import pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID, Tokenizers
@@ -71,11 +71,13 @@ def measure(bundle: Path, pairs: list[Pair]) -> None:
             for layer in range(len(weights_NHTS))
             for head in range(weights_NHTS.shape[1])
         }
+        layers["last two"] = weights_NHTS[-2:].mean(axis=(0, 1))
         layers["all"] = weights_NHTS.mean(axis=(0, 1))
         for layer, weights_TS in layers.items():
             for how, start in (("said", 0), ("read", 1)):
                 for end in (False, True):
-                    links = links_of(weights_TS[start : start + len(target_ids), : len(source_ids) + end])
+                    best = weights_TS[start : start + len(target_ids), : len(source_ids) + end].argmax(axis=1)
+                    links = sorted((int(left), right) for right, left in enumerate(best))
                     kept = tuple(link for link in links if link[0] < len(source_ids))
                     found = Alignment(kept, *pieces).of_words(source, target).links
                     of_truth = [link for link in found if link[1] in truth]

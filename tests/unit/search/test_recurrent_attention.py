@@ -62,5 +62,5 @@ def test_the_graph_says_what_the_model_says(
     found = Aligner(tmp_path / "fp32", 1_000).align(SOURCES, [[Hypothesis(ids, 0.0)] for ids in TARGETS], 0)
     for sentence, [one] in enumerate(found):
         width = len(SOURCES[sentence])
-        links = {(int(expected[sentence, place, :width].argmax()), place) for place in range(len(one.ids))}
-        assert set(one.links) == links
+        best = {(int(expected[sentence, place, : width + 1].argmax()), place) for place in range(len(one.ids))}
+        assert set(one.links) == {link for link in best if link[0] < width}
