@@ -140,9 +140,8 @@ def wanted_automations(client: SyncPrefectClient, retrains: Sequence[tuple[str, 
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What one says, without what the server adds."""
-    kept = {"description", "trigger", "actions"}
-    return automation.model_dump(mode="json", include=kept)
+    """What one says, without what the server adds; events are sets, which have no order."""
+    return automation.model_dump(include={"description", "trigger", "actions"})
 
 
 def _webhook(address: str) -> UUID:

@@ -146,7 +146,7 @@ class Up:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for _ in range(20):
             try:
-                with opener.open(request, timeout=30) as response:
+                with opener.open(request, timeout=120) as response:
                     text = response.read().decode()
                 return json.loads(text) if text.startswith(("{", "[", "true", "false")) else text
             except urllib.error.HTTPError as error:
