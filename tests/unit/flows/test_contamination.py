@@ -18,6 +18,11 @@ OFF = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "cle
 Make = Callable[..., Artifact]
 
 
+def fingerprint_number(number: int) -> str:
+    """One whose first digits tell it from others."""
+    return f"{number:012x}{0:020x}"
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "artifacts")
@@ -28,7 +33,7 @@ def make(store: Store) -> Make:
     """Publishes what a stage would have made of such inputs, with such a report."""
 
     def make(stage: str, number: int, config: Any = None, report: Any = None, **inputs: Artifact) -> Artifact:
-        fingerprint = f"{number:032x}"
+        fingerprint = fingerprint_number(number)
         folder = store.partial(stage, fingerprint)
         folder.mkdir(parents=True)
         if stage == "split":
@@ -69,7 +74,7 @@ def ancestor(make: Make) -> Callable[..., Artifact]:
 
 def candidate(store: Store, number: int, started_from: str = "") -> Candidate:
     nothing = Artifact("export", "0" * 32, store.root)
-    clean, split = (store.find(stage, f"{number:032x}") for stage in ("clean", "split"))
+    clean, split = (store.find(stage, fingerprint_number(number)) for stage in ("clean", "split"))
     return Candidate(nothing, nothing, clean=clean, split=split, started_from=started_from)
 
 
@@ -107,8 +112,8 @@ def test_what_training_started_from_must_not_have_seen_them_either(
 
 def test_nor_what_that_one_started_from(store: Store, ancestor: Callable[..., Artifact]) -> None:
     ancestor(1, "a sentence")
-    first = ancestor(0x222222222222 << 80, "another sentence")
-    second = ancestor(0x333333333333 << 80, "a sentence", started_from=first.short)
+    first = ancestor(2, "another sentence")
+    second = ancestor(3, "a sentence", started_from=first.short)
     found = unknown(CONFIG, candidate(store, 1, second.short), store)
     assert found.startswith(f"training started from {first.short}")
 
