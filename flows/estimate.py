@@ -22,7 +22,11 @@ class Estimate:
 
 
 def parameters(model: ModelConfig, vocab_size: int) -> int:
-    """Weights of a Transformer (Vaswani et al. 2017), without building it."""
+    """Weights of a model, without building it; the vocabulary is joint."""
+    return (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model, vocab_size)
+
+
+def _of_transformer(model: ModelConfig, vocab_size: int) -> int:
     d, ff = model.d_model, model.d_ff
     attention, feed_forward, norm = 4 * d * d, 2 * d * ff + ff + d, 2 * d
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
@@ -30,6 +34,30 @@ def parameters(model: ModelConfig, vocab_size: int) -> int:
     matrices = {"three-way": 1, "two-way": 2, "none": 3}[model.tied_embeddings]
     last_norms = 2 * norm if model.norm == "pre" else 0
     return encoder + decoder + last_norms + matrices * vocab_size * d
+
+
+def _of_recurrent(model: ModelConfig, vocab_size: int) -> int:
+    rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
+    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
+    directions = 2 if rnn.bidirectional else 1
+    annotation = directions * hidden
+    encoder = sum(
+        directions * gates * ((annotation if number else word) + 1 + hidden) for number in range(model.encoder_layers)
+    )
+    decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
+    if rnn.attention == "dot":
+        decoder += 2 * hidden * hidden
+    elif not rnn.hands_over_states:
+        context = hidden if rnn.attention == "none" else annotation
+        decoder += gates * context + 2 * rnn.maxout_size * (hidden + 1 + word + context)
+        first = hidden * (hidden + 1)
+        if rnn.attention == "none":
+            decoder += hidden * (annotation + 1) + model.decoder_layers * first
+        else:
+            decoder += first + rnn.alignment_size * (hidden + annotation + 2)
+    matrices = {"three-way": 1, "two-way": 2, "none": 2}[model.tied_embeddings]
+    output = vocab_size * rnn.state_size if model.tied_embeddings == "none" else 0
+    return encoder + decoder + matrices * vocab_size * word + output
 
 
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:

@@ -33,7 +33,6 @@ SEARCH_FILE = "search.json"
 
 _CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
-_EXAMPLE = ["A line of text.", "Another line."]
 _PACKED_MODULES = (
     "__init__.py",
     "config.py",
@@ -46,6 +45,7 @@ _PACKED_MODULES = (
     "tokenizer/tokenizer.py",
     "search/__init__.py",
     "search/alignment.py",
+    "search/attention.py",
     "search/beam.py",
     "search/constraints.py",
     "search/greedy.py",
@@ -155,7 +155,7 @@ def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
             artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
             code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
             signature=ModelSignature(inputs=text, outputs=text),
-            input_example=_EXAMPLE,
+            input_example=["A line of text.", "Another line."],
             pip_requirements=_requirements(),
         )
     return str(logged.model_id)

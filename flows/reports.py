@@ -13,6 +13,8 @@ Report = Mapping[str, Any]
 
 _ROWS_SHOWN = 200
 _CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair are in sight
+_SCORES = {"scores": "", "scores_of_known_words": "known_words."}
+"""Lists of scores in a report, and how their metrics' names begin."""
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
 
 
@@ -63,8 +65,8 @@ def metrics(report: Report) -> dict[str, float]:
             found |= {f"{key}.{name}": number for name, number in metrics(value).items()}
         elif isinstance(value, bool | int | float) and math.isfinite(value):
             found[key] = float(value)
-        elif key == "scores":
-            found |= {f"{score['metric']}.{score['test_set']}": float(score["score"]) for score in value}
+        elif key in _SCORES:
+            found |= {f"{_SCORES[key]}{score['metric']}.{score['test_set']}": float(score["score"]) for score in value}
     return {_NOT_IN_A_METRIC_NAME.sub("_", name): number for name, number in found.items()}
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.config import LanguagesConfig, Precision
+from nmt_core.config import LanguagesConfig, Precision, RnnConfig
 from nmt_core.errors import ConfigError, ModelError
 from nmt_core.search.onnx_step import Device
 from nmt_core.spelling import Punctuation, UnicodeForm
@@ -44,8 +44,12 @@ class BundleConfig(BaseModel):
     source_vocab_size: int | None = None
     """Pieces of the source's own tokenizer; None if one serves both languages."""
     special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
+    architecture: Literal["transformer", "rnn"] = "transformer"
+    rnn: RnnConfig | None = None
+    """The recurrent network, if it is one."""
     d_model: int
-    num_heads: int
+    num_heads: int | None = None
+    """None of a recurrent network."""
     encoder_layers: int
     decoder_layers: int
     max_positions: int

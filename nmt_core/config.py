@@ -408,9 +408,63 @@ class EncodeConfig(Section):
     """Pairs in a shard, and encoded by one worker, at a time."""
 
 
-class ModelConfig(Section):
-    """The Transformer (Vaswani et al. 2017); the defaults are its base model."""
+class RnnConfig(Section):
+    """A recurrent network, with `model.architecture: rnn`; the defaults are RNNsearch (Bahdanau et al. 2015).
 
+    Of the other knobs of `model` it reads `d_model`, the width of its embeddings, the numbers of layers, `dropout` (on
+    embeddings, between layers and before the output) and `tied_embeddings`.
+    """
+
+    cell: Literal["gru", "lstm"] = "gru"
+    """The gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget gate."""
+    attention: Literal["none", "additive", "dot"] = "additive"
+    """How the decoder sees the source: as one vector (Cho et al. 2014; Sutskever et al. 2014), by an alignment model
+    (Bahdanau et al. 2015), or by products with its own state (Luong et al. 2015)."""
+    context: Literal["every step", "first state"] = "every step"
+    """Of attention=none: every step and the readout read the vector (Cho et al. 2014, appendix A), or it is the
+    decoder's first state and no more (Sutskever et al. 2014)."""
+    hidden_size: int = Field(1_000, ge=1)
+    """Hidden units of a layer and direction."""
+    alignment_size: int = Field(1_000, ge=1)
+    """Of attention=additive: hidden units of the alignment model."""
+    maxout_size: int = Field(500, ge=1)
+    """Maxout units of the readout, of attention=additive and of context=every step; each is the larger of two."""
+    bidirectional: bool = True
+    """Whether each layer of the encoder reads the source in both directions."""
+    reverse_source: bool = False
+    """Whether an encoder of one direction reads the source from its end (Sutskever et al. 2014, section 3.3)."""
+
+    @property
+    def hands_over_states(self) -> bool:
+        """Whether the decoder's layers start from the last states of the encoder's."""
+        return self.attention == "dot" or (self.attention == "none" and self.context == "first state")
+
+    @property
+    def state_size(self) -> int:
+        """Width of what the output matrix reads."""
+        return self.hidden_size if self.hands_over_states else self.maxout_size
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RnnConfig":
+        if self.context == "first state" and self.attention != "none":
+            raise ValueError(f"context=first state is for attention=none, not for {self.attention}: remove either")
+        if self.hands_over_states and self.bidirectional:
+            raise ValueError(
+                "bidirectional=true leaves two last states to each layer of the encoder, and the decoder starts from "
+                f"one, with attention={self.attention} and context={self.context}: set bidirectional to false"
+            )
+        if self.reverse_source and self.bidirectional:
+            raise ValueError("reverse_source=true is for one direction: set bidirectional to false, or leave it false")
+        return self
+
+
+class ModelConfig(Section):
+    """The Transformer (Vaswani et al. 2017), whose base model the defaults are, or a recurrent network."""
+
+    architecture: Literal["transformer", "rnn"] = "transformer"
+    """The Transformer, or the recurrent network of `rnn`."""
+    rnn: RnnConfig = RnnConfig()
+    """The recurrent network, with architecture=rnn."""
     d_model: int = Field(512, ge=8)
     """Width of the embeddings and of every sub-layer's output."""
     d_ff: int = Field(2_048, ge=8)
@@ -429,7 +483,33 @@ class ModelConfig(Section):
     """Matrices that are one: source, target and output; target and output; or none."""
 
     @model_validator(mode="after")
+    def _is_a_recurrent_network_that_can_be(self) -> "ModelConfig":
+        rnn = self.rnn
+        if self.architecture == "transformer":
+            if rnn != RnnConfig():
+                raise ValueError("rnn says nothing for architecture=transformer: set architecture to rnn, or remove it")
+            return self
+        if rnn.attention == "additive" and self.decoder_layers != 1:
+            raise ValueError(
+                f"decoder_layers={self.decoder_layers}: a decoder with an alignment model (rnn.attention=additive) has "
+                "one: set decoder_layers to 1"
+            )
+        if rnn.hands_over_states and self.encoder_layers != self.decoder_layers:
+            raise ValueError(
+                f"encoder_layers={self.encoder_layers} and decoder_layers={self.decoder_layers}: each layer of the "
+                f"decoder starts from one of the encoder with rnn.attention={rnn.attention}: set both to one number"
+            )
+        if self.tied_embeddings != "none" and rnn.state_size != self.d_model:
+            raise ValueError(
+                f"tied_embeddings={self.tied_embeddings} needs an output of the embeddings' width, and a readout of "
+                f"{rnn.state_size} is not d_model={self.d_model}: set tied_embeddings to none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _heads_divide_the_width(self) -> "ModelConfig":
+        if self.architecture == "rnn":  # it has neither heads nor positions
+            return self
         if self.d_model % self.num_heads:
             raise ValueError(f"d_model={self.d_model} is not a multiple of num_heads={self.num_heads}: change either")
         if self.d_model % 2:
@@ -461,10 +541,14 @@ class TrainConfig(Section):
     """Packed slices of a process are joined up to this many tokens, computed together; more take more memory."""
     warmup_updates: int = Field(4_000, ge=1)
     """Updates over which the learning rate rises (section 5.3)."""
+    learning_rate_schedule: Literal["inverse_sqrt", "constant"] = "inverse_sqrt"
+    """Rising over `warmup_updates` and falling from there (section 5.3), or always `learning_rate_scale`."""
     learning_rate_scale: float = Field(1.0, gt=0)
-    """Factor on d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5) (section 5.3)."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """Adam as published, or with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    """Factor on d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5) (section 5.3); of a constant rate, the
+    rate itself."""
+    optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
+    """Adam as published, or with decoupled weight decay (Loshchilov and Hutter 2019); or Adadelta (Zeiler 2012), whose
+    learning rate is usually a constant 1."""
     weight_decay: float = Field(0.0, ge=0)
     """Share of each weight that adamw takes off per update, times the learning rate."""
     adam_beta1: float = Field(0.9, ge=0, lt=1)
@@ -473,6 +557,10 @@ class TrainConfig(Section):
     """Decay of Adam's second moment."""
     adam_epsilon: float = Field(1e-9, gt=0)
     """Adam's epsilon."""
+    adadelta_rho: float = Field(0.95, ge=0, lt=1)
+    """Decay of Adadelta's two moments."""
+    adadelta_epsilon: float = Field(1e-6, gt=0)
+    """Adadelta's epsilon."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Probability mass that is spread over the whole vocabulary (section 5.4)."""
     max_gradient_norm: float = Field(0.0, ge=0)
@@ -762,6 +850,11 @@ class PipelineConfig(Section):
                 f"encode.max_length={self.encode.max_length} is more than {longest}, which is what fits into "
                 f"train.slice_tokens={self.train.slice_tokens} with train.batching={self.train.batching}: lower the "
                 "one or raise the other"
+            )
+        if self.model.architecture == "rnn" and self.train.batching == "packed":
+            raise ValueError(
+                "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "
+                "side by side: set train.batching to padded"
             )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
             raise ValueError(

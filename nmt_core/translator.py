@@ -15,11 +15,12 @@ from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, precision_
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
+from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import SET_FILES, WEIGHTS_FILE, Device, OnnxStepper, best_device
+from nmt_core.search.onnx_step import ENCODER_FILE, SET_FILES, WEIGHTS_FILE, Device, OnnxStepper, best_device
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
@@ -233,9 +234,8 @@ class Translator:
 
 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
-    graph, weights = (f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, WEIGHTS_FILE))
-    if graph in bundle.sha256:
-        check_files(folder, bundle, [graph, weights])
+    names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
+    check_files(folder, bundle, [name for name in names if name in bundle.sha256])
     return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
 
 

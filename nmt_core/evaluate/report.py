@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import LengthBucket, by_length
+from nmt_core.evaluate.known_words import scores_of_known_words
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.evaluate.significance import scores_with_intervals
@@ -35,6 +36,10 @@ class EvaluateReport(StageReport):
 
     scores: list[Score]
     """BLEU and chrF of each test set, the main test set first."""
+    scores_of_known_words: list[Score]
+    """The same of the sentences without <unk> in source and reference alone, of test sets that have others as well."""
+    sentences_of_known_words: dict[str, int]
+    """How many there are of these, by test set."""
     samples: list[Sample]
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
@@ -66,6 +71,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     tests = read_test_sets(inputs["split"].path)
     scores, samples, buckets = list[Score](), list[Sample](), list[LengthBucket]()
+    of_known_words, known_words = list[Score](), dict[str, int]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
     for number, test in enumerate(tests):
@@ -82,6 +88,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         buckets += by_length(test, hypotheses, config.languages)
+        all_texts = (test.sources, test.references, hypotheses)
+        found, known_words[test.name] = scores_of_known_words(test.name, translator, all_texts, target)
+        of_known_words += found
         if number == 0:
             samples = _spread(test, hypotheses, config.evaluate.samples)
     samples += _further(config, translator)
@@ -91,6 +100,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         items_out=sentences,
         unit="sentences",
         scores=scores,
+        scores_of_known_words=of_known_words,
+        sentences_of_known_words=known_words,
         samples=samples,
         by_length=buckets,
         must_translate=check_sentences(config, translator),

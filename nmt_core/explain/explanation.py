@@ -86,7 +86,7 @@ class Explanation:
     maps: AttentionMaps
     """Of this sentence alone: the first axis is gone wherever it was that of sentences."""
     alignment: Alignment | None
-    """Between words; None: the bundle has no graph for it."""
+    """Between words; None: the model has no attention."""
     positions_PM: Floats | None
     """What is added at the first positions; None: the model has none."""
     padding_2S: npt.NDArray[np.bool_]
@@ -111,7 +111,8 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     names = [f"{ATTENTION_SET}/{name}" for name in (*SET_FILES, ATTENTION_FILE, ALIGNMENT_FILE)]
     check_files(folder, bundle, [*(name for name in names if name in bundle.sha256), *bundle.tokenizer_sizes])
     graphs = folder / ATTENTION_SET
-    attention = AttentionGraph(graphs)
+    has_attention = bundle.rnn is None or f"{ATTENTION_SET}/{ATTENTION_FILE}" in bundle.sha256
+    attention = AttentionGraph(graphs) if has_attention else None
     tokenizers, stepper = Tokenizers.load(folder), OnnxStepper(graphs, bundle.vocab_size)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])
@@ -119,7 +120,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     [hypotheses] = n_best(stepper, [tag + ids], search, [prefix], trace)
     best, target = hypotheses[0], tokenizers.target
     source_1S = pad_sources([tag + ids])
-    maps = attention.run(source_1S, np.array([[BOS_ID, *best.ids]]))
+    maps = attention.run(source_1S, np.array([[BOS_ID, *best.ids]])) if attention else AttentionMaps()
     texts = target.decode([one.ids for one in hypotheses])
     tree = trace.tree(search.length_penalty, len(prefix))
     return Explanation(
@@ -132,8 +133,8 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
         tuple(_found(text, one, search, len(prefix)) for text, one in zip(texts, hypotheses, strict=True)),
         tree,
         _of_one(maps),
-        _alignment(folder, bundle, tokenizers, line, (tag, ids, best)),
-        _positions(attention, bundle) if maps.source_positions is not None else None,
+        _alignment(folder, tokenizers, line, (tag, ids, best)) if attention else None,
+        _positions(attention, bundle) if attention and maps.source_positions is not None else None,
         pad_sources([ids, [*ids, *ids[:1] * _PADDED]]) != PAD_ID,
         tuple(target.piece(node.token) for node in tree),
     )
@@ -192,13 +193,10 @@ def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None
 
 def _alignment(
     folder: Path,
-    bundle: BundleConfig,
     tokenizers: Tokenizers,
     line: str,
     ids: tuple[list[int], list[int], Hypothesis],
-) -> Alignment | None:
-    if f"{ATTENTION_SET}/{ALIGNMENT_FILE}" not in bundle.sha256:
-        return None
+) -> Alignment:
     tag, source, best = ids
     [[linked]] = Aligner(folder / ATTENTION_SET, batch_tokens=1).align([tag + source], [[best]], skipped=len(tag))
     pieces = tuple(map(tokenizers.source.piece, source)), tuple(map(tokenizers.target.piece, best.ids))

@@ -36,8 +36,7 @@ def page(explanation: Explanation, model: str) -> str:
         has_self_attention=maps.encoder_attention is not None,
         positions_are_sinusoidal=positions is not None and _is_sinusoidal(positions),
         width=maps.source_embedding.shape[-1] if maps.source_embedding is not None else 0,
-        heads=0 if maps.cross_attention is None else maps.cross_attention.shape[1],
-        layers=0 if maps.cross_attention is None else maps.cross_attention.shape[0],
+        has_cross_attention=maps.cross_attention is not None,
     )
 
 
@@ -59,8 +58,8 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "sum": (_sum(maps.source_embedding, maps.source_positions), source),
     }
     return {
-        "grids": {name: _grid(*grid) for name, grid in grids.items() if grid[0] is not None},
-        "strips": {name: _strip(*strip) for name, strip in strips.items() if strip[0] is not None},
+        "grids": {name: _grid(found, *labels) for name, (found, *labels) in grids.items() if found is not None},
+        "strips": {name: _strip(found, rows) for name, (found, rows) in strips.items() if found is not None},
         "masks": _masks(explanation, source, read),
     }
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nmt_core.config import SearchConfig
 from nmt_core.models.kernels import Kernels
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.search.beam import beam_search
 from nmt_core.search.step import batches_by_length
 from nmt_core.search.torch_step import TorchStepper
@@ -45,7 +45,7 @@ def name_of(layer: nn.Linear) -> str:
     return str(layer.name_in_model)
 
 
-def calibrate(model: Transformer, sources: Sequence[Sequence[int]], search: SearchConfig) -> Ranges:
+def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> Ranges:
     """Translate, and see how large the numbers get.
 
     Args:
@@ -63,7 +63,7 @@ def calibrate(model: Transformer, sources: Sequence[Sequence[int]], search: Sear
 class _Observer(Kernels):
     """Plain PyTorch that takes down the ranges."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         super().__init__(model)
         self.ranges = Ranges()
         for name, module in model.named_modules():

@@ -12,8 +12,10 @@ from nmt_core.config import PipelineConfig, Precision, SearchConfig
 from nmt_core.export.calibration import calibrate
 from nmt_core.export.dev import Dev
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
+from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
+from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
 from nmt_core.search.onnx_step import Device, OnnxStepper, best_device
 from nmt_core.search.torch_step import TorchStepper
@@ -33,7 +35,7 @@ class Gates:
     """
 
     def __init__(
-        self, model: Transformer, tokenizers: Tokenizers, dev: Dev, config: PipelineConfig, threads: int
+        self, model: TranslationModel, tokenizers: Tokenizers, dev: Dev, config: PipelineConfig, threads: int
     ) -> None:
         self.model = model
         self.tokenizers = tokenizers
@@ -58,7 +60,16 @@ class Gates:
             sources = self._ids(self.config.calibration_sentences)
             with _torch_threads(self.threads):
                 return Int8Kernels(self.model, calibrate(self.model, sources, self.search))
-        return OnnxKernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
+        return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
+
+    def cannot_make(self, precision: Precision) -> str:
+        """Why there can be no graphs in this precision, or nothing."""
+        if precision == "int8" and isinstance(self.model, RecurrentModel):
+            self.refused[precision] = (
+                "int8 graphs are made of Transformers: a recurrent network hands its state on through every step, "
+                "which would be rounded each time; fp32 is what it has for CPUs"
+            )
+        return self.refused.get(precision, "")
 
     def measure(self, folder: Path, precision: Precision) -> None:
         """Translate the dev set, for its BLEU and for the speed."""
@@ -90,6 +101,11 @@ class Gates:
         """Ids of the first dev sentences that are not empty, cut where a search would cut them."""
         encoded = self.tokenizers.source.encode(list(self.dev.sources[:count]))
         return [ids[: self.search.max_source_tokens] for ids in encoded if ids]
+
+
+def onnx_kernels(model: TranslationModel) -> OnnxKernels:
+    """What a model is exported with in fp32, or in fp16 if it is in half precision."""
+    return OnnxRnnKernels(model) if isinstance(model, RecurrentModel) else OnnxKernels(model)
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
 together; they read the same weights.
 
-Letters in names of tensors: B sentences, R rows, S source positions, T target positions, H heads, D width of a head.
+Letters in names of tensors: B sentences, S source positions, K sentences that stay.
 """
 
 import hashlib
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,22 +19,16 @@ import torch
 from onnx import external_data_helper
 from torch import Tensor, nn
 
-from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.decoding import Graphs, Held, graphs_of
+from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.kernels import Kernels
+from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
 from nmt_core.models.transformer import Transformer
 from nmt_core.models.visible import AlignmentView, AttentionView
+from nmt_core.models.visible_rnn import RecurrentAttentionStep
 from nmt_core.search.alignment import ALIGNMENT_FILE
-from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS
-from nmt_core.search.onnx_step import (
-    ENCODER_FILE,
-    KEEP_FILE,
-    STEP_FILE,
-    WEIGHTS_FILE,
-    cross_names,
-    kept_names,
-    past_names,
-    present_names,
-)
+from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
+from nmt_core.search.onnx_step import ENCODER_FILE, KEEP_FILE, STEP_FILE, WEIGHTS_FILE
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
 _SMALLEST_SHARED = 1_024
@@ -46,8 +40,11 @@ class KeepGraph(nn.Module):
     """Some sentences of a batch: what the decoder attends to of them, in one copy and on the device where it is."""
 
     def forward(self, sentences: Tensor, cross: list[Tensor]) -> list[Tensor]:
-        """Places in the batch [fewer sentences] and what `EncoderGraph` gave to the same of those sentences."""
-        return [x_BHSD.index_select(0, sentences) for x_BHSD in cross]
+        """Places in the batch [fewer sentences] and what the encoder gave to the same of those sentences.
+
+        A graph must have an output: if there is nothing of a sentence, it is the places.
+        """
+        return [of_batch.index_select(0, sentences) for of_batch in cross] or [sentences.clone()]
 
 
 def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = False) -> None:
@@ -56,11 +53,12 @@ def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = Fals
     Args:
         kernels: what the graphs compute with; they hold the model.
         folder: is made if it is missing.
-        with_attention: whether to add the graphs that show attention, of a Transformer; for the set in fp32.
+        with_attention: whether to add the graphs that show attention; for the set in fp32.
     """
     folder.mkdir(exist_ok=True)
-    graphs = {ENCODER_FILE: _encoder(kernels), STEP_FILE: _step(kernels), KEEP_FILE: _keep(kernels)}
-    if with_attention and isinstance(kernels.model, Transformer):
+    halves = graphs_of(kernels)
+    graphs = {ENCODER_FILE: _encoder(halves), STEP_FILE: _step(halves), KEEP_FILE: _keep(halves)}
+    if with_attention:
         graphs |= _views(kernels)
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
@@ -69,74 +67,107 @@ def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = Fals
             onnx.save_model(graph, folder / name)
 
 
-def _encoder(kernels: Kernels) -> onnx.ModelProto:
-    """The graph of `EncoderGraph`: source [B, S] to cross_key_i and cross_value_i, each [B, H, S, D]."""
+# Sizes of the examples differ from each other and from 1: the exporter takes equal ones for one and the same.
+_SIZES = {"sentences": 3, "source_positions": 5, "past_rows": 4, "past_positions": 7}
+_ROWS, _CANDIDATES = 6, 8
+
+
+def _encoder(halves: Graphs) -> onnx.ModelProto:
+    """The graph of the encoder: source [B, S] to cross_* and, if the decoder starts from something, initial_*."""
+    initial = halves.past if halves.has_first else ()
     return _exported(
-        EncoderGraph(kernels),
+        halves.encoder,
         (torch.full((2, 3), EOS_ID),),
         dynamic_shapes=({0: "sentences", 1: "source_positions"},),
         input_names=["source"],
-        output_names=cross_names(len(kernels.model.decoder)),
+        output_names=[*_names("cross", halves.cross), *_names("initial", initial)],
     )
 
 
-def _step(kernels: Kernels) -> onnx.ModelProto:
-    """The graph of `StepGraph`; its docstring gives the shapes, `search/onnx_step.py` the names."""
-    layers, heads = len(kernels.model.decoder), kernels.num_heads
-    width = kernels.model.config.d_model // heads
-    # Sizes that differ from each other and from 1: the exporter takes equal ones for one and the same.
-    sentences, rows, past_rows, past_positions, candidates = 3, 6, 4, 7, 8
-    cross = _cross(kernels, sentences)
-    past = [torch.zeros(past_rows, heads, past_positions, width, dtype=kernels.cache_dtype) for _ in past_names(layers)]
+def _step(halves: Graphs) -> onnx.ModelProto:
+    """The graph of a step; `models/incremental.py` gives the shapes, `search/onnx_step.py` the names."""
     return _exported(
-        StepGraph(kernels),
+        halves.step,
         (
-            torch.full((rows,), EOS_ID),
-            torch.zeros(rows, dtype=torch.int64),
-            torch.ones(sentences, cross[0].shape[2], dtype=torch.bool),
-            torch.zeros(candidates, dtype=torch.int64),
-            cross,
-            past,
+            torch.full((_ROWS,), EOS_ID),
+            torch.zeros(_ROWS, dtype=torch.int64),
+            torch.ones(_SIZES["sentences"], _SIZES["source_positions"], dtype=torch.bool),
+            torch.zeros(_CANDIDATES, dtype=torch.int64),
+            _examples(halves.cross),
+            _examples(halves.past),
         ),
         dynamic_shapes=(
             {0: "rows"},
             {0: "rows"},
             {0: "sentences", 1: "source_positions"},
             {0: "candidates"},
-            [{0: "sentences", 2: "source_positions"} for _ in cross],
-            [{0: "past_rows", 2: "past_positions"} for _ in past],
+            [held.varying for held in halves.cross],
+            [held.varying for held in halves.past],
         ),
-        input_names=["tokens", "parents", "source_mask", "candidates", *cross_names(layers), *past_names(layers)],
-        output_names=["log_probs", "ids", *present_names(layers)],
+        input_names=[
+            *("tokens", "parents", "source_mask", "candidates"),
+            *_names("cross", halves.cross),
+            *_names("past", halves.past),
+        ],
+        output_names=["log_probs", "ids", *_names("present", halves.past)],
     )
 
 
-def _keep(kernels: Kernels) -> onnx.ModelProto:
-    """The graph of `KeepGraph`: sentences [K] and cross_key_i... to kept_key_i..., each [K, H, S, D]."""
-    layers = len(kernels.model.decoder)
-    cross = _cross(kernels, sentences=3)
+def _keep(halves: Graphs) -> onnx.ModelProto:
+    """The graph of `KeepGraph`: sentences [K] and cross_* to kept_*."""
     return _exported(
         KeepGraph(),
-        (torch.zeros(2, dtype=torch.int64), cross),
-        dynamic_shapes=({0: "kept"}, [{0: "sentences", 2: "source_positions"} for _ in cross]),
-        input_names=["sentences", *cross_names(layers)],
-        output_names=kept_names(layers),
+        (torch.zeros(2, dtype=torch.int64), _examples(halves.cross)),
+        dynamic_shapes=({0: "kept"}, [held.varying for held in halves.cross]),
+        input_names=["sentences", *_names("cross", halves.cross)],
+        output_names=_names("kept", halves.cross) or ["sentences_that_stay"],
     )
 
 
 def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
+    """The graphs that show attention, if the model has any."""
+    if isinstance(kernels.model, Transformer):
+        return _transformer_views(Kernels(kernels.model), len(kernels.model.decoder))
+    if isinstance(kernels, RnnKernels) and isinstance(kernels.model, SearchModel | DotAttentionModel):
+        return {ATTENTION_FILE: _recurrent_view(kernels)}
+    return {}
+
+
+def _transformer_views(kernels: Kernels, layers: int) -> dict[str, onnx.ModelProto]:
     """The graphs of `AttentionView` and `AlignmentView`: source [B, S] and target [B, T] to what these return."""
     sizes = ({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"})
     ids = (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID))
-    plain = Kernels(kernels.model)
     views = {
-        ATTENTION_FILE: (AttentionView(plain), ATTENTION_OUTPUTS),
-        ALIGNMENT_FILE: (AlignmentView(plain, alignment_layer(len(kernels.model.decoder))), ("attention",)),
+        ATTENTION_FILE: (AttentionView(kernels), ATTENTION_OUTPUTS),
+        ALIGNMENT_FILE: (AlignmentView(kernels, alignment_layer(layers)), ("attention",)),
     }
     return {
         file: _exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
         for file, (view, outputs) in views.items()
     }
+
+
+def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:
+    """The graph of `RecurrentAttentionStep`, with the names of the graphs that translate."""
+    halves = graphs_of(kernels)
+    sizes = _SIZES | {"past_rows": _SIZES["sentences"]}  # a sentence has one row
+    return _exported(
+        RecurrentAttentionStep(kernels),
+        (
+            torch.full((_SIZES["sentences"], _SIZES["source_positions"]), EOS_ID),
+            torch.full((_SIZES["sentences"],), EOS_ID),
+            [held.zeros(sizes) for held in halves.cross],
+            [held.zeros(sizes) for held in halves.past],
+        ),
+        dynamic_shapes=(
+            {0: "sentences", 1: "source_positions"},
+            {0: "sentences"},
+            [held.varying for held in halves.cross],
+            [{0: "sentences"} for _ in halves.past],
+        ),
+        input_names=["source", "tokens", *_names("cross", halves.cross), *_names("past", halves.past)],
+        output_names=[*STEPWISE_OUTPUTS, *_names("present", halves.past)],
+    )
 
 
 def alignment_layer(layers: int) -> int:
@@ -147,10 +178,12 @@ def alignment_layer(layers: int) -> int:
     return max(0, layers - 2)
 
 
-def _cross(kernels: Kernels, sentences: int) -> list[Tensor]:
-    model, source_positions = kernels.model, 5
-    shape = (sentences, kernels.num_heads, source_positions, model.config.d_model // kernels.num_heads)
-    return [torch.zeros(shape, dtype=model.positions_LM.dtype) for _ in range(2 * len(model.decoder))]
+def _names(prefix: str, handed_over: Sequence[Held]) -> list[str]:
+    return [f"{prefix}_{held.name}" for held in handed_over]
+
+
+def _examples(handed_over: Sequence[Held]) -> list[Tensor]:
+    return [held.zeros(_SIZES) for held in handed_over]
 
 
 def _exported(graph: nn.Module, arguments: tuple[Any, ...], **shapes_and_names: Any) -> onnx.ModelProto:

@@ -10,10 +10,10 @@ from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, sha256_of
 from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
-from nmt_core.export.gates import Gates
+from nmt_core.export.gates import Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
-from nmt_core.export.onnx_kernels import OnnxKernels
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.build import build_model
+from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_step import SET_FILES
@@ -57,15 +57,17 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     gates = Gates(model, tokenizers, Dev.read(inputs["split"].path), config, job.resources.threads)
     others = [precision for precision in config.export.precisions if precision != "fp32"]
     reporter.progress(0, 2 + len(others), "exporting fp32")
-    export_graphs(OnnxKernels(model), out / ATTENTION_SET, with_attention=True)
+    export_graphs(onnx_kernels(model), out / ATTENTION_SET, with_attention=True)
     reporter.progress(1, 2 + len(others), "comparing fp32 with PyTorch")
     parity = gates.check_parity(out / "fp32")
     gates.measure(out, "fp32")
     for number, precision in enumerate(others, 2):
         reporter.progress(number, 2 + len(others), f"exporting {precision}")
-        export_graphs(gates.kernels(precision), out / precision)
-        if reason := gates.refuse(out, precision):
-            shutil.rmtree(out / precision)
+        if not (reason := gates.cannot_make(precision)):
+            export_graphs(gates.kernels(precision), out / precision)
+            reason = gates.refuse(out, precision)
+        if reason:
+            shutil.rmtree(out / precision, ignore_errors=True)
             reporter.log(f"{precision} is not published: {reason}")
     for name in tokenizer_files(folder):
         shutil.copyfile(folder / name, out / name)
@@ -88,14 +90,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     )
 
 
-def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Transformer:
+def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> TranslationModel:
     """The model in evaluation mode, from a file that `safetensors.torch.save_model` wrote.
 
     Raises:
         ModelError: the file is missing, or holds other tensors than such a model has.
     """
     vocab_size = tokenizers.target.vocab_size
-    model = Transformer(config, vocab_size, MAX_POSITIONS, tokenizers.source_vocab_size)
+    model = build_model(config, vocab_size, MAX_POSITIONS, tokenizers.source_vocab_size)
     try:
         load_model(model, file)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -106,7 +108,7 @@ def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Tra
     return model.eval().requires_grad_(False)
 
 
-def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) -> BundleConfig:
+def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationModel) -> BundleConfig:
     """What `config.json` says of a folder that holds the other files."""
     precisions: list[Precision] = [precision for precision in PRECISIONS if (folder / precision).is_dir()]
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
@@ -119,11 +121,13 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: Transformer) ->
         vocab_size=model.vocab_size,
         source_vocab_size=model.source_vocab_size,
         special_ids={"pad": PAD_ID, "unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID},
+        architecture=model.config.architecture,
+        rnn=None if model.config.architecture == "transformer" else model.config.rnn,
         d_model=model.config.d_model,
-        num_heads=model.config.num_heads,
+        num_heads=model.config.num_heads if model.config.architecture == "transformer" else None,
         encoder_layers=model.config.encoder_layers,
         decoder_layers=model.config.decoder_layers,
-        max_positions=len(model.positions_LM),
+        max_positions=model.max_positions,
         precisions=tuple(precisions),
         sha256={name: sha256_of(folder / name) for name in (*graphs, *tokenizer_files(folder))},
     )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nmt_core.export.calibration import Ranges, name_of
 from nmt_core.models.kernels import FORBIDDEN, Kernels, Side
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 
 _USUAL_CANDIDATES = 8
 
@@ -25,7 +25,7 @@ _USUAL_CANDIDATES = 8
 class OnnxKernels(Kernels):
     """fp32, and fp16 if the model is in half precision."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         super().__init__(model)
         self.block_tokens: int = 2 ** round(math.log2(math.sqrt(model.vocab_size / _USUAL_CANDIDATES)))
         """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
@@ -109,7 +109,7 @@ class Int8Kernels(OnnxKernels):
         ranges: of every layer's input and of keys and values; see `calibration.py`.
     """
 
-    def __init__(self, model: Transformer, ranges: Ranges) -> None:
+    def __init__(self, model: TranslationModel, ranges: Ranges) -> None:
         super().__init__(model)
         self.ranges = ranges
         self.integers = _quantized(model)
@@ -147,7 +147,7 @@ class Int8Kernels(OnnxKernels):
         return list(self.ranges.of_cache(number)), attributes
 
 
-def _quantized(model: Transformer) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
+def _quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
     """Symmetric integers and a scale for each row, by the names of layers whose rows these are."""
     weights = {
         name: module.weight

@@ -1,1 +1,1 @@
-"""The Transformer and its loss."""
+"""The models and their loss."""

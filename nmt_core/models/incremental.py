@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, split_heads
+from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
@@ -28,7 +29,7 @@ class EncoderGraph(nn.Module):
 
     def __init__(self, kernels: Kernels) -> None:
         super().__init__()
-        self.model = kernels.model
+        self.model = cast(Transformer, kernels.model)
         self.kernels = kernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
@@ -56,7 +57,7 @@ class StepGraph(nn.Module):
 
     def __init__(self, kernels: Kernels) -> None:
         super().__init__()
-        self.model = kernels.model
+        self.model = cast(Transformer, kernels.model)
         self.kernels = kernels
 
     def forward(

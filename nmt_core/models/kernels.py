@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nmt_core.models.attention import attend_reference
 from nmt_core.models.layers import join_heads, split_heads
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 Side = Literal["source", "target"]
@@ -33,14 +33,14 @@ class Kernels:
         model: in evaluation mode; its parameters are shared, not copied.
     """
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: TranslationModel) -> None:
         self.model = model
         self.num_heads = model.config.num_heads
 
     @property
     def cache_dtype(self) -> torch.dtype:
         """Type of the keys and values of the target so far."""
-        return self.model.positions_LM.dtype
+        return self.model.output.weight.dtype
 
     def embed(self, ids: Tensor, side: Side) -> Tensor:
         """Ids [...] to vectors [..., M], not yet scaled."""

@@ -5,18 +5,19 @@ sentences of L positions each, and [N] where N tokens are packed into one stream
 """
 
 import math
+from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.batches.layout import Layout, Packed, Padded
 from nmt_core.config import ModelConfig
-from nmt_core.errors import ConfigError
 from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
+from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """Encoder and decoder over token ids.
 
     Args:
@@ -34,16 +35,8 @@ class Transformer(nn.Module):
     def __init__(
         self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(config, vocab_size, max_positions, source_vocab_size)
         is_tied = config.tied_embeddings == "three-way"
-        if is_tied and source_vocab_size:
-            raise ConfigError(
-                "model.tied_embeddings=three-way needs a joint vocabulary: set it to two-way, or set "
-                "tokenizer.vocabularies to joint"
-            )
-        self.config = config
-        self.vocab_size = vocab_size
-        self.source_vocab_size = source_vocab_size
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding if is_tied else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
@@ -111,6 +104,22 @@ class Transformer(nn.Module):
         """
         source_layout = source_layout or Padded(source != PAD_ID)
         return self.decode(target, self.encode(source, source_layout), source_layout, target_layout or Padded())
+
+    @property
+    def weights_per_token(self) -> tuple[int, int]:
+        """As `TranslationModel.weights_per_token`, without those of attention.
+
+        Embeddings are looked up, not multiplied; the output matrix is multiplied, even where it is tied to them.
+        """
+        encoder, decoder = (
+            sum(weight.numel() for weight in layers.parameters()) for layers in (self.encoder, self.decoder)
+        )
+        read_at_source = sum(
+            weight.numel()
+            for layer in cast(list[DecoderLayer], self.decoder)
+            for weight in layer.cross_attention.key_value.parameters()
+        )
+        return encoder + read_at_source, decoder - read_at_source + self.vocab_size * self.config.d_model
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nmt_core.models.attention import attention_weights
 from nmt_core.models.kernels import Kernels, Side
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, join_heads, split_heads
+from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
@@ -28,7 +29,7 @@ class _Visible(nn.Module):
 
     def __init__(self, kernels: Kernels) -> None:
         super().__init__()
-        self.model = kernels.model
+        self.model = cast(Transformer, kernels.model)
         self.kernels = kernels
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:

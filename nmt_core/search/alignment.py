@@ -1,8 +1,9 @@
 """Which words of a translation belong to which words of its source, by the model's attention. Imports no torch.
 
-A piece of the translation is linked to the piece of the source that the decoder attends to most when it reads it back,
-as the input of the next step: by then it is known which piece it is (Chen et al. 2020, "Accurate Word Alignment
-Induction from Neural Machine Translation", section 4). Words are linked where any of their pieces are.
+A piece of the translation is linked to the piece of the source that a Transformer's decoder attends to most when it
+reads it back, as the input of the next step: by then it is known which piece it is (Chen et al. 2020, "Accurate Word
+Alignment Induction from Neural Machine Translation", section 4). A recurrent decoder looks where it is about to
+translate, so there it is the step that says the piece. Words are linked where any of their pieces are.
 
 Letters in names of arrays: B sentences, S source positions, T target positions.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt_core.errors import ModelError
+from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph
 from nmt_core.search.hypothesis import Hypothesis, Links
 from nmt_core.search.onnx_step import Device, open_graph
 from nmt_core.search.step import Floats, Ints, pad_sources
@@ -109,16 +111,27 @@ class Aligner:
     """
 
     def __init__(self, folder: Path, batch_tokens: int, device: Device = "cpu") -> None:
-        if not (folder / ALIGNMENT_FILE).is_file():
+        self._session, self._stepwise = None, None
+        self._reads = 1
+        """Steps from the one that says a piece to the one whose attention is taken."""
+        if (folder / ALIGNMENT_FILE).is_file():
+            self._session = open_graph(folder / ALIGNMENT_FILE, device)
+        elif (folder / ATTENTION_FILE).is_file():
+            self._stepwise, self._reads = AttentionGraph(folder, device), 0
+        else:
             raise ModelError(
                 f"{folder / ALIGNMENT_FILE}: missing: the bundle was exported before there were alignments, or its "
                 "model has no attention: export it again with this nmt-pipeline, or set search.alignments=none"
             )
-        self._session = open_graph(folder / ALIGNMENT_FILE, device)
         self._batch_tokens = batch_tokens
 
     def attention(self, source_BS: Ints, target_BT: Ints) -> Floats:
         """How much each position of the decoder's input, <s> first, takes of each source position: [B, T, S]."""
+        if self._stepwise:
+            cross = self._stepwise.run(source_BS, target_BT).cross_attention
+            assert cross is not None
+            return cross[:, 0, 0]
+        assert self._session
         [weights_BTS] = self._session.run(["attention"], {"source": source_BS, "target": target_BT})
         found: Floats = weights_BTS
         return found
@@ -156,7 +169,7 @@ class Aligner:
             row[: len(target) + 1] = [BOS_ID, *target]
         weights_BTS = self.attention(source_BS, target_BT)
         return [
-            links_of(weights_TS[1 : len(target) + 1, skipped : len(source)])
+            links_of(weights_TS[self._reads : len(target) + self._reads, skipped : len(source)])
             for weights_TS, (source, target) in zip(weights_BTS, pairs, strict=True)
         ]
 

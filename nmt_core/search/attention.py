@@ -1,13 +1,17 @@
 """The attention of a model over a sentence and its translation, by the graph `attention.onnx`. Imports no torch.
 
+The graph of a Transformer computes all positions at once; that of a recurrent model reads one token after the other.
+
 Letters in names of arrays: B sentences, S source positions, T target positions, N layers, H heads, M `d_model`.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from nmt_core.errors import ModelError
-from nmt_core.search.onnx_step import Device, open_graph
+from nmt_core.search.onnx_step import ENCODER_FILE, Device, open_graph
 from nmt_core.search.step import Floats, Ints
 
 ATTENTION_FILE = "attention.onnx"
@@ -21,6 +25,10 @@ ATTENTION_OUTPUTS = (
     "cross_attention",
 )
 """Of a Transformer; a graph has those that its model has."""
+
+
+STEPWISE_OUTPUTS = ("attention", "source_embedding", "target_embedding")
+"""Of a recurrent model, at each step."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,10 @@ class AttentionGraph:
                 "model has none: export it again with this nmt-pipeline"
             )
         self._session = open_graph(folder / ATTENTION_FILE, device)
-        self.outputs = tuple(output.name for output in self._session.get_outputs())
-        """Names of what it shows: fields of `AttentionMaps`."""
+        self._outputs = [output.name for output in self._session.get_outputs()]
+        self.is_stepwise = "tokens" in {given.name for given in self._session.get_inputs()}
+        """Whether it is that of a recurrent model."""
+        self._encoder = open_graph(folder / ENCODER_FILE, device) if self.is_stepwise else None
 
     def run(self, source_BS: Ints, target_BT: Ints) -> AttentionMaps:
         """One pass over sentences and their translations.
@@ -72,5 +82,25 @@ class AttentionGraph:
             source_BS: source ids, end marks included, padded at the end (`step.pad_sources`).
             target_BT: the decoder's input: <s> and the target ids, padded at the end. No end mark is needed.
         """
-        found = self._session.run(self.outputs, {"source": source_BS, "target": target_BT})
-        return AttentionMaps(**dict(zip(self.outputs, found, strict=True)))
+        if self._encoder:
+            return self._step_by_step(source_BS, target_BT)
+        found = self._session.run(self._outputs, {"source": source_BS, "target": target_BT})
+        return AttentionMaps(**dict(zip(self._outputs, found, strict=True)))
+
+    def _step_by_step(self, source_BS: Ints, target_BT: Ints) -> AttentionMaps:
+        assert self._encoder
+        names = [output.name for output in self._encoder.get_outputs()]
+        encoded = dict(zip(names, self._encoder.run(names, {"source": source_BS}), strict=True))
+        held = {name: value for name, value in encoded.items() if name.startswith("cross_")}
+        states = {name.replace("initial_", "past_"): value for name, value in encoded.items() if name not in held}
+        steps = []
+        for tokens_B in target_BT.T:
+            given = {"source": source_BS, "tokens": np.ascontiguousarray(tokens_B)} | held | states
+            found = dict(zip(self._outputs, self._session.run(self._outputs, given), strict=True))
+            states = {name.replace("present_", "past_"): found[name] for name in found if name.startswith("present_")}
+            steps.append(found)
+        return AttentionMaps(
+            cross_attention=np.stack([step["attention"] for step in steps], axis=1)[:, None, None],
+            source_embedding=steps[0]["source_embedding"],
+            target_embedding=np.stack([step["target_embedding"] for step in steps], axis=1),
+        )

@@ -1,8 +1,16 @@
 """The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
 
-A set is `encoder.onnx`, `step.onnx`, `keep.onnx` and the weights of all three, in one folder (`export/graphs.py`).
+A set is `encoder.onnx`, `step.onnx`, `keep.onnx` and the weights of all three, in one folder (`export/graphs.py`). The
+graphs themselves say which tensors they hand to each other; the beginnings of the names say what becomes of them:
 
-Letters in names of arrays: B sentences, R rows, S source positions, H heads, D width of a head, C candidates.
+    cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
+    kept_*      outputs of `keep.onnx`, in the same order: those of the sentences that stay
+    initial_*   further outputs of the encoder: the first past, a row for each sentence; if there are none, the first
+                past is of no positions
+    past_*      inputs of the step, a row for each hypothesis
+    present_*   outputs of the step, in the same order: the next step's past
+
+Letters in names of arrays: B sentences, R rows, S source positions, C candidates.
 """
 
 from pathlib import Path
@@ -23,28 +31,9 @@ SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, WEIGHTS_FILE)
 Device = Literal["cpu", "cuda"]
 
 _NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
+Values = list[onnxruntime.OrtValue]
 
 _ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
-
-
-def cross_names(layers: int) -> list[str]:
-    """Outputs of the encoder and inputs of the step: keys and values of the source, [B, H, S, D]."""
-    return [f"cross_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
-
-
-def kept_names(layers: int) -> list[str]:
-    """Outputs of `keep.onnx`: those of the sentences that stay, [sentences that stay, H, S, D]."""
-    return [f"kept_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
-
-
-def past_names(layers: int) -> list[str]:
-    """Inputs of the step: keys and values of the target so far, [rows of the step before, H, T, D]."""
-    return [f"past_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
-
-
-def present_names(layers: int) -> list[str]:
-    """Outputs of the step: the next step's past, [R, H, T + 1, D]."""
-    return [f"present_{what}_{layer}" for layer in range(layers) for what in ("key", "value")]
 
 
 def best_device() -> Device:
@@ -99,8 +88,12 @@ class OnnxStepper:
             open_graph(folder / name, device) for name in (ENCODER_FILE, STEP_FILE, KEEP_FILE)
         )
         self.device = device
-        self.layers = len(self.encoder.get_outputs()) // 2
-        self.cache_dtype = _NUMPY_TYPES[next(one.type for one in self.step.get_inputs() if one.name == "past_key_0")]
+        encoded = [one.name for one in self.encoder.get_outputs()]
+        self.cross = [name for name in encoded if name.startswith("cross_")]
+        self.initial = [name for name in encoded if name.startswith("initial_")]
+        self.kept = [one.name for one in self.keep.get_outputs() if one.name.startswith("kept_")]
+        self.past = [one for one in self.step.get_inputs() if one.name.startswith("past_")]
+        self.present = [one.name for one in self.step.get_outputs() if one.name.startswith("present_")]
         self._vocab_size = vocab_size
 
     @property
@@ -112,21 +105,29 @@ class OnnxStepper:
         """Encode a batch; see `search.step.Stepper`."""
         return OnnxDecoding(self, source_BS, candidates)
 
+    def no_past(self, sentences: int) -> Values:
+        """A past of no positions: the first size of a tensor counts rows, and any other that varies is 0."""
+        values = []
+        for held in self.past:
+            shape = [sentences, *(size if isinstance(size, int) else 0 for size in held.shape[1:])]
+            nothing = np.empty(shape, dtype=_NUMPY_TYPES[held.type])
+            values.append(onnxruntime.OrtValue.ortvalue_from_numpy(nothing, self.device))
+        return values
+
 
 class OnnxDecoding:
-    """One batch in ONNX Runtime; see `search.step.Decoding`. Keys and values never pass through numpy."""
+    """One batch in ONNX Runtime; see `search.step.Decoding`. What the graphs hand over never passes through numpy."""
 
     def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int) -> None:
         self.stepper = stepper
         encoding = stepper.encoder.io_binding()
         encoding.bind_cpu_input("source", source_BS)
-        for name in cross_names(stepper.layers):
+        for name in (*stepper.cross, *stepper.initial):
             encoding.bind_output(name, stepper.device)
         stepper.encoder.run_with_iobinding(encoding)
-        self.cross = encoding.get_outputs()
-        _, heads, _, width = self.cross[0].shape()
-        nothing = np.empty((len(source_BS), heads, 0, width), dtype=stepper.cache_dtype)
-        self.past = [onnxruntime.OrtValue.ortvalue_from_numpy(nothing, stepper.device)] * (2 * stepper.layers)
+        encoded = encoding.get_outputs()
+        self.cross: Values = encoded[: len(stepper.cross)]
+        self.past: Values = encoded[len(stepper.cross) :] or stepper.no_past(len(source_BS))
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()
@@ -134,35 +135,37 @@ class OnnxDecoding:
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
-        binding, layers = self.binding, self.stepper.layers
+        binding, stepper = self.binding, self.stepper
         binding.bind_cpu_input("tokens", tokens_R)
         binding.bind_cpu_input("parents", parents_R)
-        for name, value in zip(past_names(layers), self.past, strict=True):
-            binding.bind_ortvalue_input(name, value)
+        for held, value in zip(stepper.past, self.past, strict=True):
+            binding.bind_ortvalue_input(held.name, value)
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
         binding.bind_output("log_probs", "cpu")
         binding.bind_output("ids", "cpu")
-        for name in present_names(layers):
-            binding.bind_output(name, self.stepper.device)
-        self.stepper.step.run_with_iobinding(binding)
+        for name in stepper.present:
+            binding.bind_output(name, stepper.device)
+        stepper.step.run_with_iobinding(binding)
         log_probs, ids, *self.past = binding.get_outputs()
         return log_probs.numpy(), ids.numpy()
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
-        keeping, layers = self.stepper.keep.io_binding(), self.stepper.layers
-        keeping.bind_cpu_input("sentences", sentences)
-        for name, value in zip(cross_names(layers), self.cross, strict=True):
-            keeping.bind_ortvalue_input(name, value)
-        for name in kept_names(layers):
-            keeping.bind_output(name, self.stepper.device)
-        self.stepper.keep.run_with_iobinding(keeping)
-        self.cross = keeping.get_outputs()
+        stepper = self.stepper
+        if stepper.cross:
+            keeping = stepper.keep.io_binding()
+            keeping.bind_cpu_input("sentences", sentences)
+            for name, value in zip(stepper.cross, self.cross, strict=True):
+                keeping.bind_ortvalue_input(name, value)
+            for name in stepper.kept:
+                keeping.bind_output(name, stepper.device)
+            stepper.keep.run_with_iobinding(keeping)
+            self.cross = keeping.get_outputs()
         self.source_mask_BS = self.source_mask_BS[sentences]
         self._bind_source()
 
     def _bind_source(self) -> None:
         self.binding.bind_cpu_input("source_mask", self.source_mask_BS)
         self.binding.bind_cpu_input("candidates", self.candidates)
-        for name, value in zip(cross_names(self.stepper.layers), self.cross, strict=True):
+        for name, value in zip(self.stepper.cross, self.cross, strict=True):
             self.binding.bind_ortvalue_input(name, value)

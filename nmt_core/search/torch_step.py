@@ -6,26 +6,24 @@ Letters in names of tensors: B sentences, R rows, S source positions, C candidat
 import torch
 from torch import Tensor
 
-from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.decoding import graphs_of, plain_kernels
 from nmt_core.models.kernels import Kernels
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.search.step import Floats, Ints
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class TorchStepper:
-    """A Transformer as `search.step.Stepper`, on whatever device its parameters are.
+    """A model as `search.step.Stepper`, on whatever device its parameters are.
 
     Args:
         model: switched to evaluation mode here.
         kernels: what to compute with, of this model; None: plain PyTorch.
     """
 
-    def __init__(self, model: Transformer, kernels: Kernels | None = None) -> None:
+    def __init__(self, model: TranslationModel, kernels: Kernels | None = None) -> None:
         self.model = model.eval()
-        kernels = kernels or Kernels(model)
-        self.encoder = EncoderGraph(kernels)
-        self.decoder = StepGraph(kernels)
+        self.graphs = graphs_of(kernels or plain_kernels(model))
 
     @property
     def vocab_size(self) -> int:
@@ -42,20 +40,21 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def __init__(self, stepper: TorchStepper, source_BS: Ints, candidates: int) -> None:
-        config = stepper.model.config
-        self.decoder = stepper.decoder
-        self.device = stepper.model.positions_LM.device
+        graphs, self.device = stepper.graphs, stepper.model.device
+        self.graph = graphs.step
         source = torch.from_numpy(source_BS).to(self.device)
         self.mask_BS = source != PAD_ID
-        self.cross: list[Tensor] = stepper.encoder(source)
-        nothing = self.cross[0].new_empty(len(source), config.num_heads, 0, config.d_model // config.num_heads)
-        self.past = [nothing] * len(self.cross)
+        encoded: list[Tensor] = graphs.encoder(source)
+        self.cross, self.past = encoded[: len(graphs.cross)], encoded[len(graphs.cross) :]
+        if not graphs.has_first:
+            sizes = {"past_rows": len(source), "past_positions": 0}
+            self.past = [held.zeros(sizes, self.device) for held in graphs.past]
         self.candidates = torch.empty(candidates, dtype=torch.int64, device=self.device)
 
     @torch.inference_mode()
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
-        log_probs_RC, ids_RC, self.past = self.decoder(
+        log_probs_RC, ids_RC, self.past = self.graph(
             torch.from_numpy(tokens_R).to(self.device),
             torch.from_numpy(parents_R).to(self.device),
             self.mask_BS,
@@ -70,4 +69,4 @@ class TorchDecoding:
         """Drop the other sentences; see `search.step.Decoding`."""
         places = torch.from_numpy(sentences).to(self.device)
         self.mask_BS = self.mask_BS[places]
-        self.cross = [x_BHSD[places] for x_BHSD in self.cross]
+        self.cross = [of_sentence[places] for of_sentence in self.cross]

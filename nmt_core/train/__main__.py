@@ -21,7 +21,7 @@ from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pai
 from nmt_core.config import BudgetConfig, ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError
 from nmt_core.launchers import CONFIG
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.build import build_model
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
@@ -45,7 +45,7 @@ def train(folder: Path, world: World) -> Status:
     dev = DevSet(read_pairs([data / DEV_FILE]), _translator(job, config, world))
     torch.manual_seed(config.seed)
     architecture = ModelConfig.model_validate(job["model"])
-    model = Transformer(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
+    model = build_model(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
     curves = Curves(folder / METRICS if world.is_first else None)
     trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
     stop = threading.Event()

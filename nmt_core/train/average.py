@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from nmt_core.batches.shards import DEV_FILE, TokenShards
 from nmt_core.config import AverageConfig, ModelConfig, PipelineConfig
 from nmt_core.errors import StageError
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.build import build_model
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.train.distributed import World
 from nmt_core.train.validate import dev_loss
@@ -119,7 +119,7 @@ class _DevSet:
         shards = TokenShards([file])
         self._pairs = shards.read(range(len(shards.groups)))
         self._world = World(0, 1, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-        model = Transformer(config, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
+        model = build_model(config, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
         self._model = model.to(self._world.device)
 
     def loss_of(self, weights: Path) -> float:

@@ -1,4 +1,4 @@
-"""Adam and its learning rate (Vaswani et al. 2017, section 5.3)."""
+"""Optimizers, and the learning rate (Vaswani et al. 2017, section 5.3; Zeiler 2012)."""
 
 import torch
 from torch import nn
@@ -7,17 +7,27 @@ from nmt_core.config import TrainConfig
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5); the first update has number 1."""
+    """scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5), or the scale itself if it is constant.
+
+    The first update has number 1.
+    """
+    if config.learning_rate_schedule == "constant":
+        return config.learning_rate_scale
     rate = min(update**-0.5, update * config.warmup_updates**-1.5)
     return float(config.learning_rate_scale * d_model**-0.5 * rate)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Fused Adam or AdamW with the betas and epsilon of the configuration; the trainer sets the learning rate."""
+    """The optimizer of the configuration, Adam and AdamW fused; the trainer sets the learning rate."""
+    rate = torch.finfo(torch.float32).tiny
+    if config.optimizer == "adadelta":
+        return torch.optim.Adadelta(
+            model.parameters(), lr=rate, rho=config.adadelta_rho, eps=config.adadelta_epsilon, foreach=True
+        )
     kind, decay = (torch.optim.AdamW, config.weight_decay) if config.optimizer == "adamw" else (torch.optim.Adam, 0.0)
     return kind(
         model.parameters(),
-        lr=torch.finfo(torch.float32).tiny,
+        lr=rate,
         betas=(config.adam_beta1, config.adam_beta2),
         eps=config.adam_epsilon,
         weight_decay=decay,

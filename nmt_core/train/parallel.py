@@ -21,8 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 from nmt_core.batches.collate import Batch
 from nmt_core.config import TrainConfig
 from nmt_core.errors import ConfigError
+from nmt_core.models.build import build_model
 from nmt_core.models.loss import smoothed_cross_entropy
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.distributed import World
 from nmt_core.train.precision import autocast, compute_dtype
@@ -39,7 +40,7 @@ class Objective(nn.Module):
         dtype: of the matrix products.
     """
 
-    def __init__(self, model: Transformer, label_smoothing: float, dtype: torch.dtype) -> None:
+    def __init__(self, model: TranslationModel, label_smoothing: float, dtype: torch.dtype) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
@@ -66,13 +67,13 @@ class Parallel:
         ConfigError: the processes cannot be cut into groups of `shard_size`.
     """
 
-    def __init__(self, model: Transformer, config: TrainConfig, world: World) -> None:
+    def __init__(self, model: TranslationModel, config: TrainConfig, world: World) -> None:
         self.model = model.to(world.device)
         self.dtype = compute_dtype(config.precision, world.device)
         objective = Objective(self.model, config.label_smoothing, self.dtype)
         for layers in (self.model.encoder, self.model.decoder):
             for number, layer in enumerate(layers):
-                if config.compile_layers and world.device.type == "cuda":
+                if config.compile_layers and model.compiles and world.device.type == "cuda":
                     layer.compile()
                 if config.activation_checkpointing:
                     layers[number] = checkpoint_wrapper(layer)
@@ -117,7 +118,7 @@ class Parallel:
             nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
         return norm
 
-    def plain_model(self) -> Transformer:
+    def plain_model(self) -> TranslationModel:
         """The model with whole weights, to be asked outside of training: itself, or a copy if they are sharded.
 
         Called by every process.
@@ -125,9 +126,9 @@ class Parallel:
         if not self.is_sharded:
             return self.model
         found, model = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True)), self.model
-        copy = Transformer(model.config, model.vocab_size, len(model.positions_LM), model.source_vocab_size)
+        copy = build_model(model.config, model.vocab_size, model.max_positions, model.source_vocab_size)
         copy.load_state_dict(found)
-        return copy.to(model.positions_LM.device)
+        return copy.to(model.device)
 
     def parameters(self) -> dict[str, Tensor]:
         """Each parameter, or this process' part of it, by name; tied ones once."""

@@ -20,7 +20,7 @@ from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import TokenShards
 from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
@@ -83,7 +83,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: Transformer,
+        model: TranslationModel,
         config: TrainConfig,
         world: World,
         folder: Path,

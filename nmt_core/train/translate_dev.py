@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from nmt_core.config import SearchConfig, TrainConfig
 from nmt_core.errors import DataError
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.scoring import score
 from nmt_core.search.methods import search_batch
 from nmt_core.search.step import batches_by_length
@@ -98,7 +98,7 @@ class DevTranslator:
             world,
         )
 
-    def scores(self, model: Transformer, say: Callable[[str], None]) -> dict[str, float]:
+    def scores(self, model: TranslationModel, say: Callable[[str], None]) -> dict[str, float]:
         """Translate; BLEU and chrF as points of curves. Called by every process, and the same in each.
 
         Args:
@@ -115,11 +115,11 @@ class DevTranslator:
         bleu, chrf = score("dev", translations, text.references, self._target_language)
         return {"dev_bleu": bleu.score, "dev_chrf": chrf.score}
 
-    def _translate(self, model: Transformer) -> list[str]:
+    def _translate(self, model: TranslationModel) -> list[str]:
         """Each sentence's translation. Sentences of like length are dealt out, so that all processes have as much."""
         rank, size = self._world.rank, self._world.size
         places = self._by_length[rank::size]
-        longest = len(model.positions_LM) - self._search.max_length_offset - 1
+        longest = model.max_positions - self._search.max_length_offset - 1
         sources = [self._ids[place][:longest] for place in places]
         mine, stepper = [""] * len(places), TorchStepper(model)
         for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens):

@@ -10,7 +10,7 @@ from nmt_core.batches.collate import pad
 from nmt_core.batches.plan import Capacity, pad_slices
 from nmt_core.batches.shards import TokenPairs
 from nmt_core.models.loss import smoothed_cross_entropy
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 from nmt_core.train.distributed import World
 
@@ -28,7 +28,7 @@ class DevSet:
 
 
 @torch.inference_mode()
-def dev_loss(model: Transformer, dev: TokenPairs, slice_tokens: int, world: World) -> float:
+def dev_loss(model: TranslationModel, dev: TokenPairs, slice_tokens: int, world: World) -> float:
     """Mean plain loss in nats per target token, </s> included. Always in fp32, so that runs can be compared."""
     model.eval()
     tokens = max(slice_tokens, int(dev.lengths.max()))

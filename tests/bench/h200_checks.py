@@ -21,7 +21,8 @@ from nmt_core.batches.plan import Capacity
 from nmt_core.batches.shards import DEV_FILE, read_pairs
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.models.attention import attend, attend_reference
-from nmt_core.models.transformer import Transformer
+from nmt_core.models.build import build_model
+from nmt_core.models.model import TranslationModel
 from nmt_core.train.distributed import World
 from nmt_core.train.parallel import Objective
 
@@ -98,7 +99,7 @@ def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
     batches = {"padded": pad(pairs, rows), "packed": pack([(pairs, rows)], Capacity(*totals))}
     torch.manual_seed(1)
     vocabulary = int(max(pairs.source.ids.max(), pairs.target.ids.max())) + 1
-    model = Transformer(_SMALL, vocabulary).to(world.device).eval()
+    model = build_model(_SMALL, vocabulary).to(world.device).eval()
     losses = {
         f"{name} {dtype}".replace("torch.", ""): _loss(model, batch.to(world.device), dtype)
         for dtype in (torch.float32, torch.bfloat16)
@@ -115,7 +116,7 @@ def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _loss(model: Transformer, batch: Batch, dtype: torch.dtype) -> float:
+def _loss(model: TranslationModel, batch: Batch, dtype: torch.dtype) -> float:
     """Mean plain loss per target token."""
     return float(Objective(model, 0.1, dtype)(batch)[1]) / int((batch.target != 0).sum())
 

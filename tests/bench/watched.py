@@ -27,7 +27,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from nmt_core.batches.loader import Loader
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.models.transformer import Transformer, count_parameters
+from nmt_core.models.build import build_model
+from nmt_core.models.transformer import count_parameters
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.parallel import Objective
 from nmt_core.train.trainer import Trainer
@@ -144,7 +145,7 @@ def train(
     model_config, train_config = configs
     shards, dev = TokenShards(sorted(data.glob(TRAIN_FILES))), read_pairs([data / DEV_FILE])
     torch.manual_seed(train_config.seed)
-    model = Transformer(model_config, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
+    model = build_model(model_config, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
     run, marks = Run(count_parameters(model)), _Marks(world.device)
     folder.mkdir(parents=True, exist_ok=True)
     if is_cuda := world.device.type == "cuda":

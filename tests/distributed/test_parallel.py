@@ -99,6 +99,15 @@ def test_the_losses_are_those_of_one_process(
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
+    model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
+    model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
+    knobs = TRAIN | {"dev_sentences": 10}
+    expected = losses(train(make_config(train=knobs, model=model), 1).path)
+    sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
+    assert losses(train(make_config(train=sharded, model=model), 2).path) == pytest.approx(expected, rel=1e-5)
+
+
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
     train: Any, config: Any, one: Artifact, alone: Losses
 ) -> None:

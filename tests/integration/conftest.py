@@ -111,6 +111,12 @@ def nmt(tmp_path: Path) -> Iterator[Nmt]:
 
 
 @pytest.fixture(scope="session")
+def make_nmt() -> Callable[[Path], Nmt]:
+    """Makes a command line with this home."""
+    return Nmt
+
+
+@pytest.fixture(scope="session")
 def recipe() -> list[str]:
     """Arguments that name the small recipe."""
     return small()

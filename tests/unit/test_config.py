@@ -20,6 +20,7 @@ from nmt_core.config import (
     ModelConfig,
     ParallelCorpus,
     PipelineConfig,
+    RnnConfig,
     SearchConfig,
     Section,
     ToyCorpusConfig,
@@ -40,6 +41,7 @@ FREE_TEXT = {
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
+RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
 
 def section_of(annotation: Any) -> type[Section] | None:
@@ -126,6 +128,26 @@ def test_nothing_slow_is_imported() -> None:
     [
         (ModelConfig, {"d_model": 30, "num_heads": 4}, "d_model=30 is not a multiple of num_heads=4"),
         (ModelConfig, {"d_model": 9, "num_heads": 3}, "d_model=9 is odd"),
+        (
+            ModelConfig,
+            {"rnn": {"cell": "lstm"}},
+            "rnn says nothing for architecture=transformer: set architecture to rnn",
+        ),
+        (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
+        (ModelConfig, RNN | {"tied_embeddings": "two-way"}, "a readout of 500 is not d_model=512: set tied_embeddings"),
+        (
+            ModelConfig,
+            RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
+            "encoder_layers=2 and decoder_layers=1: each layer of the decoder starts from one",
+        ),
+        (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
+        (RnnConfig, {"context": "first state"}, "context=first state is for attention=none, not for additive"),
+        (RnnConfig, {"reverse_source": True}, "reverse_source=true is for one direction"),
+        (
+            PipelineConfig,
+            TOY | {"model": RNN, "train": {"batching": "packed"}},
+            "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences side by",
+        ),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs something to start from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),

@@ -8,6 +8,7 @@ import pytest
 from flows.estimate import estimate, parameters
 from nmt_core.artifacts import Store
 from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import SilentReporter
 
@@ -19,6 +20,24 @@ def test_weights_are_counted_without_building_the_model(tied: Any, norm: Any) ->
     )
     built = sum(weight.numel() for weight in Transformer(config, 100).parameters())
     assert parameters(config, 100) == built
+
+
+RECURRENT: list[dict[str, Any]] = [
+    {"rnn": {}},
+    {"encoder_layers": 2, "rnn": {"cell": "lstm"}},
+    {"decoder_layers": 3, "rnn": {"attention": "none"}},
+    {"rnn": {"attention": "none", "context": "first state", "bidirectional": False}},
+    {"encoder_layers": 2, "decoder_layers": 2, "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
+    {"d_model": 8, "tied_embeddings": "three-way", "rnn": {}},
+]
+
+
+@pytest.mark.parametrize("changes", RECURRENT, ids=str)
+def test_weights_of_recurrent_networks_are_counted_without_building_them(changes: dict[str, Any]) -> None:
+    sizes = {"hidden_size": 12, "alignment_size": 7, "maxout_size": 8}
+    values = {"architecture": "rnn", "d_model": 10, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
+    config = ModelConfig.model_validate(values | changes | {"rnn": sizes | changes["rnn"]})
+    assert parameters(config, 100) == sum(weight.numel() for weight in build_model(config, 100).parameters())
 
 
 def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:

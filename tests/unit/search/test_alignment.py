@@ -60,6 +60,7 @@ def test_no_text_loses_count(words: list[str], gaps: list[str], tiny_tokenizer: 
 
 
 @given(words=st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=8), data=st.data())
+@settings(deadline=None)
 def test_characters_are_counted_where_marks_do_not_help(words: list[str], data: st.DataObject) -> None:
     pieces, expected = [], []
     for number, word in enumerate(words):

@@ -34,6 +34,29 @@ def test_it_rises_to_the_end_of_warm_up_and_falls_from_there(warmup: int, scale:
     assert max(rates) == pytest.approx(scale * 256**-0.5 * warmup**-0.5)
 
 
+def test_the_rate_may_be_constant() -> None:
+    config = TrainConfig(learning_rate_schedule="constant", learning_rate_scale=0.7)
+    assert {learning_rate(update, config, d_model=512) for update in (1, 4_000, 100_000)} == {0.7}
+
+
+def test_adadelta_is_that_of_the_paper() -> None:
+    """Zeiler 2012, algorithm 1, step by step."""
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    holder = torch.nn.Module()
+    holder.weight = weight
+    optimizer = make_optimizer(holder, TrainConfig(optimizer="adadelta", adadelta_rho=0.9, adadelta_epsilon=1e-4))
+    optimizer.param_groups[0]["lr"] = 1.0
+    x, squares, steps = torch.tensor([1.0, -2.0]), torch.zeros(2), torch.zeros(2)
+    for gradient in ([0.5, -1.0], [0.25, 3.0], [-0.1, 0.0]):
+        weight.grad = torch.tensor(gradient)
+        optimizer.step()
+        squares = 0.9 * squares + 0.1 * weight.grad**2
+        step = -((steps + 1e-4) / (squares + 1e-4)).sqrt() * weight.grad
+        steps = 0.9 * steps + 0.1 * step**2
+        x = x + step
+        torch.testing.assert_close(weight.detach(), x)
+
+
 def test_the_optimizer_is_the_papers() -> None:
     optimizer = make_optimizer(torch.nn.Linear(2, 2), TrainConfig())
     assert isinstance(optimizer, torch.optim.Adam)

@@ -1,0 +1,44 @@
+"""What a recurrent model is exported with: a layer of the encoder is one operator, whatever the length of the source.
+
+ONNX's GRU has its reset gate before the product unless it is told otherwise, as `GatedUnit` has. Letters in names of
+tensors: as in `models/rnn_cells.py`.
+"""
+
+import torch
+from torch import Tensor
+
+from nmt_core.export.onnx_kernels import OnnxKernels
+from nmt_core.models.incremental_rnn import RnnKernels
+from nmt_core.models.rnn_cells import GatedUnit, Recurrence, State
+
+
+class OnnxRnnKernels(OnnxKernels, RnnKernels):
+    """fp32, and fp16 if the model is in half precision.
+
+    Args:
+        model: recurrent, in evaluation mode.
+    """
+
+    def read(
+        self, recurrence: Recurrence, x_BLI: Tensor, is_token_BL: Tensor, *, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """As `RnnKernels.read`; behind the end of a sentence it says 0, where nobody listens."""
+        sentences, positions, _ = x_BLI.shape
+        hidden = recurrence.hidden_size
+        bias_G = recurrence.input.bias
+        inputs = [
+            x_BLI.transpose(0, 1),
+            recurrence.input.weight[None],
+            torch.cat(recurrence.recurrent_weights())[None],
+            torch.cat([bias_G, torch.zeros_like(bias_G)])[None],
+            is_token_BL.sum(dim=1, dtype=torch.int32),
+        ]
+        last = (1, sentences, hidden)
+        said_L1BH, *state = torch.onnx.ops.symbolic_multi_out(
+            "GRU" if isinstance(recurrence, GatedUnit) else "LSTM",
+            inputs,
+            {"hidden_size": hidden, "direction": "reverse" if reverse else "forward"},
+            dtypes=[x_BLI.dtype] * (1 + len(recurrence.names)),
+            shapes=[(positions, *last), *[last] * len(recurrence.names)],
+        )
+        return said_L1BH.squeeze(1).transpose(0, 1), tuple(part_1BH.squeeze(0) for part_1BH in state)

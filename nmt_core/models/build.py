@@ -1,0 +1,32 @@
+"""A model by its configuration."""
+
+from nmt_core.config import ModelConfig
+from nmt_core.models.model import TranslationModel
+from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
+from nmt_core.models.rnn_fixed import FixedContextModel
+from nmt_core.models.transformer import Transformer
+
+_RECURRENT: dict[str, type[RecurrentModel]] = {
+    "none": FixedContextModel,
+    "additive": SearchModel,
+    "dot": DotAttentionModel,
+}
+
+
+def build_model(
+    config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
+) -> TranslationModel:
+    """A model with random weights.
+
+    Args:
+        config: its architecture and sizes.
+        vocab_size: pieces of the target's vocabulary, or of both languages'.
+        max_positions: longest sequence, in tokens; it adds no parameters.
+        source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
+
+    Raises:
+        ConfigError: vocabularies of two languages are to share one matrix.
+    """
+    kind = _RECURRENT[config.rnn.attention] if config.architecture == "rnn" else Transformer
+    return kind(config, vocab_size, max_positions, source_vocab_size)

@@ -1,0 +1,85 @@
+"""Any model cut in two for decoding, and what the halves hand to each other.
+
+A graph of the encoder gives the tensors `cross`, which belong to a sentence and stay the same, and then, if the decoder
+does not start from nothing, the first `past`. A graph of a step takes both and gives the next `past`, row by row.
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.incremental_rnn import RnnEncoderGraph, RnnKernels, RnnStepGraph
+from nmt_core.models.kernels import Kernels
+from nmt_core.models.model import TranslationModel
+from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor that is handed over."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    """A size that varies goes by its name."""
+    dtype: torch.dtype
+
+    def zeros(self, sizes: dict[str, int], device: torch.device | None = None) -> Tensor:
+        """A tensor like it, with such sizes by name."""
+        shape = [size if isinstance(size, int) else sizes[size] for size in self.shape]
+        return torch.zeros(shape, dtype=self.dtype, device=device)
+
+    @property
+    def varying(self) -> dict[int, str]:
+        """Names of the sizes that vary, by dimension."""
+        return {place: size for place, size in enumerate(self.shape) if isinstance(size, str)}
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """The two halves."""
+
+    encoder: nn.Module
+    """Source ids [B, S] to a list of tensors."""
+    step: nn.Module
+    """As `incremental.StepGraph`."""
+    cross: tuple[Held, ...]
+    past: tuple[Held, ...]
+    has_first: bool
+    """Whether the encoder gives the first past; without, it is one of no positions."""
+
+
+def plain_kernels(model: TranslationModel) -> Kernels:
+    """What a model is decoded with in PyTorch."""
+    return RnnKernels(model) if isinstance(model, RecurrentModel) else Kernels(model)
+
+
+def graphs_of(kernels: Kernels) -> Graphs:
+    """The halves of the model that these kernels hold, computed with them."""
+    if isinstance(kernels, RnnKernels):
+        return _of_recurrent(kernels)
+    model = cast(Transformer, kernels.model)
+    heads, width = kernels.num_heads, model.config.d_model // kernels.num_heads
+    names = [f"{what}_{layer}" for layer in range(len(model.decoder)) for what in ("key", "value")]
+    return Graphs(
+        EncoderGraph(kernels),
+        StepGraph(kernels),
+        tuple(Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype) for name in names),
+        tuple(Held(name, ("past_rows", heads, "past_positions", width), kernels.cache_dtype) for name in names),
+        has_first=False,
+    )
+
+
+def _of_recurrent(kernels: RnnKernels) -> Graphs:
+    model = cast(RecurrentModel, kernels.model)
+    dtype, hidden = model.output.weight.dtype, model.config.rnn.hidden_size
+    return Graphs(
+        RnnEncoderGraph(kernels),
+        RnnStepGraph(kernels),
+        tuple(Held(name, shape, dtype) for name, shape in model.cross_shapes.items()),
+        tuple(Held(name, ("past_rows", hidden), dtype) for name in model.state_names),
+        has_first=True,
+    )

@@ -1,0 +1,88 @@
+"""A recurrent model cut in two for decoding, as `incremental.py` cuts the Transformer.
+
+Letters in names of tensors: as in `rnn.py`; C candidates.
+"""
+
+from typing import cast
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt_core.models.kernels import Kernels
+from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.rnn_cells import CELLS, Recurrence, State, read_steps
+from nmt_core.tokenizer.tokenizer import PAD_ID
+
+
+class RnnKernels(Kernels):
+    """The parts in PyTorch.
+
+    Args:
+        model: recurrent, in evaluation mode; its parameters are shared, not copied.
+    """
+
+    def read(
+        self, recurrence: Recurrence, x_BLI: Tensor, is_token_BL: Tensor, *, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """As `rnn_cells.Read`."""
+        return read_steps(recurrence, x_BLI, is_token_BL, reverse=reverse)
+
+
+class RnnEncoderGraph(nn.Module):
+    """Source ids to what stays with each sentence, and to the first states of the decoder.
+
+    Args:
+        kernels: what to compute with; they hold the model, in evaluation mode.
+    """
+
+    def __init__(self, kernels: RnnKernels) -> None:
+        super().__init__()
+        self.model = cast(RecurrentModel, kernels.model)
+        self.kernels = kernels
+
+    def forward(self, source_BS: Tensor) -> list[Tensor]:
+        """Source ids, end marks included and padded, to tensors of `cross_shapes`, then of `state_names`."""
+        source = self.model.encode(source_BS, source_BS != PAD_ID, self.kernels.read)
+        cross, states = self.model.start(source)
+        return [*cross, *(part for state in states for part in state)]
+
+
+class RnnStepGraph(nn.Module):
+    """One step of decoding: the last token of each row to its most probable successors.
+
+    Args:
+        kernels: what to compute with; they hold the model, in evaluation mode.
+    """
+
+    def __init__(self, kernels: RnnKernels) -> None:
+        super().__init__()
+        self.model = cast(RecurrentModel, kernels.model)
+        self.kernels = kernels
+
+    def forward(
+        self,
+        tokens_R: Tensor,
+        parents_R: Tensor,
+        source_mask_BS: Tensor,
+        candidates: Tensor,
+        cross: list[Tensor],
+        past: list[Tensor],
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Decode one position further; arguments and results as of `incremental.StepGraph`, but for `past`.
+
+        Args:
+            tokens_R: ids of the tokens to read.
+            parents_R: for each row, the row of the step before that it continues.
+            source_mask_BS: bool, True at source tokens and False at padding.
+            candidates: [C], any values.
+            cross: the first part of what `RnnEncoderGraph` gave.
+            past: the third result of the step before, or the rest of what `RnnEncoderGraph` gave; each [rows, H].
+        """
+        model = self.model
+        of_rows = [part_H.index_select(0, parents_R) for part_H in past]
+        width = len(CELLS[model.config.rnn.cell].names)
+        states = [tuple(of_rows[first : first + width]) for first in range(0, len(of_rows), width)]
+        y_RE = F.embedding(tokens_R, model.target_embedding.weight)
+        state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
+        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, candidates)
+        return log_probs_RC, ids_RC, [part for state in states for part in state]

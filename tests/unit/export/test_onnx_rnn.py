@@ -1,0 +1,79 @@
+"""The stage makes a bundle of a recurrent model as of any other, but for int8."""
+
+import json
+import shutil
+from pathlib import Path
+
+import polars
+import pytest
+import torch
+from safetensors.torch import save_model
+
+from nmt_core.artifacts import Artifact
+from nmt_core.bundle import read_bundle
+from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, RnnConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.export.onnx import run
+from nmt_core.models.build import build_model
+from nmt_core.search.beam import beam_search
+from nmt_core.search.onnx_step import SET_FILES
+from nmt_core.search.torch_step import TorchStepper
+from nmt_core.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages import STAGES
+from nmt_core.tokenizer.tokenizer import Tokenizer
+from nmt_core.translator import Translator
+
+LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
+CELLS = {"GRU": RnnConfig(hidden_size=12, alignment_size=10, maxout_size=8)}
+CELLS["LSTM"] = CELLS["GRU"].model_copy(update={"cell": "lstm"})
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
+    cell: str, tiny_tokenizer_file: Path, tmp_path: Path
+) -> None:
+    tokenizer, rnn = Tokenizer(tiny_tokenizer_file), CELLS[cell]
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    config = ModelConfig(architecture="rnn", d_model=9, rnn=rnn, tied_embeddings="none", **layers)
+    torch.manual_seed(3)
+    model = build_model(config, tokenizer.vocab_size, 2_048).eval().requires_grad_(False)
+    for weight in model.parameters():
+        weight.normal_(std=0.5)
+    for name in ("average", "split", "out"):
+        (tmp_path / name).mkdir()
+    save_model(model, str(tmp_path / "average" / "model.safetensors"))
+    polars.DataFrame({"source": LINES, "target": LINES}).write_parquet(tmp_path / "split" / "dev.parquet")
+    (tmp_path / "split" / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
+    pipeline = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), model=config)
+    inputs = {name: Artifact(name, "0" * 32, tmp_path / name) for name in ("average", "split")}
+    inputs["tokenizer"] = Artifact("tokenizer", "0" * 32, tiny_tokenizer_file.parent)
+    stage = restrict(pipeline, STAGES["export"].sections)
+    report = run(stage, inputs, tmp_path / "out", Job(SilentReporter(), Resources(threads=1)))
+
+    assert 0 < report.max_difference < 1e-4
+    assert report.identical_beams == report.compared_sentences == len(LINES)
+    assert report.not_published.keys() == {"int8"}
+    assert "int8 graphs are made of Transformers" in report.not_published["int8"]
+    sets = {f"{precision}/{name}" for precision in ("fp16", "fp32") for name in SET_FILES}
+    assert set(report.bytes) == {"config.json", "spm.model", *sets}
+    bundle = read_bundle(tmp_path / "out")
+    assert (bundle.architecture, bundle.rnn, bundle.num_heads) == ("rnn", rnn, None)
+    assert bundle.precisions == ("fp32", "fp16")
+
+    search = SearchConfig(beam_size=3, max_length_offset=4)
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), search)
+    texts = tokenizer.decode([hypothesis.ids for hypothesis in expected])
+    assert [one.text for one in Translator.load(tmp_path / "out", search).translate(LINES)] == texts
+    weights = (tmp_path / "out/fp32/weights.bin").stat().st_size
+    whole = sum(weight.numel() for weight in model.parameters())
+    assert weights < 4 * whole + 4_096 * len(list(model.parameters())), "no matrix is there twice"
+
+
+def test_a_bundle_of_an_earlier_version_is_read(tiny_bundle: Path, tmp_path: Path) -> None:
+    """It says nothing of architectures, for there was one."""
+    shutil.copytree(tiny_bundle, tmp_path / "old")
+    described = json.loads((tiny_bundle / "config.json").read_text())
+    old = {name: value for name, value in described.items() if name not in ("architecture", "rnn")}
+    (tmp_path / "old" / "config.json").write_text(json.dumps(old))
+    assert read_bundle(tmp_path / "old") == read_bundle(tiny_bundle)
+    lines = [translation.text for translation in Translator.load(tiny_bundle).translate(LINES)]
+    assert [translation.text for translation in Translator.load(tmp_path / "old").translate(LINES)] == lines

@@ -1,0 +1,112 @@
+"""Recurrent models go through the same search, in PyTorch, in ONNX Runtime, and decoded anew for every prefix."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nmt_core.config import ModelConfig, SearchConfig
+from nmt_core.export.graphs import export_graphs
+from nmt_core.export.onnx_rnn import OnnxRnnKernels
+from nmt_core.models.build import build_model
+from nmt_core.models.model import TranslationModel
+from nmt_core.models.rnn import RecurrentModel
+from nmt_core.search.methods import search_batch
+from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
+from nmt_core.search.torch_step import TorchStepper
+from nmt_core.tokenizer.tokenizer import EOS_ID
+
+PIECES = 40
+TOLERANCE = 1e-4
+KINDS: dict[str, dict[str, Any]] = {
+    "encoder-decoder": {"rnn": {"attention": "none", "bidirectional": False}},
+    "first state alone": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "rnn": {
+            "attention": "none",
+            "context": "first state",
+            "cell": "lstm",
+            "bidirectional": False,
+            "reverse_source": True,
+        },
+    },
+    "search": {},
+    "dot": {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False},
+    },
+}
+
+
+SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "dot": 6}
+"""With which some translations end, and others do not."""
+
+
+def trained(kind: str) -> RecurrentModel:
+    """Random weights with opinions."""
+    sizes = {"hidden_size": 12, "alignment_size": 10, "maxout_size": 8}
+    values = {"architecture": "rnn", "d_model": 9, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
+    values |= KINDS[kind]
+    config = ModelConfig.model_validate(values | {"rnn": sizes | values.get("rnn", {})})
+    torch.manual_seed(SEEDS[kind])
+    model = build_model(config, PIECES, 2_048).eval().requires_grad_(False)
+    assert isinstance(model, RecurrentModel)
+    for weight in model.parameters():
+        weight.normal_(std=0.6)
+    model.output.weight[EOS_ID] *= 2
+    return model
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TranslationModel, Path]:
+    model, folder = trained(request.param), tmp_path_factory.mktemp("graphs") / "fp32"
+    export_graphs(OnnxRnnKernels(model), folder)
+    assert {file.name for file in folder.iterdir()} == set(SET_FILES)
+    return model, folder
+
+
+def some_sources(count: int, seed: int = 1) -> list[list[int]]:
+    generator = np.random.default_rng(seed)
+    return [generator.integers(4, PIECES, size).tolist() for size in generator.integers(1, 13, count)]
+
+
+BEAM = SearchConfig(beam_size=4, n_best=3, max_length_offset=6)
+SEARCHES = {
+    "greedy": (SearchConfig(beam_size=1, max_length_offset=6), True),
+    "beam": (BEAM, False),
+    "samples": (SearchConfig(method="sample", n_best=2, max_length_offset=6), True),
+}
+"""Each with whether targets have to begin with some words."""
+
+
+@pytest.mark.parametrize("method", SEARCHES)
+def test_torch_onnx_and_reference_give_the_same(
+    exported: tuple[RecurrentModel, Path], reference: Any, method: str
+) -> None:
+    model, folder = exported
+    config, forced = SEARCHES[method]
+    sources = some_sources(12)
+    prefixes = [ids[: len(ids) % 4] for ids in some_sources(12, seed=5)] if forced else []
+    expected = search_batch(reference(model), sources, config, prefixes)
+    if method == "beam":
+        assert {best.cut for best, *_ in expected} == {True, False}  # sentences leave the batch at different times
+    for stepper in (TorchStepper(model), OnnxStepper(folder, PIECES)):
+        found = search_batch(stepper, sources, config, prefixes)
+        for of_one, expected_of_one in zip(found, expected, strict=True):
+            assert [(one.ids, one.cut) for one in of_one] == [(one.ids, one.cut) for one in expected_of_one]
+            scores = [one.score for one in expected_of_one]
+            assert [one.score for one in of_one] == pytest.approx(scores, abs=TOLERANCE)
+
+
+def test_company_does_not_matter(exported: tuple[RecurrentModel, Path]) -> None:
+    model, folder = exported
+    sources, config = some_sources(10, seed=2), BEAM
+    for stepper in (TorchStepper(model), OnnxStepper(folder, PIECES)):
+        together = search_batch(stepper, sources, config)
+        for source, expected in zip(sources, together, strict=True):
+            [alone] = search_batch(stepper, [source], config)
+            assert [one.ids for one in alone] == [one.ids for one in expected]

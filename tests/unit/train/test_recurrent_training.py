@@ -1,0 +1,108 @@
+"""Recurrent models in the same trainer: they learn, and a run that was stopped goes on as if it had not been."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from nmt_core.artifacts import Artifact
+from nmt_core.batches.shards import TokenShards, read_pairs
+from nmt_core.models.build import build_model
+from nmt_core.train.distributed import World
+from nmt_core.train.trainer import Trainer
+from nmt_core.train.validate import DevSet
+
+SMALL = {"architecture": "rnn", "d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
+WIDTHS = {"hidden_size": 24, "alignment_size": 24, "maxout_size": 24}
+DEEP = {"encoder_layers": 2, "decoder_layers": 2}
+KINDS: dict[str, dict[str, Any]] = {
+    "encoder-decoder": {"rnn": {"attention": "none", "bidirectional": False}},
+    "first state": DEEP
+    | {"rnn": {"attention": "none", "context": "first state", "cell": "lstm", "bidirectional": False}},
+    "search": {},
+    "dot": DEEP | {"rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
+}
+QUICK = {"learning_rate_schedule": "constant", "learning_rate_scale": 0.01, "max_gradient_norm": 1.0}
+ADADELTA = {"optimizer": "adadelta", "learning_rate_schedule": "constant", "max_gradient_norm": 1.0}
+
+
+class Remembering:
+    def __init__(self) -> None:
+        self.points: list[dict[str, float]] = []
+
+    def point(self, values: Mapping[str, float]) -> None:
+        self.points.append(dict(values))
+
+    def say(self, message: str) -> None: ...
+
+    def go_back(self, update: int) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, DevSet]:
+    folder = tiny["encode"].path
+    return TokenShards([folder / "train-00000.parquet"]), DevSet(read_pairs([folder / "dev.parquet"]))
+
+
+@pytest.fixture
+def train(pairs: tuple[TokenShards, DevSet], world: World, make_config: Any, tmp_path: Path) -> Any:
+    """Trains one kind in a folder of the test's own, perhaps up to a stop; the points of the curves."""
+
+    def run(
+        kind: str, folder: str = "run", stop_at: int = 0, dropout: float = 0.0, **knobs: Any
+    ) -> list[dict[str, float]]:
+        values = SMALL | KINDS[kind]
+        config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {}), "dropout": dropout}, train=knobs)
+        (tmp_path / folder).mkdir(exist_ok=True)
+        torch.manual_seed(config.train.seed)
+        model, listener = build_model(config.model, pairs[0].vocab_size), Remembering()
+        trainer = Trainer(model, config.train, world, tmp_path / folder, listener)
+        trainer.fit(*pairs, lambda: bool(stop_at) and trainer.progress.update == stop_at - 1)
+        return listener.points
+
+    return run
+
+
+def dev_losses(points: list[dict[str, float]]) -> list[float]:
+    return [point["dev_loss"] for point in points if "dev_loss" in point]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_learn(train: Any, kind: str) -> None:
+    points = train(kind, max_updates=100, validate_every=50, checkpoint_every=100, **QUICK)
+    first, last = dev_losses(points)
+    assert first < 6.3, "it is no longer at log(600 pieces) = 6.4"
+    assert last < first - 0.3
+
+
+def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:
+    points = train("search", max_updates=150, validate_every=50, checkpoint_every=150, **ADADELTA)
+    found = dev_losses(points)
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 5.5
+    assert {point["learning_rate"] for point in points if "learning_rate" in point} == {1.0}
+
+
+@pytest.mark.parametrize(("kind", "knobs"), [("search", ADADELTA), ("dot", QUICK)])
+def test_a_stopped_run_goes_on_with_the_same_weights(
+    train: Any, tmp_path: Path, kind: str, knobs: dict[str, Any]
+) -> None:
+    knobs = knobs | {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "dropout": 0.2}
+    train(kind, "undisturbed", **knobs)
+    train(kind, "stopped", stop_at=13, **knobs)
+    train(kind, "stopped", **knobs)
+    names = [tmp_path / folder / "weights/000000020.safetensors" for folder in ("undisturbed", "stopped")]
+    expected, found = (safetensors.torch.load_file(name) for name in names)
+    assert expected.keys() == found.keys()
+    for name, weight in expected.items():
+        assert torch.equal(found[name], weight), name
+
+
+def test_activations_that_are_computed_twice_change_nothing(train: Any, tmp_path: Path) -> None:
+    knobs = {"max_updates": 10, "validate_every": 10, "checkpoint_every": 10, **QUICK}
+    plain = train("search", "plain", **knobs)
+    twice = train("search", "twice", activation_checkpointing=True, **knobs)
+    assert dev_losses(twice) == pytest.approx(dev_losses(plain), rel=1e-6)
