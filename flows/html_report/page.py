@@ -50,8 +50,11 @@ def write_page(summary: RunSummary, settings: Settings) -> Path:
     (run.folder / operation.RECIPE).write_text(operation.recipe_text(run.config), encoding="utf-8")
     file = run.folder / PAGE
     draft = file.with_suffix(".partial")
-    draft.write_text(page(run), encoding="utf-8")
-    draft.replace(file)
+    try:
+        draft.write_text(page(run), encoding="utf-8")
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
     return file
 
 
