@@ -31,6 +31,8 @@ JOB = {"command": "python -m prefect.engine", "working_dir": "."}
 """Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder."""
 
 _FIRST_RECIPE = "quickstart"
+_COMPARED = ("table3-", "korean-")
+"""How names of families of recipes begin that `nmt compare` runs, and nobody retrains by schedule."""
 _TRAINING: frozenset[StepName] = frozenset({"train"})
 _ONCE: dict[str, Flow[..., Any]] = {
     "translate": translate,
@@ -108,13 +110,14 @@ def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]
 
     Args:
         asked: names or paths of recipes that get a deployment of `retrain` and of each stage; none: `retrain` of all
-            that come with the package, and the stages of the first.
+            that come with the package but for families to be compared, and the stages of the first.
         schedule: cron to retrain them by, in place of what they say themselves.
 
     Raises:
         ConfigError: a recipe is not there, or is wrong.
     """
-    recipes = [Recipe.read(name) for name in asked or recipe_names()]
+    to_retrain = [name for name in recipe_names() if not name.startswith(_COMPARED)]
+    recipes = [Recipe.read(name) for name in asked or to_retrain]
     with_stages = recipes if asked else [recipe for recipe in recipes if recipe.address == _FIRST_RECIPE]
     entries = [entry for recipe in recipes for entry in _of_recipe(recipe, schedule)]
     entries += [_of_stage(step, recipe) for recipe in with_stages for step in STAGE_FLOWS]
