@@ -23,8 +23,8 @@ def smoothed_cross_entropy(
     """Sums over tokens of the smoothed loss, to descend on, and of the plain one, to report; both in nats.
 
     The distribution to learn gives 1 - label_smoothing to the target and spreads label_smoothing evenly over the whole
-    vocabulary, the target included. Logits are states_NM @ output_VM.T. They and their softmax are in the precision of
-    the states, sums are in fp32.
+    vocabulary, the target included. Logits are states_NM @ output_VM.T, in the precision of the states; their softmax
+    is in fp32.
 
     Args:
         states_NM: the decoder's states.
@@ -56,23 +56,23 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             chunk, end = slice(start, start + _CHUNK_TOKENS), tokens - start
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]
             logits_CV = torch.mm(state_CM, weight_VM.t())
-            target_logit_C, largest_C = logits_CV.gather(1, target_C1).float().squeeze(1), logits_CV.amax(-1).float()
-            probs_CV = logits_CV.softmax(-1)
+            target_logit_C, largest_C = logits_CV.gather(1, target_C1).squeeze(1).float(), logits_CV.amax(-1).float()
+            probs_CV = logits_CV.softmax(-1, dtype=torch.float32)
             # The sum of exponentials by way of the largest logit, whose probability is at least 1 / V.
-            log_sum_C = largest_C - probs_CV.amax(-1).float().log()
+            log_sum_C = largest_C - probs_CV.amax(-1).log()
             plain += (log_sum_C - target_logit_C)[:end].sum()
             evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # less the mean logit
             if with_gradient:
-                # d loss / d logits = softmax - the distribution to learn, whose even part follows below
-                less_C1 = probs_CV.gather(1, target_C1) - (1 - label_smoothing)
-                gradient_CV = probs_CV.scatter_(1, target_C1, less_C1)
+                # d loss / d logits = softmax - the distribution to learn
+                gradient_CV = probs_CV.sub_(label_smoothing / len(output_VM))
+                gradient_CV.scatter_(1, target_C1, gradient_CV.gather(1, target_C1) - (1 - label_smoothing))
                 gradient_CV[end:] = 0
+                gradient_CV = gradient_CV.to(weight_VM.dtype)
                 torch.mm(gradient_CV, weight_VM, out=state_gradient_NM[chunk])
                 weight_gradient_VM += torch.mm(gradient_CV.t(), state_CM)
         smoothed = (1 - label_smoothing) * plain + label_smoothing * evenly
         if with_gradient:
-            state_gradient_NM = state_gradient_NM[:tokens].sub_((label_smoothing * mean_M).to(weight_VM.dtype))
-            weight_gradient_VM -= label_smoothing / len(output_VM) * states_NM.float().sum(0)
+            state_gradient_NM = state_gradient_NM[:tokens]
             ctx.save_for_backward(state_gradient_NM, weight_gradient_VM.to(output_VM.dtype))
         ctx.mark_non_differentiable(plain)
         return smoothed, plain

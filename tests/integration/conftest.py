@@ -192,8 +192,8 @@ class Up:
         self.look_at_the_family()
         assert self.process
         os.killpg(self.process.pid, number)
+        self.process.communicate(timeout=_SECONDS_TO_END)  # before psutil, which would take its exit status
         assert psutil.wait_procs(self.family, timeout=_SECONDS_TO_END)[1] == []
-        self.process.communicate()
 
     def kill(self) -> None:
         """End what a failed test has left."""

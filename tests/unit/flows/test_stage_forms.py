@@ -10,7 +10,7 @@ from flows.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from nmt_core.config import PipelineConfig
 
-NOT_OF_A_STAGE = {"name", "description", "schedule"}
+NOT_OF_A_STAGE = {"name", "description", "schedule", "budget"}
 
 
 @pytest.fixture(scope="module")
