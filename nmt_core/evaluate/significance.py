@@ -44,7 +44,7 @@ class Comparison:
 def interval(found: SentenceStatistics, samples: int) -> tuple[float, float]:
     """The 95% confidence interval of a score, from so many resamples.
 
-    1,000 of them take 0.1 s for BLEU of 1,000 sentences, and time grows with either number.
+    Time grows with their number and with that of sentences.
     """
     return _middle([found.score_of(sums_K) for (sums_K,) in _resampled([found.counts_SK], samples)])
 
