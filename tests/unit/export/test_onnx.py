@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 import pytest
+import torch
 from safetensors.torch import save_model
 
 from nmt_core.artifacts import Artifact
@@ -39,7 +40,9 @@ LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and se
 
 
 def random_model(config: ModelConfig, vocab_size: int) -> Transformer:
-    model = Transformer(config, vocab_size, 2_048).eval().requires_grad_(False)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = Transformer(config, vocab_size, 2_048).eval().requires_grad_(False)
     model.output.weight.data *= 2
     return model
 
