@@ -55,6 +55,7 @@ _PACKED_MODULES = (
     "search/long_lines.py",
     "search/methods.py",
     "search/sampling.py",
+    "search/shortlist.py",
     "search/step.py",
     "search/translation.py",
     "search/onnx_step.py",

@@ -788,7 +788,18 @@ class ExportConfig(Section):
     quality_sentences: int = Field(1_000, ge=1)
     """Sentences of the dev set, from its start, that each precision translates."""
     max_bleu_loss: float = Field(0.2, ge=0)
-    """BLEU that a precision may lose against fp32 there; one that loses more is not published."""
+    """BLEU that a precision may lose against fp32 there, or a precision with the shortlist against the same without; what
+    loses more is not published."""
+    shortlist: bool = False
+    """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
+    text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,
+    that is faster."""
+    shortlist_frequent: int = Field(500, ge=1)
+    """Most frequent target pieces, which any translation may hold."""
+    shortlist_translations: int = Field(50, ge=1, le=1_000)
+    """Target pieces that each piece of the source adds to these."""
+    shortlist_pairs: int = Field(500_000, ge=1)
+    """Sentence pairs, about, that the likely translations are learnt from: a sample, if the text has more."""
 
 
 class SearchConfig(Section):
@@ -831,6 +842,9 @@ class SearchConfig(Section):
     """Source tokens translated together, padding included."""
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
     """Which of the model's graphs to use; fastest: int8 on a CPU and fp16 on a GPU, or fp32 if the model lacks them."""
+    shortlist: bool = False
+    """Choose from the model's shortlist alone: the most frequent target pieces and likely translations of the source's.
+    Faster with a large vocabulary; scores are log-probabilities among those. The model needs `export.shortlist`."""
     alignments: Literal["none", "words", "pieces"] = "none"
     """Whether to say what belongs together in a line and its translation, by the model's attention: words between white
     space, or pieces of the vocabulary. It takes more time, and the memory of the graphs in fp32."""
@@ -1016,6 +1030,10 @@ class PipelineConfig(Section):
             raise ValueError(
                 f"encode.subword_sampling={self.encode.subword_sampling} has nothing to choose from, for with "
                 f"tokenizer.kind={one_way.pop()} text is cut in one way: set it to 0, or kind to bpe or unigram"
+            )
+        if self.search.shortlist and not self.export.shortlist:
+            raise ValueError(
+                "search.shortlist=true needs a model with a shortlist: set export.shortlist to true as well"
             )
         if self.model.architecture == "rnn" and self.train.batching == "packed":
             raise ValueError(

@@ -5,10 +5,11 @@ its own `Kernels`: attention is written for one query at a time, where no fused 
 
 Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
 S source positions, T target positions decoded so far, H heads, D width of a head, P width of all heads, M `d_model`,
-C candidates. D and P of values may differ from those of queries and keys.
+C candidates, W blocks of a shortlist, E tokens of a block. D and P of values may differ from those of queries and keys.
 """
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -52,6 +53,23 @@ class EncoderGraph(nn.Module):
         return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
 
 
+class OutputGraph(nn.Module):
+    """What the steps of a batch need of the output matrix, if they choose from a shortlist: copied once a batch.
+
+    Args:
+        kernels: what to compute with; they hold the model, of any kind.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        super().__init__()
+        self.model = kernels.model
+        self.kernels = kernels
+
+    def forward(self, ids_WE: Tensor) -> list[Tensor]:
+        """Ids of the vocabulary to tensors whose last sizes are [W, E]."""
+        return self.kernels.output_of(ids_WE)
+
+
 class StepGraph(nn.Module):
     """One step of decoding: the last token of each row to its most probable successors.
 
@@ -69,7 +87,7 @@ class StepGraph(nn.Module):
         tokens_R: Tensor,
         parents_R: Tensor,
         source_mask_BS: Tensor,
-        candidates: Tensor,
+        choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -79,13 +97,14 @@ class StepGraph(nn.Module):
             tokens_R: ids of the tokens to read; R is any multiple of B, so a first step has one row per sentence.
             parents_R: for each row, the row of the step before (of any R) that it continues.
             source_mask_BS: bool, True at source tokens and False at padding.
-            candidates: [C], any values: its length says how many successors to return.
+            choice: [C], any values: its length says how many successors to return. With a shortlist, behind it the
+                penalties [B, W, E] of its tokens in each sentence, 0 or minus infinity, and what `OutputGraph` gave.
             cross: what `EncoderGraph` gave, each [B, H, S, D]; never copied per beam.
             past: the third result of the step before, each [R of that step, H, T, D]; T = 0 at the first step.
 
         Returns:
-            Log-probabilities [R, C] in nats, best first; their ids [R, C]; and [key, value] of each layer's
-            self-attention with this position at the end, each [R, H, T + 1, D].
+            Log-probabilities [R, C] in nats, best first; their ids [R, C], or places in the shortlist; and [key, value]
+            of each layer's self-attention with this position at the end, each [R, H, T + 1, D].
         """
         model, kernels, present, position = self.model, self.kernels, list[Tensor](), past[0].shape[2]
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
@@ -108,7 +127,7 @@ class StepGraph(nn.Module):
             attended_R1P = attended_BKP.view(-1, 1, kernels.widths[-1])
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
-        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), candidates)
+        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), choice)
         return log_probs_RC, ids_RC, present
 
 

@@ -3,6 +3,7 @@
 Letters in names of tensors: as in `rnn.py`; C candidates.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch.nn.functional as F
@@ -64,7 +65,7 @@ class RnnStepGraph(nn.Module):
         tokens_R: Tensor,
         parents_R: Tensor,
         source_mask_BS: Tensor,
-        candidates: Tensor,
+        choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -74,7 +75,7 @@ class RnnStepGraph(nn.Module):
             tokens_R: ids of the tokens to read.
             parents_R: for each row, the row of the step before that it continues.
             source_mask_BS: bool, True at source tokens and False at padding.
-            candidates: [C], any values.
+            choice: as of `incremental.StepGraph`.
             cross: the first part of what `RnnEncoderGraph` gave.
             past: the third result of the step before, or the rest of what `RnnEncoderGraph` gave; each [rows, H].
         """
@@ -84,5 +85,5 @@ class RnnStepGraph(nn.Module):
         states = [tuple(of_rows[first : first + width]) for first in range(0, len(of_rows), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
         state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
-        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, candidates)
+        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, choice)
         return log_probs_RC, ids_RC, [part for state in states for part in state]
