@@ -788,8 +788,8 @@ class ExportConfig(Section):
     quality_sentences: int = Field(1_000, ge=1)
     """Sentences of the dev set, from its start, that each precision translates."""
     max_bleu_loss: float = Field(0.2, ge=0)
-    """BLEU that a precision may lose against fp32 there, or a precision with the shortlist against the same without; what
-    loses more is not published."""
+    """BLEU that a precision may lose against fp32 there, or any of them by the shortlist; what loses more is not
+    published."""
     shortlist: bool = False
     """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
     text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,

@@ -98,7 +98,7 @@ class Translator:
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
             ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
-                precision or no shortlist, or a package is not installed that cuts the text as the training text was cut.
+                precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or _read_search(folder / SEARCH_FILE)
         device = device or ("cpu" if search.precision == "int8" else best_device())

@@ -1,12 +1,13 @@
 """Which target pieces are likely translations of a source piece: word alignment, counted over training text.
 
 IBM model 1 (Brown et al. 1993, section 4.1): each target piece is the translation of one source piece of its sentence,
-or of none, whatever their places; the table t(target | source) that makes the text most probable is found by expectation
-maximisation. Co-occurrence alone would offer each piece the neighbours of its translations as well; in the model these
-are explained by the pieces that they translate.
+or of none, whatever their places; the table t(target | source) that makes the text most probable is found by
+expectation maximisation. Co-occurrence alone would offer each piece the neighbours of its translations as well; in the
+model these are explained by the pieces that they translate.
 
-Memory is bounded, whatever the text: the table has a fixed number of cells. If there are more pairs of pieces than that,
-a pair's cell is found by hashing; pairs that share one share its count, which lifts rare pairs and leaves frequent ones.
+Memory is bounded, whatever the text: the table has a fixed number of cells. If there are more pairs of pieces than
+that, a pair's cell is found by hashing; pairs that share one share its count, which lifts rare pairs and leaves
+frequent ones as they are.
 
 Letters in names of arrays: L links of a target piece with a source piece of its sentence, T target pieces of a text,
 V source vocabulary, K translations of a piece.
@@ -77,7 +78,7 @@ def make_shortlist(split: Path, tokenizers: Tokenizers, config: ExportConfig) ->
     counts = np.bincount(target.ids, minlength=sizes[1])
     most = np.argsort(-counts, kind="stable")[: config.shortlist_frequent]
     narrowest = np.min_scalar_type(sizes[1] - 1)
-    return Shortlist(most[counts[most] > 0].astype(narrowest), found_VK.astype(narrowest), sizes[1])
+    return Shortlist(most.astype(narrowest), found_VK.astype(narrowest), sizes[1])
 
 
 def encoded(lines: Iterator[str], encoder: BulkEncoder) -> Pieces:
@@ -128,8 +129,8 @@ def with_copies(translations_VK: np.ndarray) -> np.ndarray:
     """The same, with each piece the first of its own translations."""
     own_V1 = np.arange(len(translations_VK))[:, None]
     others_VK = np.where(translations_VK == own_V1, PAD_ID, translations_VK)
-    last_VK = np.take_along_axis(others_VK, np.argsort(others_VK == PAD_ID, axis=1, kind="stable"), axis=1)
-    return np.concatenate([own_V1, last_VK], axis=1)[:, : translations_VK.shape[1]]
+    closed_VK = np.take_along_axis(others_VK, np.argsort(others_VK == PAD_ID, axis=1, kind="stable"), axis=1)
+    return np.concatenate([own_V1, closed_VK], axis=1)[:, : translations_VK.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,11 @@ class _Model1:
         return weight_L
 
     def _cells(self, links: _Links) -> np.ndarray:
-        pair_L = links.source_L * self.target_size + links.target_L
-        if not self.is_hashed:
-            return pair_L
-        mixed_L = pair_L.view(np.uint64) * _GOLDEN
-        return (mixed_L >> np.uint64(64 - _CELLS.bit_length() + 1)).view(np.int64)
+        cell_L: np.ndarray = links.source_L * self.target_size + links.target_L
+        if self.is_hashed:
+            mixed_L = cell_L.view(np.uint64) * _GOLDEN
+            cell_L = (mixed_L >> np.uint64(64 - _CELLS.bit_length() + 1)).view(np.int64)
+        return cell_L
 
 
 def _summed(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -235,4 +236,5 @@ def _links_of(source: Pieces, target: Pieces, pairs: np.ndarray, none: int) -> _
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """start, start + 1 ... of each, `lengths` of them, end to end."""
     before = lengths.cumsum() - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    places: np.ndarray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
+    return places

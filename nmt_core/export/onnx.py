@@ -39,8 +39,8 @@ class ExportReport(StageReport):
     compared_sentences: int
     """Held-out sentences that both translated."""
     bleu: dict[str, float]
-    """Of the dev sentences, by precision, and by precision with the shortlist if there is one; not comparable with other
-    scores, for there may be few of them."""
+    """Of the dev sentences, by precision, and by precision with the shortlist if there is one; not comparable with
+    other scores, for there may be few of them."""
     tokens_per_second: dict[str, float]
     """Target tokens per second of translating them, by the same."""
     not_published: dict[str, str]

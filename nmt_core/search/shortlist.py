@@ -12,6 +12,7 @@ Letters in names of arrays: B sentences, S source positions, V source vocabulary
 pieces, R rows of a step, C candidates, W blocks of a list, E pieces of a block.
 """
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class Shortlist:
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 frequent_F, translations_VK = arrays["frequent"], arrays["translations"]
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ModelError(f"{file}: no shortlist ({error}): fetch or export the bundle again") from None
         largest = max(frequent_F.max(initial=0), translations_VK.max(initial=0))
         if translations_VK.shape[:1] != (source_vocab_size,) or largest >= vocab_size:
