@@ -79,7 +79,8 @@ class Shortlist:
         is_listed_BV = np.zeros((sentences, self.vocab_size), dtype=bool)
         is_listed_BV[:, :SPECIAL_IDS] = True
         is_listed_BV[:, self.frequent_F] = True
-        is_listed_BV[np.arange(sentences)[:, None, None], self.translations_VK[source_BS]] = True
+        read_BS = np.where(source_BS == PAD_ID, EOS_ID, source_BS)  # padding says nothing that the end does not
+        is_listed_BV[np.arange(sentences)[:, None, None], self.translations_VK[read_BS]] = True
         ids = np.flatnonzero(is_listed_BV.any(axis=0))
         spare = -len(ids) % BLOCK_PIECES
         penalty_BL = np.full((sentences, len(ids) + spare), -np.inf, dtype=np.float32)
