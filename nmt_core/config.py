@@ -794,9 +794,9 @@ class ExportConfig(Section):
     """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
     text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,
     that is faster."""
-    shortlist_frequent: int = Field(500, ge=1)
+    shortlist_frequent: int = Field(2_000, ge=1)
     """Most frequent target pieces, which any translation may hold."""
-    shortlist_translations: int = Field(50, ge=1, le=1_000)
+    shortlist_translations: int = Field(20, ge=1, le=1_000)
     """Target pieces that each piece of the source adds to these."""
     shortlist_pairs: int = Field(500_000, ge=1)
     """Sentence pairs, about, that the likely translations are learnt from: a sample, if the text has more."""
