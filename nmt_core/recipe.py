@@ -1,4 +1,4 @@
-"""Recipes: YAML files that hold the differences from the defaults of `config.py`, and nothing else.
+"""Recipes: YAML files that hold the differences from the defaults of `config/`, and nothing else.
 
 A recipe may instead hold the differences from another one, which it names: `base: wmt14-en-de-base`.
 """

@@ -110,6 +110,13 @@ def test_the_defaults_are_the_papers_base_model() -> None:
     assert (search.beam_size, search.length_penalty, search.max_length_offset) == (4, 0.6, 50)
 
 
+def test_a_section_of_a_recipe_is_a_module_of_its_name() -> None:
+    found = {name: section_of(field.annotation) for name, field in PipelineConfig.model_fields.items()}
+    modules = {name: section.__module__ for name, section in found.items() if section}
+    assert modules == {name: f"nmt_core.config.{name}" for name in modules}
+    assert len(modules) > 15
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_forms_show_the_knobs_in_the_order_of_the_file(section: type[Section]) -> None:
     properties = section.model_json_schema()["properties"]
