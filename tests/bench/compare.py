@@ -15,8 +15,8 @@
   that no row can be worse than "alone" on dev.
 - regularisation: dropout and label smoothing, on and off.
 
-The proportions of the others are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256), the recipe
-unless another is named. A run that was stopped goes on where it was when the command is repeated.
+The proportions of the others are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256),
+the recipe unless another is named. A run that was stopped goes on where it was when the command is repeated.
 """
 
 import argparse
