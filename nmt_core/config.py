@@ -8,6 +8,7 @@ configuration. This module imports neither torch nor anything else that is slow.
 import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
@@ -147,6 +148,8 @@ class ParallelCorpus(Section):
             raise ValueError("has an `address`: give its hash as `sha256`")
         if self.source and self.sha256:
             raise ValueError("has two files: give their hashes as `source_sha256` and `target_sha256`")
+        if any(urlsplit(address).password for address in (self.address, self.source, self.target)):
+            raise ValueError("has a password in its address, where all who see the recipe read it: move it to ~/.netrc")
         return self
 
 
