@@ -24,7 +24,7 @@ import httpx
 
 from nmt_core.corpus import formats
 from nmt_core.corpus.fetching.partial import PartialFile, is_as_stored
-from nmt_core.errors import DataError, words_of
+from nmt_core.errors import DataError
 
 OnBytes = Callable[[str, int, int], None]
 """Told of an address how many bytes have come, of how many in all (0: not known)."""
@@ -214,8 +214,10 @@ def logins() -> httpx.Auth | None:
         return None
     try:
         return httpx.NetRCAuth(str(file))
-    except (OSError, netrc.NetrcParseError) as error:
-        raise DataError(f"{file}: cannot be read as logins ({words_of(error)}): mend it, or set NETRC") from None
+    except netrc.NetrcParseError as error:  # which may quote a password
+        raise DataError(f"{file}: about line {error.lineno} it is no netrc file: mend it, or set NETRC") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read ({type(error).__name__}): mend it, or set NETRC") from None
 
 
 def _cannot(address: str, error: Exception) -> str:

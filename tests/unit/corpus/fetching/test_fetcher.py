@@ -61,9 +61,10 @@ def test_a_login_comes_from_netrc_for_its_host_alone(
     file.write_text("machine example.org login nmt password sesame\n")
     assert fetch(Fetcher(tmp_path / "parts"), web.serve("b.bin", good(TEXT))) == TEXT
     assert web.asked("Authorization") == [f"Basic {base64.b64encode(b'nmt:sesame').decode()}", None]
-    file.write_text("machine 127.0.0.1 password\n")
-    with pytest.raises(DataError, match="logins: cannot be read as logins"):
+    file.write_text("machine 127.0.0.1 login nmt\nsesame\n")
+    with pytest.raises(DataError, match=r"logins: about line \d it is no netrc file") as raised:
         Fetcher(tmp_path / "parts")
+    assert "sesame" not in str(raised.value)
 
 
 def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
