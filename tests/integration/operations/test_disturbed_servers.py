@@ -67,6 +67,11 @@ def heard_of(up: Any, run: str) -> None:
         time.sleep(0.5)
 
 
+def polling(up: Any, pool: str) -> set[str]:
+    """Workers that have ever polled a pool."""
+    return {each["name"] for each in up.call(f"work_pools/{pool}/workers/filter", {})}
+
+
 def long(config: dict[str, Any], updates: int) -> dict[str, Any]:
     """A recipe that trains for a while."""
     return config | {"train": config["train"] | {"max_updates": updates}}
@@ -79,7 +84,14 @@ def worker(nmt: Any) -> Iterator[Callable[..., psutil.Process]]:
 
     def start(up: Any, pool: str = _POOL) -> psutil.Process:
         server = {"PREFECT_API_URL": up.servers["prefect"], "PREFECT_WORKER_QUERY_SECONDS": "2"}
-        started.append(psutil.Process(nmt.start("worker", "--pool", pool, **server).pid))
+        before = polling(up, pool)
+        process = nmt.start("worker", "--pool", pool, **server)
+        started.append(psutil.Process(process.pid))
+        deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
+        while not polling(up, pool) - before:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the server does not know of the worker"
+            time.sleep(0.5)
         return started[-1]
 
     yield start
