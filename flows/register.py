@@ -17,12 +17,12 @@ from flows.candidate import Candidate
 from flows.champions import CHALLENGER, Champions
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.packed_code import pack_code
-from flows.settings import Settings, without_password
+from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.errors import ModelError
+from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate.verdict import Verdict
 from nmt_core.tokenizer.pretokenize import Pretokenizers
 
@@ -52,7 +52,7 @@ def register_model(
 
     name, tracking_uri = config.model_name, settings.mlflow_tracking_uri
     if not run_id:
-        raise ModelError(without_password(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}"))
+        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
     try:
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
@@ -71,8 +71,7 @@ def register_model(
         verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        words = without_password(f"{tracking_uri} says: {' '.join(str(error).split())}")[:300]
-        raise ModelError(f"register: MLflow at {words}: {_REMEDY}") from error
+        raise ModelError(f"register: MLflow at {tracking_uri} says: {words_of(error)}: {_REMEDY}") from None
     return RegisteredModel(
         name=name,
         version=str(version.version),

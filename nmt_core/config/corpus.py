@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -79,6 +80,8 @@ class ParallelCorpus(Section):
             raise ValueError("has an `address`: give its hash as `sha256`")
         if self.source and self.sha256:
             raise ValueError("has two files: give their hashes as `source_sha256` and `target_sha256`")
+        if any(urlsplit(address).password for address in (self.address, self.source, self.target)):
+            raise ValueError("has a password in its address, where all who see the recipe read it: move it to ~/.netrc")
         return self
 
 
