@@ -91,7 +91,8 @@ def _take_gradient(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float)
     vocab_size = logits_CV.shape[1]
     rows = max(1, _BLOCK_LOGITS // vocab_size) if logits_CV.device.type == "cpu" else len(logits_CV)
     log_sums = []
-    for logits_BV, target_B1 in zip(logits_CV.split(rows), target_C1.split(rows), strict=True):
+    for start in range(0, len(logits_CV), rows):
+        logits_BV, target_B1 = logits_CV[start : start + rows], target_C1[start : start + rows]
         work_BV = logits_BV.float()
         largest_B1 = work_BV.amax(1, keepdim=True)
         work_BV.sub_(largest_B1).exp_()
