@@ -1,6 +1,7 @@
 """Label-smoothed cross-entropy (Vaswani et al. 2017, section 5.4; Szegedy et al. 2016, section 7).
 
-Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, M `d_model`, V vocabulary.
+Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, B rows of a block of it, M
+`d_model`, V vocabulary.
 """
 
 from typing import Any
