@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ class Wanted:
     model: str
     source: str
     target: str
+    _: KW_ONLY
     column: str = ""
     job: str = ""
     """Folder of the job; empty: beside the target."""
