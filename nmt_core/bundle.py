@@ -4,19 +4,21 @@ A bundle is a folder that a machine without this pipeline can use: a folder with
 (`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), `pretokenizers.json` if text is cut
 before those read it, and `config.json`, which names the sha256 of each of the others. `search.json` beside them, if
 any, holds the settings of the search that the model was scored with. The set in fp32 has two more graphs, for attention
-and alignments; bundles of earlier versions lack them.
+and alignments; bundles of earlier versions lack them. A model with a shortlist has `shortlist.npz`, and two more graphs
+in each set.
 """
 
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig
 from nmt_core.errors import ConfigError, ModelError
-from nmt_core.search.onnx_step import Device
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, Device
+from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
@@ -29,6 +31,16 @@ FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda":
 """Precisions that a device can compute, the fastest first; each is also the name of the folder of its graphs."""
 
 _REMEDY = "fetch or export the bundle again"
+
+
+class ShortlistSizes(BaseModel):
+    """What `config.json` says of the shortlist."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    frequent: int
+    """Pieces that are in every list."""
+    translations: int
+    """Pieces that a source piece can add to it."""
 
 
 class BundleConfig(BaseModel):
@@ -62,8 +74,18 @@ class BundleConfig(BaseModel):
     """Longest sequence, in tokens, on either side; end mark included."""
     precisions: tuple[Precision, ...]
     """What there are graphs for, each in the folder of its name."""
+    shortlist: ShortlistSizes | None = None
+    """None: the model has no shortlist."""
     sha256: dict[str, str]
     """Of every other file of the bundle, by its path in it."""
+
+    @model_serializer(mode="wrap")
+    def _described(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A bundle without a shortlist is described as it was when there were none, so that they can read it."""
+        described: dict[str, Any] = handler(self)
+        if self.shortlist is None:
+            described.pop("shortlist", None)
+        return described
 
     @property
     def tokenizer_sizes(self) -> dict[str, int]:
@@ -81,6 +103,21 @@ class BundleConfig(BaseModel):
     def pretokenizer_files(self) -> list[str]:
         """The file that says all about them, if text is cut at all."""
         return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
+
+
+def graph_files(folder: Path, bundle: BundleConfig, precision: Precision, *, shortlist: bool) -> list[str]:
+    """Files that a search reads beside the tokenizers, by their path in the bundle.
+
+    Raises:
+        ConfigError: there is no shortlist, and it is asked for.
+    """
+    if shortlist and not bundle.shortlist:
+        raise ConfigError(
+            f"search.shortlist=true: the model in {folder} has no shortlist: export it again with "
+            "export.shortlist=true, or set search.shortlist=false"
+        )
+    names = [f"{precision}/{name}" for name in (*SET_FILES, *(SHORTLIST_FILES if shortlist else ()))]
+    return [*names, SHORTLIST_FILE] if shortlist else names
 
 
 def read_bundle(folder: Path) -> BundleConfig:

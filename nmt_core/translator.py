@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, precision_for, read_bundle
-from nmt_core.config import SearchConfig
+from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, graph_files, precision_for, read_bundle
+from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE
@@ -20,7 +20,8 @@ from nmt_core.search.constraints import check_positions
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import ENCODER_FILE, SET_FILES, WEIGHTS_FILE, Device, OnnxStepper, best_device
+from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, Device, OnnxStepper, best_device
+from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
@@ -64,6 +65,8 @@ class Translator:
         self.threads = threads
         self.spelling = spelling
         self.between_sentences = between_sentences
+        self.device: Device = "cpu"
+        """Where a bundle's graphs compute."""
         self.aligner: Aligner | None = None
         """What finds alignments; None: there are none, whatever `search` says."""
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
@@ -95,13 +98,13 @@ class Translator:
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
             ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
-                precision, or a package is not installed that cuts the text as the training text was cut.
+                precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or _read_search(folder / SEARCH_FILE)
         device = device or ("cpu" if search.precision == "int8" else best_device())
         precision = precision_for(search.precision, device, bundle)
-        names = [f"{precision}/{name}" for name in SET_FILES] + list(bundle.tokenizer_sizes)
-        check_files(folder, bundle, names + bundle.pretokenizer_files)
+        names = graph_files(folder, bundle, precision, shortlist=search.shortlist)
+        check_files(folder, bundle, [*names, *bundle.tokenizer_sizes, *bundle.pretokenizer_files])
         cut = Pretokenizers.read(folder)
         if cut.kinds != bundle.pretokenizers:
             raise ModelError(
@@ -118,9 +121,10 @@ class Translator:
                     "it belongs to another model; fetch or export the bundle again"
                 )
         check_positions(search, bundle.max_positions, str(folder))
-        stepper = OnnxStepper(folder / precision, bundle.vocab_size, device)
+        stepper = open_stepper(folder, bundle, precision, device, shortlist=search.shortlist)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
         translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
+        translator.device = device
         if search.alignments != "none":
             translator.aligner = _load_aligner(folder, bundle, search, device)
         return translator
@@ -240,6 +244,21 @@ class Translator:
     def _search_batch(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
         found = search_batch(self.stepper, sources, self.search, prefixes)
         return self.aligner.align(sources, found, len(self._source_prefix)) if self.aligner else found
+
+
+def open_stepper(
+    folder: Path, bundle: BundleConfig, precision: Precision, device: Device = "cpu", *, shortlist: bool = False
+) -> Stepper:
+    """The model in a bundle whose files (`graph_files`) are checked.
+
+    Raises:
+        ModelError: onnxruntime cannot run it, or the shortlist is of another model.
+    """
+    stepper = OnnxStepper(folder / precision, bundle.vocab_size, device, listed=shortlist)
+    if not shortlist:
+        return stepper
+    source_pieces = bundle.source_vocab_size or bundle.vocab_size
+    return ShortlistStepper(stepper, Shortlist.load(folder / SHORTLIST_FILE, source_pieces, bundle.vocab_size))
 
 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:

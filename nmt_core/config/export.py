@@ -27,4 +27,15 @@ class ExportConfig(Section):
     quality_sentences: int = Field(1_000, ge=1)
     """Sentences of the dev set, from its start, that each precision translates."""
     max_bleu_loss: float = Field(0.2, ge=0)
-    """BLEU that a precision may lose against fp32 there; one that loses more is not published."""
+    """BLEU that a precision may lose against fp32 there, or any of them by the shortlist; what loses more is not
+    published."""
+    shortlist: bool = False
+    """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
+    text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,
+    that is faster."""
+    shortlist_frequent: int = Field(2_000, ge=1)
+    """Most frequent target pieces, which any translation may hold."""
+    shortlist_translations: int = Field(20, ge=1, le=1_000)
+    """Target pieces that each piece of the source adds to these."""
+    shortlist_pairs: int = Field(500_000, ge=1)
+    """Sentence pairs, about, that the likely translations are learnt from: a sample, if the text has more."""

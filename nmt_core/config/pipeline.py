@@ -73,6 +73,10 @@ class PipelineConfig(Section):
                 f"encode.subword_sampling={self.encode.subword_sampling} has nothing to choose from, for with "
                 f"tokenizer.kind={one_way.pop()} text is cut in one way: set it to 0, or kind to bpe or unigram"
             )
+        if self.search.shortlist and not self.export.shortlist:
+            raise ValueError(
+                "search.shortlist=true needs a model with a shortlist: set export.shortlist to true as well"
+            )
         if self.model.architecture == "rnn" and self.train.batching == "packed":
             raise ValueError(
                 "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "

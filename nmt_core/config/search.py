@@ -47,6 +47,9 @@ class SearchConfig(Section):
     """Source tokens translated together, padding included."""
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"
     """Which of the model's graphs to use; fastest: int8 on a CPU and fp16 on a GPU, or fp32 if the model lacks them."""
+    shortlist: bool = False
+    """Choose from the model's shortlist alone: the most frequent target pieces and likely translations of the source's.
+    Faster with a large vocabulary; scores are log-probabilities among those. The model needs `export.shortlist`."""
     alignments: Literal["none", "words", "pieces"] = "none"
     """Whether to say what belongs together in a line and its translation, by the model's attention: words between white
     space, or pieces of the vocabulary. It takes more time, and the memory of the graphs in fp32."""

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from pydantic import BaseModel, ConfigDict
 
+from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import LengthBucket, by_length
@@ -16,7 +16,6 @@ from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.test_sets import TestSet, hypotheses_file, read_test_sets
 from nmt_core.scoring import Score
-from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 
@@ -58,6 +57,14 @@ class EvaluateReport(StageReport):
     """cpu or cuda."""
     test_sets: dict[str, str]
     """sha256 of the text of each test set."""
+
+
+def identity(config: PipelineConfig) -> Identity:
+    """What decides the result; without a shortlist the same as before there were any."""
+    values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
+    if not config.search.shortlist:
+        del values["search"]["shortlist"]
+    return values
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
@@ -108,7 +115,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         tokens_per_second=round(tokens / seconds, 1),
         tokens=tokens,
         threads=job.resources.threads,
-        device=cast(OnnxStepper, translator.stepper).device,
+        device=translator.device,
         test_sets={test.name: test.sha256 for test in tests},
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, read_bundle
+from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, graph_files, read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.explain.trace import BeamTrace, Node
@@ -17,10 +17,10 @@ from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph, AttentionMaps
 from nmt_core.search.beam import n_best
 from nmt_core.search.hypothesis import Hypothesis, length_penalty
-from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer, Tokenizers
+from nmt_core.translator import open_stepper
 
 MOST_PIECES = 100
 """Longer sentences make pages that nobody can read."""
@@ -106,14 +106,18 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     Raises:
         DataError: there is nothing to translate, or too much for a page.
         ModelError: the bundle is damaged, or was exported before attention could be shown.
+        ConfigError: the search asks for a shortlist, and there is none.
     """
     bundle, search = read_bundle(folder), _of_beam(search)
-    names = [f"{ATTENTION_SET}/{name}" for name in (*SET_FILES, ATTENTION_FILE, ALIGNMENT_FILE)]
-    check_files(folder, bundle, [*(name for name in names if name in bundle.sha256), *bundle.tokenizer_sizes])
+    views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
+    names = graph_files(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
+    names += [name for name in views if name in bundle.sha256]
+    check_files(folder, bundle, [*names, *bundle.tokenizer_sizes])
     graphs = folder / ATTENTION_SET
     has_attention = bundle.rnn is None or f"{ATTENTION_SET}/{ATTENTION_FILE}" in bundle.sha256
     attention = AttentionGraph(graphs) if has_attention else None
-    tokenizers, stepper = Tokenizers.load(folder), OnnxStepper(graphs, bundle.vocab_size)
+    tokenizers = Tokenizers.load(folder)
+    stepper = open_stepper(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])
     trace = BeamTrace()

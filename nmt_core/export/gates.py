@@ -2,8 +2,9 @@
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +19,8 @@ from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
 from nmt_core.search.onnx_step import Device, OnnxStepper, best_device
+from nmt_core.search.shortlist import Shortlist, ShortlistStepper
+from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
@@ -47,12 +50,19 @@ class Gates:
         self.bleu: dict[str, float] = {}
         self.tokens_per_second: dict[str, float] = {}
         self.refused: dict[str, str] = {}
+        self.shortlist: Shortlist | None = None
+        """Of the model, if sets have the graphs for it."""
 
     def check_parity(self, graphs: Path) -> Parity:
-        """Compare fp32 with PyTorch; see `parity.check_parity`."""
-        onnx = OnnxStepper(graphs, self.model.vocab_size)
+        """Compare fp32 with PyTorch, without the shortlist and with it; see `parity.check_parity`."""
+        reference, sources = TorchStepper(self.model), self._ids(self.config.parity_sentences)
         with _torch_threads(self.threads):
-            return check_parity(TorchStepper(self.model), onnx, self._ids(self.config.parity_sentences), self.config)
+            parity = check_parity(reference, OnnxStepper(graphs, self.model.vocab_size), sources, self.config)
+            if not self.shortlist:
+                return parity
+            listed = ShortlistStepper(reference, self.shortlist)
+            with_list = check_parity(listed, self._stepper(graphs, "cpu", listed=True), sources, self.config)
+        return replace(parity, max_difference=max(parity.max_difference, with_list.max_difference))
 
     def kernels(self, precision: Precision) -> OnnxKernels:
         """What a set of graphs is exported with; for int8 after a look at how large the model's numbers get."""
@@ -71,19 +81,20 @@ class Gates:
             )
         return self.refused.get(precision, "")
 
-    def measure(self, folder: Path, precision: Precision) -> None:
-        """Translate the dev set, for its BLEU and for the speed."""
+    def measure(self, folder: Path, precision: Precision, *, listed: bool = False) -> None:
+        """Translate the dev set, with the shortlist or without, for its BLEU and for the speed."""
         # A machine without a GPU computes fp16 as well, slowly: rounding, which decides the quality, is the same.
         device: Device = best_device() if precision == "fp16" else "cpu"
-        stepper = OnnxStepper(folder / precision, self.model.vocab_size, device)
+        stepper = self._stepper(folder / precision, device, listed=listed)
         translator = Translator(stepper, self.tokenizers, self.search, self.threads)
+        name = with_shortlist(precision) if listed else precision
         count = self.config.quality_sentences
         started = time.monotonic()
         translations = translator.translate(self.dev.sources[:count])
         seconds = max(time.monotonic() - started, 1e-9)
         texts = [translation.text for translation in translations]
-        self.bleu[precision] = score("dev", texts, self.dev.references[:count], self.target_language)[0].score
-        self.tokens_per_second[precision] = round(sum(one.tokens for one in translations) / seconds, 1)
+        self.bleu[name] = score("dev", texts, self.dev.references[:count], self.target_language)[0].score
+        self.tokens_per_second[name] = round(sum(one.tokens for one in translations) / seconds, 1)
 
     def refuse(self, folder: Path, precision: Precision) -> str:
         """Measure a precision; why it must not be published, or nothing."""
@@ -97,10 +108,33 @@ class Gates:
             )
         return self.refused.get(precision, "")
 
+    def refuse_shortlist(self, folder: Path, precisions: Sequence[Precision]) -> str:
+        """Measure the shortlist in these precisions; why it must not be published, or nothing."""
+        for precision in precisions:
+            self.measure(folder, precision, listed=True)
+            loss = self.bleu[precision] - self.bleu[with_shortlist(precision)]
+            if not loss <= self.config.max_bleu_loss:
+                self.refused["shortlist"] = (
+                    f"BLEU on {len(self.dev.sources[: self.config.quality_sentences]):,} dev sentences is "
+                    f"{self.bleu[with_shortlist(precision)]:.2f} with it in {precision}, {loss:.2f} less than without; "
+                    f"export.max_bleu_loss={self.config.max_bleu_loss:g} is allowed: raise "
+                    "export.shortlist_translations or export.shortlist_frequent"
+                )
+        return self.refused.get("shortlist", "")
+
+    def _stepper(self, graphs: Path, device: Device, *, listed: bool) -> Stepper:
+        stepper = OnnxStepper(graphs, self.model.vocab_size, device, listed=listed)
+        return ShortlistStepper(stepper, self.shortlist) if listed and self.shortlist else stepper
+
     def _ids(self, count: int) -> list[list[int]]:
         """Ids of the first dev sentences that are not empty, cut where a search would cut them."""
         encoded = self.tokenizers.source.encode(list(self.dev.sources[:count]))
         return [ids[: self.search.max_source_tokens] for ids in encoded if ids]
+
+
+def with_shortlist(precision: str) -> str:
+    """How figures of a precision with the shortlist are called."""
+    return f"{precision}, shortlist"
 
 
 def onnx_kernels(model: TranslationModel) -> OnnxKernels:

@@ -1,9 +1,11 @@
 """A set of graphs: `encoder.onnx`, `step.onnx` and `keep.onnx`, and `weights.bin`, which holds each matrix once.
 
 Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
-together; they read the same weights.
+together; for a shortlist, `shortlist_step.onnx` and `shortlist_output.onnx` do what `step.onnx` does. All of them read
+the same weights.
 
-Letters in names of tensors: B sentences, S source positions, K sentences that stay.
+Letters in names of tensors: B sentences, S source positions, K sentences that stay, M `d_model`, W blocks of a
+shortlist, E tokens of a block.
 """
 
 import hashlib
@@ -28,7 +30,15 @@ from nmt_core.models.visible import AlignmentView, AttentionView
 from nmt_core.models.visible_rnn import RecurrentAttentionStep
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
-from nmt_core.search.onnx_step import ENCODER_FILE, KEEP_FILE, STEP_FILE, WEIGHTS_FILE
+from nmt_core.search.onnx_step import (
+    ENCODER_FILE,
+    KEEP_FILE,
+    SHORTLIST_OUTPUT_FILE,
+    SHORTLIST_STEP_FILE,
+    STEP_FILE,
+    WEIGHTS_FILE,
+)
+from nmt_core.search.shortlist import BLOCK_PIECES
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
 _ALIGNING_LAYERS = 2
@@ -49,19 +59,25 @@ class KeepGraph(nn.Module):
         return [of_batch.index_select(0, sentences) for of_batch in cross] or [sentences.clone()]
 
 
-def export_graphs(kernels: Kernels, folder: Path, *, with_attention: bool = False) -> None:
+def export_graphs(
+    kernels: Kernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
+) -> None:
     """Write a set of graphs.
 
     Args:
         kernels: what the graphs compute with; they hold the model.
         folder: is made if it is missing.
         with_attention: whether to add the graphs that show attention; for the set in fp32.
+        with_shortlist: whether to add those that choose from a shortlist.
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
     graphs = {ENCODER_FILE: _encoder(halves), STEP_FILE: _step(halves), KEEP_FILE: _keep(halves)}
     if with_attention:
         graphs |= _views(kernels)
+    if with_shortlist:
+        output, listed = _output(halves)
+        graphs |= {SHORTLIST_OUTPUT_FILE: output, SHORTLIST_STEP_FILE: _step(halves, listed)}
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
         for name, graph in graphs.items():
@@ -86,15 +102,43 @@ def _encoder(halves: Graphs) -> onnx.ModelProto:
     )
 
 
-def _step(halves: Graphs) -> onnx.ModelProto:
-    """The graph of a step; `models/incremental.py` gives the shapes, `search/onnx_step.py` the names."""
+_BLOCKS = 9
+"""Of a shortlist, in the examples."""
+
+
+def _output(halves: Graphs) -> tuple[onnx.ModelProto, list[Tensor]]:
+    """The graph of the output: list [W, E] to listed_*; and examples of these."""
+    ids_WE = torch.full((_BLOCKS, BLOCK_PIECES), EOS_ID)
+    listed = halves.output(ids_WE)
+    graph = _exported(
+        halves.output,
+        (ids_WE,),
+        dynamic_shapes=({0: "blocks"},),
+        input_names=["list"],
+        output_names=_listed_names(listed),
+    )
+    return graph, listed
+
+
+def _listed_names(listed: Sequence[Tensor]) -> list[str]:
+    return [f"listed_{number}" for number in range(len(listed))]
+
+
+def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
+    """The graph of a step; `models/incremental.py` gives the shapes, `search/onnx_step.py` the names.
+
+    Args:
+        halves: of the model.
+        listed: examples of what the graph of the output gives; none: the step chooses from the whole vocabulary.
+    """
+    penalties = [torch.zeros(_SIZES["sentences"], _BLOCKS, BLOCK_PIECES)] if listed else []
     return _exported(
         halves.step,
         (
             torch.full((_ROWS,), EOS_ID),
             torch.zeros(_ROWS, dtype=torch.int64),
             torch.ones(_SIZES["sentences"], _SIZES["source_positions"], dtype=torch.bool),
-            torch.zeros(_CANDIDATES, dtype=torch.int64),
+            [torch.zeros(_CANDIDATES, dtype=torch.int64), *penalties, *listed],
             _examples(halves.cross),
             _examples(halves.past),
         ),
@@ -102,12 +146,18 @@ def _step(halves: Graphs) -> onnx.ModelProto:
             {0: "rows"},
             {0: "rows"},
             {0: "sentences", 1: "source_positions"},
-            {0: "candidates"},
+            [
+                {0: "candidates"},
+                *({0: "sentences", 1: "blocks"} for _ in penalties),
+                *({tensor.dim() - 2: "blocks"} for tensor in listed),
+            ],
             [held.varying for held in halves.cross],
             [held.varying for held in halves.past],
         ),
         input_names=[
             *("tokens", "parents", "source_mask", "candidates"),
+            *("penalties" for _ in penalties),
+            *_listed_names(listed),
             *_names("cross", halves.cross),
             *_names("past", halves.past),
         ],

@@ -6,18 +6,21 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 
-from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, sha256_of
+from nmt_core.artifacts import Identity
+from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
 from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
 from nmt_core.errors import ModelError
 from nmt_core.export.dev import Dev
 from nmt_core.export.gates import Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
+from nmt_core.export.lexicon import make_shortlist
 from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
-from nmt_core.search.onnx_step import SET_FILES
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
+from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
+from nmt_core.stage import Inputs, Job, Reporter, StageReport
 from nmt_core.tokenizer.pretokenize import Pretokenizers
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, files_of
 from nmt_core.train.weights import MODEL_FILE
@@ -36,13 +39,22 @@ class ExportReport(StageReport):
     compared_sentences: int
     """Held-out sentences that both translated."""
     bleu: dict[str, float]
-    """Of the dev sentences, by precision; not comparable with other scores, for there may be few of them."""
+    """Of the dev sentences, by precision, and by precision with the shortlist if there is one; not comparable with
+    other scores, for there may be few of them."""
     tokens_per_second: dict[str, float]
-    """Target tokens per second of translating them, by precision."""
+    """Target tokens per second of translating them, by the same."""
     not_published: dict[str, str]
-    """Why a precision is not in the bundle."""
+    """Why a precision, or the shortlist, is not in the bundle."""
     bytes: dict[str, int]
     """Size of each file of the bundle, by its path in it."""
+
+
+def identity(config: PipelineConfig) -> Identity:
+    """What decides the result; without a shortlist the same as before there were any."""
+    values = {name: getattr(config, name).model_dump(mode="json") for name in ("export", "model", "languages", "clean")}
+    if not config.export.shortlist:
+        values["export"] = {knob: value for knob, value in values["export"].items() if "shortlist" not in knob}
+    return values
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportReport:
@@ -51,30 +63,39 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     Raises:
         StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any translation.
         ModelError: the weights do not fit `model` or the tokenizer.
+        DataError: a shortlist is wanted, and the training text is missing.
     """
     folder, reporter = inputs["tokenizer"].path, job.reporter
     tokenizers = Tokenizers.load(folder)
     model = load_weights(inputs["average"].path / MODEL_FILE, config.model, tokenizers)
     gates = Gates(model, tokenizers, Dev.read(inputs["split"].path), config, job.resources.threads)
     others = [precision for precision in config.export.precisions if precision != "fp32"]
-    reporter.progress(0, 2 + len(others), "exporting fp32")
-    export_graphs(onnx_kernels(model), out / ATTENTION_SET, with_attention=True)
-    reporter.progress(1, 2 + len(others), "comparing fp32 with PyTorch")
+    steps, listed = 2 + len(others) + config.export.shortlist, config.export.shortlist
+    if listed:
+        reporter.progress(0, steps, "learning likely translations")
+        gates.shortlist = make_shortlist(inputs["split"].path, tokenizers, config.export)
+        gates.shortlist.save(out / SHORTLIST_FILE)
+    reporter.progress(0, steps, "exporting fp32")
+    export_graphs(onnx_kernels(model), out / ATTENTION_SET, with_attention=True, with_shortlist=listed)
+    reporter.progress(1, steps, "comparing fp32 with PyTorch")
     parity = gates.check_parity(out / "fp32")
     gates.measure(out, "fp32")
     for number, precision in enumerate(others, 2):
-        reporter.progress(number, 2 + len(others), f"exporting {precision}")
+        reporter.progress(number, steps, f"exporting {precision}")
         if not (reason := gates.cannot_make(precision)):
-            export_graphs(gates.kernels(precision), out / precision)
+            export_graphs(gates.kernels(precision), out / precision, with_shortlist=listed)
             reason = gates.refuse(out, precision)
         if reason:
             shutil.rmtree(out / precision, ignore_errors=True)
             reporter.log(f"{precision} is not published: {reason}")
+    if listed:
+        reporter.progress(steps - 1, steps, "comparing with the shortlist and without")
+        _judge_shortlist(gates, out, reporter)
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
     bundle = describe_bundle(out, config, model)
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    reporter.progress(2 + len(others), 2 + len(others), f"largest difference {parity.max_difference:.1e}")
+    reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     files = sorted(file for file in out.rglob("*") if file.is_file())
     return ExportReport(
@@ -89,6 +110,26 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         not_published=gates.refused,
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )
+
+
+def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> None:
+    """Take the shortlist out of the bundle, if translations are too much worse with it."""
+    if reason := gates.refuse_shortlist(out, _precisions(out)):
+        for name in _shortlist_files(out):
+            (out / name).unlink()
+        reporter.log(f"the shortlist is not published: {reason}")
+
+
+def _precisions(folder: Path) -> list[Precision]:
+    """Those that a bundle has sets of graphs for."""
+    return [precision for precision in PRECISIONS if (folder / precision).is_dir()]
+
+
+def _shortlist_files(folder: Path) -> list[str]:
+    """Files of a bundle that are there for a shortlist, by their path in it."""
+    if not (folder / SHORTLIST_FILE).is_file():
+        return []
+    return [SHORTLIST_FILE, *(f"{precision}/{name}" for precision in _precisions(folder) for name in SHORTLIST_FILES)]
 
 
 def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> TranslationModel:
@@ -111,11 +152,12 @@ def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Tra
 
 def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationModel) -> BundleConfig:
     """What `config.json` says of a folder that holds the other files."""
-    precisions: list[Precision] = [precision for precision in PRECISIONS if (folder / precision).is_dir()]
+    precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
     source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]
+    graphs += _shortlist_files(folder)
     return BundleConfig(
         languages=config.languages,
         unicode_form=config.clean.unicode_form,
@@ -133,5 +175,12 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationMode
         decoder_layers=model.config.decoder_layers,
         max_positions=model.max_positions,
         precisions=tuple(precisions),
+        shortlist=_shortlist_sizes(folder, model) if SHORTLIST_FILE in graphs else None,
         sha256={name: sha256_of(folder / name) for name in (*graphs, *files_of(folder))},
     )
+
+
+def _shortlist_sizes(folder: Path, model: TranslationModel) -> ShortlistSizes:
+    source_pieces = model.source_vocab_size or model.vocab_size
+    shortlist = Shortlist.load(folder / SHORTLIST_FILE, source_pieces, model.vocab_size)
+    return ShortlistSizes(frequent=len(shortlist.frequent_F), translations=shortlist.translations_VK.shape[1])

@@ -78,19 +78,20 @@ class OnnxKernels(Kernels):
         """Scales of a layer's keys and values, if they are kept as integers, and what else the operator has to know."""
         return [], {}
 
-    def most_probable(self, states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-        """As `Kernels.most_probable`, but only the best blocks of the vocabulary are sorted.
+    def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """As `Kernels.most_probable`, but only the best blocks of the vocabulary, or of the shortlist, are sorted.
 
         Any of the C best tokens is in one of the C blocks with the highest maximum. As many more of both are looked at
         as there are forbidden tokens, which drop out at the end, from a short list.
         """
-        wanted, width = candidates.shape[0], self.block_tokens
-        logits_RV = self.linear(states_RM, self.model.output).float()
-        if self.spare:
+        candidates, *listed = choice
+        wanted, width = candidates.shape[0], listed[0].shape[2] if listed else self.block_tokens
+        logits_RV = self.logits(states_RM, listed).float()
+        if self.spare and not listed:
             logits_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf"))
         rows, blocks = logits_RV.shape[0], logits_RV.shape[1] // width
         probs_RWE = F.softmax(logits_RV, dim=-1).view(rows, blocks, width)
-        longer = _least(wanted + len(FORBIDDEN), self.model.vocab_size)
+        longer = _least(wanted + len(FORBIDDEN), logits_RV.shape[1] if listed else self.model.vocab_size)
         _, block_RW = probs_RWE.amax(dim=-1).topk(_least(longer, blocks), dim=-1)
         # Whole blocks are copied as rows of a table: several times faster than element by element.
         probs_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, probs_RWE.flatten(0, 1)).flatten(1)
@@ -133,14 +134,28 @@ class Int8Kernels(OnnxKernels):
         """As `Kernels.linear`."""
         names = tuple(name_of(layer) for layer in layers)
         weight_OI, scale_O = self.integers[names]
-        scale, zero_point = self.ranges.of_input(names[0])
-        integers = _operator("QuantizeLinear", (x, scale, zero_point), like=x, dtype=torch.uint8)
         bias = [None, layers[0].bias] if layers[0].bias is not None else []
+        return self._times(x, names[0], weight_OI.t(), scale_O, *bias)
+
+    def output_of(self, ids_WE: Tensor) -> list[Tensor]:
+        """As `Kernels.output_of`: the integers [M, W, E], and their scales [W, E]."""
+        rows_VM, scale_V = self.integers[("output",)]
+        scale_WE1 = F.embedding(ids_WE, scale_V[:, None])
+        return [F.embedding(ids_WE, rows_VM).permute(2, 0, 1), scale_WE1.squeeze(2)]
+
+    def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
+        """As `Kernels.times_output`."""
+        return self._times(states_RM, "output", output[0].flatten(1), output[1].flatten())
+
+    def _times(self, x: Tensor, name: str, weight_IO: Tensor, scale_O: Tensor, *bias: Tensor | None) -> Tensor:
+        """[..., in] to [..., out]; the name is that of the layer that reads `x`."""
+        scale, zero_point = self.ranges.of_input(name)
+        integers = _operator("QuantizeLinear", (x, scale, zero_point), like=x, dtype=torch.uint8)
         return _operator(
             "MatMulIntegerToFloat",
-            (integers, weight_OI.t(), scale, scale_O, zero_point, *bias),
+            (integers, weight_IO, scale, scale_O, zero_point, *bias),
             like=x,
-            shape=(*x.shape[:-1], len(weight_OI)),
+            shape=(*x.shape[:-1], weight_IO.shape[1]),
         )
 
     def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:

@@ -1,7 +1,8 @@
 """Any model cut in two for decoding, and what the halves hand to each other.
 
 A graph of the encoder gives the tensors `cross`, which belong to a sentence and stay the same, and then, if the decoder
-does not start from nothing, the first `past`. A graph of a step takes both and gives the next `past`, row by row.
+does not start from nothing, the first `past`. A graph of a step takes both and gives the next `past`, row by row. With
+a shortlist it also takes what a graph of the output gives once a batch.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.incremental import EncoderGraph, OutputGraph, StepGraph
 from nmt_core.models.incremental_rnn import RnnEncoderGraph, RnnKernels, RnnStepGraph
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.model import TranslationModel
@@ -46,6 +47,8 @@ class Graphs:
     """Source ids [B, S] to a list of tensors."""
     step: nn.Module
     """As `incremental.StepGraph`."""
+    output: nn.Module
+    """As `incremental.OutputGraph`."""
     cross: tuple[Held, ...]
     past: tuple[Held, ...]
     has_first: bool
@@ -67,6 +70,7 @@ def graphs_of(kernels: Kernels) -> Graphs:
     return Graphs(
         EncoderGraph(kernels),
         StepGraph(kernels),
+        OutputGraph(kernels),
         tuple(
             Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype)
             for name, width in names
@@ -82,6 +86,7 @@ def _of_recurrent(kernels: RnnKernels) -> Graphs:
     return Graphs(
         RnnEncoderGraph(kernels),
         RnnStepGraph(kernels),
+        OutputGraph(kernels),
         tuple(Held(name, shape, dtype) for name, shape in model.cross_shapes.items()),
         tuple(Held(name, ("past_rows", hidden), dtype) for name in model.state_names),
         has_first=True,

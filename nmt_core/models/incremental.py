@@ -7,6 +7,7 @@ Letters in names of tensors: as in `kernels.py`.
 """
 
 import math
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -43,6 +44,14 @@ class EncoderGraph(Graph):
         return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
 
 
+class OutputGraph(Graph):
+    """What the steps of a batch need of the output matrix, if they choose from a shortlist: copied once a batch."""
+
+    def forward(self, ids_WE: Tensor) -> list[Tensor]:
+        """Ids of the vocabulary to tensors whose last sizes are [W, E]."""
+        return self.kernels.output_of(ids_WE)
+
+
 class StepGraph(Graph):
     """One step of decoding: the last token of each row to its most probable successors."""
 
@@ -53,7 +62,7 @@ class StepGraph(Graph):
         tokens_R: Tensor,
         parents_R: Tensor,
         source_mask_BS: Tensor,
-        candidates: Tensor,
+        choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -63,13 +72,14 @@ class StepGraph(Graph):
             tokens_R: ids of the tokens to read; R is any multiple of B, so a first step has one row per sentence.
             parents_R: for each row, the row of the step before (of any R) that it continues.
             source_mask_BS: bool, True at source tokens and False at padding.
-            candidates: [C], any values: its length says how many successors to return.
+            choice: [C], any values: its length says how many successors to return. With a shortlist, behind it the
+                penalties [B, W, E] of its tokens in each sentence, 0 or minus infinity, and what `OutputGraph` gave.
             cross: what `EncoderGraph` gave, each [B, H, S, D]; never copied per beam.
             past: the third result of the step before, each [R of that step, H, T, D]; T = 0 at the first step.
 
         Returns:
-            Log-probabilities [R, C] in nats, best first; their ids [R, C]; and [key, value] of each layer's
-            self-attention with this position at the end, each [R, H, T + 1, D].
+            Log-probabilities [R, C] in nats, best first; their ids [R, C], or places in the shortlist; and [key, value]
+            of each layer's self-attention with this position at the end, each [R, H, T + 1, D].
         """
         model, kernels, present, position = self.model, self.kernels, list[Tensor](), past[0].shape[2]
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
@@ -92,7 +102,7 @@ class StepGraph(Graph):
             attended_R1P = attended_BKP.view(-1, 1, kernels.widths[-1])
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
-        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), candidates)
+        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), choice)
         return log_probs_RC, ids_RC, present
 
 

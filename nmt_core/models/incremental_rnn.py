@@ -3,6 +3,8 @@
 Letters in names of tensors: as in `rnn.py`; C candidates.
 """
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -49,13 +51,14 @@ class RnnStepGraph(Graph):
         tokens_R: Tensor,
         parents_R: Tensor,
         source_mask_BS: Tensor,
-        candidates: Tensor,
+        choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Decode one position further; what is not said here is as of `incremental.StepGraph`.
 
         Args:
+            choice: as of `incremental.StepGraph`.
             cross: the first part of what `RnnEncoderGraph` gave.
             past: the rest of it, or the third result of the step before; each [rows, H].
         """
@@ -65,5 +68,5 @@ class RnnStepGraph(Graph):
         states = [tuple(of_rows[first : first + width]) for first in range(0, len(of_rows), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
         state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
-        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, candidates)
+        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, choice)
         return log_probs_RC, ids_RC, [part for state in states for part in state]

@@ -5,7 +5,8 @@ Runtime, in fp32, fp16 and int8; `incremental.py` puts either together in one an
 
 Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
 S source positions, T target positions decoded so far, H heads, D width of a head, P width of all heads, M `d_model`,
-C candidates, V vocabulary. D and P of values may differ from those of queries and keys.
+C candidates, V vocabulary, W blocks of a shortlist, E tokens of a block. D and P of values may differ from those of
+queries and keys.
 """
 
 from collections.abc import Sequence
@@ -105,9 +106,38 @@ class Kernels:
         q_BHKD = split_heads(q_BKP, self.num_heads).transpose(1, 2)
         return join_heads(attend_reference(q_BHKD, cross[0], cross[1], mask_BS[:, None]).transpose(1, 2))
 
-    def most_probable(self, states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C]."""
-        logits_RV = self.linear(states_RM, self.model.output)
+    def output_of(self, ids_WE: Tensor) -> list[Tensor]:
+        """The part of the output matrix that makes the logits of these tokens, as `times_output` takes it."""
+        return [F.embedding(ids_WE, self.model.output.weight).permute(2, 0, 1)]
+
+    def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
+        """Logits of the tokens of a shortlist: [R, W * E]."""
+        return states_RM @ output[0].flatten(1)
+
+    def logits(self, states_RM: Tensor, listed: Sequence[Tensor]) -> Tensor:
+        """Of the whole vocabulary [R, V], if nothing is listed; else of what is, [R, W * E].
+
+        Args:
+            states_RM: of the decoder.
+            listed: penalties [B, W, E] of the tokens in each sentence, 0 or minus infinity; then what `output_of` gave.
+        """
+        if not listed:
+            return self.linear(states_RM, self.model.output)
+        penalty_BWE, *output = listed
+        logits_RV = self.times_output(states_RM, output).float()
+        by_sentence = logits_RV.view(penalty_BWE.shape[0], -1, logits_RV.shape[1]) + penalty_BWE.flatten(1)[:, None]
+        return by_sentence.view(-1, logits_RV.shape[1])
+
+    def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C].
+
+        Args:
+            states_RM: of the decoder.
+            choice: [C], any values; behind it, with a shortlist, `listed` of `logits`. Ids are then places in the list,
+                where the special ones stand first, each at its own place.
+        """
+        candidates, *listed = choice
+        logits_RV = self.logits(states_RM, listed)
         forbidden = torch.tensor(FORBIDDEN, device=logits_RV.device)
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)

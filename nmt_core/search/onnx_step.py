@@ -10,6 +10,11 @@ graphs themselves say which tensors they hand to each other; the beginnings of t
     past_*      inputs of the step, a row for each hypothesis
     present_*   outputs of the step, in the same order: the next step's past
 
+A model with a shortlist has two more graphs, which read the same weights: `shortlist_step.onnx` takes the place of
+`step.onnx`, and `shortlist_output.onnx` copies, once a batch, what of the output matrix belongs to the batch's list:
+
+    listed_*    outputs of the latter and inputs of the former: of a list, and always the same
+
 Letters in names of arrays: B sentences, R rows, S source positions, C candidates.
 """
 
@@ -20,7 +25,7 @@ import numpy as np
 import onnxruntime
 
 from nmt_core.errors import ModelError
-from nmt_core.search.step import Floats, Ints
+from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 ENCODER_FILE = "encoder.onnx"
@@ -28,6 +33,9 @@ STEP_FILE = "step.onnx"
 KEEP_FILE = "keep.onnx"
 WEIGHTS_FILE = "weights.bin"
 SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, WEIGHTS_FILE)
+SHORTLIST_STEP_FILE = "shortlist_step.onnx"
+SHORTLIST_OUTPUT_FILE = "shortlist_output.onnx"
+SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
 Device = Literal["cpu", "cuda"]
 
 _NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
@@ -78,15 +86,19 @@ class OnnxStepper:
         folder: of the set.
         vocab_size: pieces of the vocabulary.
         device: where to compute, and where keys and values stay between two steps.
+        listed: whether it serves as `search.step.ListedStepper`, by the graphs for a shortlist, and not as `Stepper`.
 
     Raises:
         ModelError: see `open_graph`.
     """
 
-    def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu") -> None:
+    def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu", *, listed: bool = False) -> None:
+        step = SHORTLIST_STEP_FILE if listed else STEP_FILE
         self.encoder, self.step, self.keep = (
-            open_graph(folder / name, device) for name in (ENCODER_FILE, STEP_FILE, KEEP_FILE)
+            open_graph(folder / name, device) for name in (ENCODER_FILE, step, KEEP_FILE)
         )
+        self.output = open_graph(folder / SHORTLIST_OUTPUT_FILE, device) if listed else None
+        self.listed = [one.name for one in self.output.get_outputs()] if self.output else []
         self.device = device
         encoded = [one.name for one in self.encoder.get_outputs()]
         self.cross = [name for name in encoded if name.startswith("cross_")]
@@ -101,9 +113,9 @@ class OnnxStepper:
         """Pieces of the vocabulary."""
         return self._vocab_size
 
-    def start(self, source_BS: Ints, candidates: int) -> "OnnxDecoding":
-        """Encode a batch; see `search.step.Stepper`."""
-        return OnnxDecoding(self, source_BS, candidates)
+    def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "OnnxDecoding":
+        """Encode a batch; see `search.step.Stepper`, or `ListedStepper` if it serves as that."""
+        return OnnxDecoding(self, source_BS, candidates, listed)
 
     def no_past(self, sentences: int) -> Values:
         """A past of no positions: the first size of a tensor counts rows, and any other that varies is 0."""
@@ -118,7 +130,7 @@ class OnnxStepper:
 class OnnxDecoding:
     """One batch in ONNX Runtime; see `search.step.Decoding`. What the graphs hand over never passes through numpy."""
 
-    def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int) -> None:
+    def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
         self.stepper = stepper
         encoding = stepper.encoder.io_binding()
         encoding.bind_cpu_input("source", source_BS)
@@ -131,6 +143,9 @@ class OnnxDecoding:
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()
+        self.penalty_BWE = listed.penalty_BWE if listed else None
+        if listed:
+            self._bind_list(listed)
         self._bind_source()
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
@@ -162,9 +177,24 @@ class OnnxDecoding:
             stepper.keep.run_with_iobinding(keeping)
             self.cross = keeping.get_outputs()
         self.source_mask_BS = self.source_mask_BS[sentences]
+        if self.penalty_BWE is not None:
+            self.penalty_BWE = self.penalty_BWE[sentences]
         self._bind_source()
 
+    def _bind_list(self, listed: Listed) -> None:
+        """Copy what of the output matrix belongs to the list; it stays where the device is."""
+        assert self.stepper.output
+        copying = self.stepper.output.io_binding()
+        copying.bind_cpu_input("list", listed.ids_WE)
+        for name in self.stepper.listed:
+            copying.bind_output(name, self.stepper.device)
+        self.stepper.output.run_with_iobinding(copying)
+        for name, value in zip(self.stepper.listed, copying.get_outputs(), strict=True):
+            self.binding.bind_ortvalue_input(name, value)
+
     def _bind_source(self) -> None:
+        if self.penalty_BWE is not None:
+            self.binding.bind_cpu_input("penalties", self.penalty_BWE)
         self.binding.bind_cpu_input("source_mask", self.source_mask_BS)
         self.binding.bind_cpu_input("candidates", self.candidates)
         for name, value in zip(self.stepper.cross, self.cross, strict=True):

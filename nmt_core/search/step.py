@@ -1,10 +1,11 @@
 """What a search asks of a model, in numpy, whether PyTorch, ONNX Runtime or a reference computes it. Imports no torch.
 
 Letters in names of arrays: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, C candidates.
+S source positions, C candidates, W blocks of a list of pieces, E pieces of a block.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -51,6 +52,29 @@ class Stepper(Protocol):
         Args:
             source_BS: source ids, end marks included, padded at the end.
             candidates: C, how many successors each step returns.
+        """
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What may be said in a batch, if not any piece of the vocabulary (`shortlist.py`)."""
+
+    ids_WE: Ints
+    """In rising order, the special ones among them; filled up with `PAD_ID` at the end."""
+    penalty_BWE: Floats
+    """Of these in each sentence: 0, or minus infinity for what it must not hold, and for what fills the list up."""
+
+
+class ListedStepper(Protocol):
+    """A stepper that can be held to a list."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Pieces of the vocabulary."""
+
+    def start(self, source_BS: Ints, candidates: int, listed: Listed) -> Decoding:
+        """As `Stepper.start`, but the steps return places in the list in place of ids, and tell how likely the pieces
+        are among those of the sentence's list.
         """
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt_core.models.decoding import graphs_of, plain_kernels
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.model import TranslationModel
-from nmt_core.search.step import Floats, Ints
+from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
@@ -30,16 +30,16 @@ class TorchStepper:
         """Pieces of the vocabulary."""
         return self.model.vocab_size
 
-    def start(self, source_BS: Ints, candidates: int) -> "TorchDecoding":
-        """Encode a batch; see `search.step.Stepper`."""
-        return TorchDecoding(self, source_BS, candidates)
+    def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "TorchDecoding":
+        """Encode a batch; see `search.step.Stepper`, and `ListedStepper` if there is a list."""
+        return TorchDecoding(self, source_BS, candidates, listed)
 
 
 class TorchDecoding:
     """One batch in PyTorch; see `search.step.Decoding`."""
 
     @torch.inference_mode()
-    def __init__(self, stepper: TorchStepper, source_BS: Ints, candidates: int) -> None:
+    def __init__(self, stepper: TorchStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
         graphs, self.device = stepper.graphs, stepper.model.device
         self.graph = graphs.step
         source = torch.from_numpy(source_BS).to(self.device)
@@ -49,7 +49,10 @@ class TorchDecoding:
         if not graphs.has_first:
             sizes = {"past_rows": len(source), "past_positions": 0}
             self.past = [held.zeros(sizes, self.device) for held in graphs.past]
-        self.candidates = torch.empty(candidates, dtype=torch.int64, device=self.device)
+        self.choice = [torch.empty(candidates, dtype=torch.int64, device=self.device)]
+        if listed:
+            self.choice.append(torch.from_numpy(listed.penalty_BWE).to(self.device))
+            self.choice += graphs.output(torch.from_numpy(listed.ids_WE).to(self.device))
 
     @torch.inference_mode()
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
@@ -58,7 +61,7 @@ class TorchDecoding:
             torch.from_numpy(tokens_R).to(self.device),
             torch.from_numpy(parents_R).to(self.device),
             self.mask_BS,
-            self.candidates,
+            self.choice,
             self.cross,
             self.past,
         )
@@ -70,3 +73,4 @@ class TorchDecoding:
         places = torch.from_numpy(sentences).to(self.device)
         self.mask_BS = self.mask_BS[places]
         self.cross = [of_sentence[places] for of_sentence in self.cross]
+        self.choice[1:2] = [penalty_BWE[places] for penalty_BWE in self.choice[1:2]]

@@ -3,7 +3,7 @@
     python3.11 -m venv /tmp/ct2
     /tmp/ct2/bin/pip install ctranslate2==4.8.5 numpy safetensors
     .venv/bin/python tests/bench/translate.py BUNDLE WEIGHTS --ctranslate2 /tmp/ct2/bin/python \
-        --source test.en.gz --reference test.de.gz [--source ... --reference ...] [--eager]
+        --source test.en.gz --reference test.de.gz [--source ... --reference ...] [--eager] [--shortlist]
 
 BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from;
 the same weights are converted for the others (`translate_grow.py` makes larger ones of them). Each
@@ -22,6 +22,9 @@ finds others. So texts are compared with an alpha that is next to nothing: if fe
 identical to CTranslate2's, the exit status is 1. No translation is longer than its source and 50 tokens; CTranslate2
 knows one limit for a batch, that of its longest line. Lines that any contender does not end before the limit are left
 out, for all.
+
+With `--shortlist` ours takes part once more, with the shortlist of the bundle, as a contender of other translations.
+Without `--ctranslate2` it is compared with nobody else.
 """
 
 import argparse
@@ -94,7 +97,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle", type=Path, help="an exported model")
     parser.add_argument("weights", type=Path, help="the averaged weights that it was made from")
-    parser.add_argument("--ctranslate2", required=True, help="Python interpreter that has CTranslate2")
+    parser.add_argument("--ctranslate2", help="Python interpreter that has CTranslate2")
     parser.add_argument("--source", action="append", required=True, help="text to translate, plain or .gz; repeatable")
     parser.add_argument("--reference", action="append", required=True, help="its reference; repeatable")
     parser.add_argument("--precisions", nargs="+", default=["fp32", "int8"], help="(fp32 int8)")
@@ -109,6 +112,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--settings", type=Path, help="JSON file that keeps the settings that were found best")
     parser.add_argument("--transformers", help="Python interpreter that has transformers: Marian takes part in fp32")
     parser.add_argument("--eager", action="store_true", help="our model in PyTorch takes part as well")
+    parser.add_argument("--shortlist", action="store_true", help="ours takes part with the bundle's shortlist as well")
     return parser.parse_args()
 
 
@@ -128,7 +132,7 @@ def _models(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]
     models: dict[str, Any] = {"bundle": options.bundle, "weights": options.weights, "heads": heads}
     script = Path(__file__).with_name("translate_ctranslate2.py")
-    for quantisation in {_CT2_TYPES[precision] for precision in options.precisions}:
+    for quantisation in {_CT2_TYPES[precision] for precision in options.precisions if options.ctranslate2}:
         models[quantisation] = folder / quantisation
         command = [options.ctranslate2, script, options.weights, str(heads), models[quantisation], quantisation]
         subprocess.run(command, check=True)

@@ -122,7 +122,7 @@ def described(settings: Settings) -> str:
 
 
 def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[Contender]:
-    """Those that take part in a precision, ours first and what it is compared with second.
+    """Those that take part in a precision, ours first.
 
     Args:
         options: of the command line.
@@ -136,24 +136,24 @@ def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[
     ours = [sys.executable, str(_FOLDER / "translate_ours.py")]
     load = {"model": str(models["bundle"]), "device": options.device}
     kinds = {"int8": "int8", "fp32": "float32", "fp16": "float16"}
-    found = [
-        Contender(
-            "ours",
-            ours,
-            load | {"precision": precision},
-            {
-                "threads": [many] if options.device == "cpu" else [many, one],
-                "batch_tokens": batches,
-                "environment": [{}],
-            },
-        ),
-        Contender(
-            "CTranslate2",
-            [options.ctranslate2, str(_FOLDER / "translate_ctranslate2.py")],
-            {"model": str(models[kinds[precision]]), "device": options.device, "precision": kinds[precision]},
-            {"threads": [many, one], "batch_tokens": batches, "environment": options.isas},
-        ),
-    ]
+    choices: dict[str, Sequence[Any]] = {
+        "threads": [many] if options.device == "cpu" else [many, one],
+        "batch_tokens": batches,
+        "environment": [{}],
+    }
+    found = [Contender("ours", ours, load | {"precision": precision}, choices)]
+    if options.ctranslate2:
+        found.append(
+            Contender(
+                "CTranslate2",
+                [options.ctranslate2, str(_FOLDER / "translate_ctranslate2.py")],
+                {"model": str(models[kinds[precision]]), "device": options.device, "precision": kinds[precision]},
+                {"threads": [many, one], "batch_tokens": batches, "environment": options.isas},
+            )
+        )
+    if options.shortlist:
+        listed = {"precision": precision, "shortlist": True}
+        found.append(Contender("ours, shortlist", ours, load | listed, choices))
     load |= {"precision": "eager", "weights": str(models["weights"]), "heads": models["heads"]}
     choices = {"threads": [many, one], "batch_tokens": batches, "environment": [{}]}
     if options.eager and precision == "fp32":

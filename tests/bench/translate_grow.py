@@ -1,6 +1,7 @@
 """A bundle made anew by the code as it is: of a model as it was trained, or of that model grown to a larger size.
 
-    .venv/bin/python tests/bench/translate_grow.py BUNDLE WEIGHTS FOLDER --dev dev.en.gz dev.de.gz [--base]
+    .venv/bin/python tests/bench/translate_grow.py BUNDLE WEIGHTS FOLDER --dev dev.en.gz dev.de.gz [--base] \
+        [--text train.en.gz train.de.gz]
 
 A base model takes days to train where there is no GPU, and a random one translates nothing: its translations end at no
 sensible length, and no rounding does it any harm. A grown one says what the small one says at the cost of a large one.
@@ -10,13 +11,16 @@ change next to nothing, and pieces that are added are next to impossible. What c
 they are computed: they are those of the small width, repeated, which the file of weights notes for the others.
 
 FOLDER gets `average/model.safetensors` and `export/`, the bundle, by the stage `export` itself; it calibrates and
-compares on the dev text. A model to grow has one matrix for its three embeddings.
+compares on the dev text. A model to grow has one matrix for its three embeddings. With `--text`, training text, the
+bundle has a shortlist. Pieces that are added are in no text: a real vocabulary of as many has longer lists, which
+`--frequent` makes up for.
 """
 
 import argparse
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -49,6 +53,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where to write")
     parser.add_argument("--dev", type=Path, nargs=2, required=True, help="text to calibrate on and to compare on")
     parser.add_argument("--lines", type=int, help="of the dev text, the first so many (all): large models take long")
+    parser.add_argument("--text", type=Path, nargs=2, help="training text, to make a shortlist from")
+    parser.add_argument("--frequent", type=int, help="most frequent pieces of the shortlist (as usual)")
     parser.add_argument("--base", action="store_true", help="grow the model to the size of Transformer base")
     options = parser.parse_args()
     for name in ("average", "split", "tokenizer", "export"):
@@ -71,7 +77,12 @@ def main() -> None:
     computed = "nmt_core.models.transformer.sinusoidal_positions"
     with patch(computed, lambda length, width: torch.from_numpy(positions(length))):
         _write_dev(options.folder / "split", options.dev, options.lines)
-        _export(options.folder, described, config)
+        knobs: dict[str, Any] = {"parity_tolerance": _TOLERANCE}
+        if options.text:
+            _write_pairs(options.folder / "split" / "train-00000.parquet", options.text)
+            knobs["shortlist"] = True
+            knobs |= {"shortlist_frequent": options.frequent} if options.frequent else {}
+        _export(options.folder, described, config, ExportConfig(**knobs))
 
 
 def grown(
@@ -186,12 +197,16 @@ def add_pieces(file: Path, pieces: int) -> None:
 
 def _write_dev(folder: Path, files: tuple[Path, Path], lines: int | None) -> None:
     """What the stage `split` leaves of the dev text."""
-    source, target = (polars.scan_lines(file).slice(0, lines).collect().to_series() for file in files)
-    polars.DataFrame({"source": source, "target": target}).write_parquet(folder / "dev.parquet")
+    _write_pairs(folder / "dev.parquet", files, lines)
     (folder / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
 
 
-def _export(folder: Path, described: dict[str, object], model: ModelConfig) -> None:
+def _write_pairs(file: Path, sides: tuple[Path, Path], lines: int | None = None) -> None:
+    source, target = (polars.scan_lines(side).slice(0, lines).collect().to_series() for side in sides)
+    polars.DataFrame({"source": source, "target": target}).write_parquet(file)
+
+
+def _export(folder: Path, described: dict[str, object], model: ModelConfig, export: ExportConfig) -> None:
     """The stage `export`, as a run of the pipeline does it."""
     clean = {name: described[name] for name in ("unicode_form", "punctuation") if name in described}
     config = PipelineConfig.model_validate(
@@ -201,7 +216,7 @@ def _export(folder: Path, described: dict[str, object], model: ModelConfig) -> N
             "corpus": CorpusConfig(toy=ToyCorpusConfig()),
             "clean": clean,
             "model": model,
-            "export": ExportConfig(parity_tolerance=_TOLERANCE),
+            "export": export,
         }
     )
     stage = next(stage for stage in STAGES.values() if stage.name == "export")

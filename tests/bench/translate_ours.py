@@ -51,7 +51,8 @@ def load(question: Question) -> Contender:
     """The bundle, or the weights if the precision is `eager`."""
     if question["precision"] == "eager":
         return Asked(_eager(question))
-    folder, search = Path(question["model"]), SearchConfig(precision=question["precision"])
+    folder, listed = Path(question["model"]), question.get("shortlist", False)
+    search = SearchConfig(precision=question["precision"], shortlist=listed)
     return Asked(Translator.load(folder, search, question["workers"], question["device"]))
 
 

@@ -78,7 +78,9 @@ def test_the_same_recipe_has_the_same_fingerprints(store: Store) -> None:
         ({"train": {"keep_best": 1}}, "train"),
         ({"model": {"dropout": 0.2}}, "train"),
         ({"average": {"checkpoints": 2}}, "average"),
+        ({"export": {"shortlist": True}}, "export"),
         ({"search": {"beam_size": 2}}, "evaluate"),
+        ({"export": {"shortlist": True}, "search": {"shortlist": True}}, "export"),
         ({"evaluate": {"samples": 9}}, "evaluate"),
     ],
 )
@@ -106,6 +108,12 @@ def followers(first: str) -> list[str]:
 )
 def test_names_and_the_budget_change_no_fingerprint(store: Store, sections: dict[str, Any]) -> None:
     assert changed(planned(store), planned(store, **sections)) == []
+
+
+def test_without_a_shortlist_fingerprints_are_what_they_were_before_there_were_any(store: Store) -> None:
+    steps = planned(store)
+    assert "shortlist" not in str(steps["export"].identity) + str(steps["evaluate"].identity)
+    assert changed(steps, planned(store, export={"shortlist_pairs": 9})) == []
 
 
 @pytest.mark.parametrize("train", [{"dev_samples": 9}, {"parallel": "fsdp"}])

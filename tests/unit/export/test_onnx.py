@@ -21,20 +21,23 @@ from nmt_core.config import (
     ToyCorpusConfig,
 )
 from nmt_core.errors import ConfigError, ModelError, StageError
+from nmt_core.explain.explanation import explain
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx import ExportReport, run
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
-from nmt_core.search.onnx_step import SET_FILES
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
+from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages import STAGES
-from nmt_core.tokenizer.tokenizer import Tokenizer
+from nmt_core.tokenizer.tokenizer import Tokenizer, Tokenizers
 from nmt_core.translator import Translator
 
 PRE_NORM = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=3, norm="pre")
 SMALLEST = ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1)
+ONE_LAYER = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=1)
 VIEWS = ("attention.onnx", "alignment.onnx")
 LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
 
@@ -53,12 +56,16 @@ def run_stage(
     tokenizer_file: Path,
     folder: Path,
     targets: list[str] = LINES,
+    text: tuple[list[str], list[str]] = (LINES, LINES),
     **export: Any,
 ) -> ExportReport:
     for name in ("average", "split", "out"):
         (folder / name).mkdir()
     save_model(model, str(folder / "average" / "model.safetensors"), metadata={"vocab_size": str(model.vocab_size)})
     polars.DataFrame({"source": LINES, "target": targets}).write_parquet(folder / "split" / "dev.parquet")
+    polars.DataFrame(dict(zip(("source", "target"), text, strict=True))).write_parquet(
+        folder / "split" / "train-00000.parquet"
+    )
     (folder / "split" / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
     pipeline = PipelineConfig(
         name="tiny",
@@ -116,6 +123,55 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     assert Translator.load(tmp_path / "out", SearchConfig()).translate(LINES) == in_fp32
     with pytest.raises(ConfigError, match=r"search\.precision=int8 on cpu: the model has fp32"):
         Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
+
+
+SHORTLIST = {"shortlist": True, "shortlist_frequent": 5, "shortlist_translations": 6}
+
+
+def test_a_shortlist_is_part_of_the_bundle(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    tokenizer, out = Tokenizer(tiny_tokenizer_file), tmp_path / "out"
+    model = random_model(ONE_LAYER, tokenizer.vocab_size)
+    search = SearchConfig(beam_size=3, max_length_offset=4, precision="fp32", shortlist=True)
+    report = run_stage(
+        model, ONE_LAYER, tiny_tokenizer_file, tmp_path, max_bleu_loss=100, precisions=["int8"], **SHORTLIST
+    )
+    names = {"fp32", "int8"}
+    assert report.bleu.keys() == report.tokens_per_second.keys() == names | {f"{name}, shortlist" for name in names}
+    assert report.not_published == {}
+    description = json.loads((out / "config.json").read_text())
+    assert description["shortlist"] == {"frequent": 5, "translations": 6}
+    files = {"shortlist.npz", *(f"{name}/{file}" for name in names for file in SHORTLIST_FILES)}
+    assert files <= set(report.bytes)
+    assert files <= description["sha256"].keys()
+    shortlist = Shortlist.load(out / "shortlist.npz", 100, 100)
+    in_torch = ShortlistStepper(TorchStepper(model), shortlist)
+    texts = [one.text for one in Translator(in_torch, Tokenizers(tokenizer, tokenizer), search).translate(LINES)]
+    assert [one.text for one in Translator.load(out, search).translate(LINES)] == texts
+    assert explain(out, LINES[0], search).text == texts[0]
+    free = search.model_copy(update={"shortlist": False})
+    assert [one.text for one in Translator.load(out, free).translate(LINES)] != texts
+    (out / "shortlist.npz").write_bytes(b"damaged")
+    with pytest.raises(ModelError, match=r"shortlist\.npz: sha256 is"):
+        Translator.load(out, search)
+    Translator.load(out, free)
+
+
+def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    tokenizer, out = Tokenizer(tiny_tokenizer_file), tmp_path / "out"
+    model = random_model(ONE_LAYER, tokenizer.vocab_size)
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
+    targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
+    report = run_stage(model, ONE_LAYER, tiny_tokenizer_file, tmp_path, targets, precisions=["fp32"], **SHORTLIST)
+    assert report.bleu["fp32"] == pytest.approx(100)
+    assert report.bleu["fp32, shortlist"] < 99
+    assert re.fullmatch(
+        r"BLEU on 5 dev sentences is .* with it in fp32, .* less than without; .* raise .*",
+        report.not_published["shortlist"],
+    )
+    assert "shortlist" not in (out / "config.json").read_text()
+    assert {file.name for file in (out / "fp32").iterdir()} == {*SET_FILES, *VIEWS}
+    with pytest.raises(ConfigError, match=r"search\.shortlist=true: the model in .* has no shortlist: export it again"):
+        Translator.load(out, SearchConfig(shortlist=True))
 
 
 def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle: Path) -> None:

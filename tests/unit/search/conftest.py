@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nmt_core.models.transformer import Transformer
-from nmt_core.search.step import Floats, Ints, Stepper
+from nmt_core.search.step import Floats, Ints, Listed, Stepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 Prefix = tuple[int, ...]
@@ -25,13 +25,15 @@ class PrefixStepper:
         self.batch_sizes: list[int] = []
         """Sentences in the batch at each step."""
 
-    def start(self, source_BS: Ints, candidates: int) -> "PrefixDecoding":
-        return PrefixDecoding(self, source_BS, candidates)
+    def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "PrefixDecoding":
+        return PrefixDecoding(self, source_BS, candidates, listed)
 
 
 class PrefixDecoding:
-    def __init__(self, stepper: PrefixStepper, source_BS: Ints, candidates: int) -> None:
+    def __init__(self, stepper: PrefixStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
         self.stepper = stepper
+        self.listed = listed
+        self.penalties = list(listed.penalty_BWE.reshape(len(source_BS), -1)) if listed else []
         self.sources: list[Prefix] = [tuple(row[row != PAD_ID].tolist()) for row in source_BS]
         self.candidates = candidates
         self.prefixes: list[Prefix] = [() for _ in source_BS]
@@ -48,6 +50,9 @@ class PrefixDecoding:
             assert prefix[0] == BOS_ID
             rows.append(self.stepper.log_probs(self.sources[row // beams], prefix[1:]))
         log_probs_RV = np.array(rows, dtype=np.float32)
+        if self.listed:
+            log_probs_RV = log_probs_RV[:, self.listed.ids_WE.ravel()] + np.repeat(self.penalties, beams, axis=0)
+            log_probs_RV -= np.logaddexp.reduce(log_probs_RV, axis=1, keepdims=True)
         log_probs_RV[:, [PAD_ID, BOS_ID]] = -np.inf
         ids_RC = np.argsort(-log_probs_RV, axis=1, kind="stable")[:, : self.candidates]
         return np.take_along_axis(log_probs_RV, ids_RC, axis=1), ids_RC
@@ -55,6 +60,7 @@ class PrefixDecoding:
     def keep(self, sentences: Ints) -> None:
         assert (np.diff(sentences) > 0).all()
         self.sources = [self.sources[place] for place in sentences]
+        self.penalties = [self.penalties[place] for place in sentences] if self.listed else []
 
 
 def full_decoding(model: Transformer) -> LogProbs:
