@@ -352,7 +352,7 @@ def test_json_comes_with_the_address_of_its_next_page(web: Any, says: Answers, f
         fetcher.json(web.serve("page", says(200, b"<html>")))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(["cut", "cut, no range", "busy", "elsewhere"]), st.integers(1, 99)), max_size=6)
 )
