@@ -10,7 +10,7 @@ from flows import verdicts
 from flows.candidate import SCORE_TAG
 from flows.champions import CHALLENGER, CHAMPION, Author, Champions, Event
 from flows.settings import Settings
-from nmt_core.errors import ConfigError, ModelError
+from nmt_core.errors import ConfigError, ModelError, words_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -130,7 +130,7 @@ def _registry(settings: Settings) -> Iterator["MlflowClient"]:
     try:
         yield MlflowClient(uri)
     except MlflowException as error:
-        raise ModelError(f"MLflow at {uri} says: {' '.join(str(error).split())[:300]}: see that it answers") from error
+        raise ModelError(f"MLflow at {uri} says: {words_of(error)}: see that it answers") from None
 
 
 def _existing(client: "MlflowClient", model: str, settings: Settings) -> str:

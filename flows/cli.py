@@ -16,7 +16,7 @@ from flows.commands import promotion
 from flows.commands.report import report
 from flows.interruption import Stopped
 from flows.selection import Selection, StepName
-from nmt_core.errors import NmtError
+from nmt_core.errors import NmtError, words_of
 
 if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
@@ -199,6 +199,6 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        sys.exit(f"nmt: unexpected {type(error).__name__}: {' '.join(str(error).split())}: --debug shows the traceback")
+        sys.exit(f"nmt: unexpected {type(error).__name__}: {words_of(error, most=1_000)}: --debug shows the traceback")
     finally:
         gc.freeze()  # else the interpreter spends a second on collecting what its exit frees anyway

@@ -62,8 +62,19 @@ def translate(
     from flows.commands.translate import translate
     from flows.translation import Wanted
 
-    changes = tuple(overrides or ())
-    translate(Wanted(model, source, target, column, job, beam, long_lines, prefix_column, changes, alignments))
+    wanted = Wanted(
+        model,
+        source,
+        target,
+        column=column,
+        job=job,
+        beam_size=beam,
+        long_lines=long_lines,
+        prefix_column=prefix_column,
+        overrides=tuple(overrides or ()),
+        alignments=alignments,
+    )
+    translate(wanted)
 
 
 def explain(

@@ -3,9 +3,11 @@
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -16,6 +18,7 @@ from flows.summary import RunStatus, RunSummary
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
+from nmt_core.evaluate.by_length import LengthBucket
 from nmt_core.recipe import load_recipe
 
 _CHANGE = re.compile(r"\+(?=[a-z_]+\.[a-z_0-9.]+=)")
@@ -49,6 +52,18 @@ class ComparedRun(BaseModel):
     bleu: float | None = None
     """Of the first test set, as the next."""
     chrf: float | None = None
+    bleu_morphemes: float | None = None
+    """BLEU over Korean morphemes."""
+    bleu_no_unk: float | None = None
+    """BLEU of the sentences of which the vocabulary knows every word."""
+    pieces: int | None = None
+    """Of the target's vocabulary, as the next two."""
+    tokens: float | None = None
+    """Of a sentence of the training text, its end mark not counted."""
+    unknown: float | None = None
+    """Share of the tokens of the training text that are <unk>."""
+    by_length: list[LengthBucket] = []
+    """Of the first test set, short sources first."""
     hours: float | None = None
     """Of training, whenever that was."""
     signatures: list[str] = []
@@ -85,8 +100,17 @@ MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "bleu": ("BLEU", "{:.2f}".format),
     "chrf": ("chrF", "{:.2f}".format),
     "hours": ("hours", "{:.3g}".format),
+    "bleu_morphemes": ("BLEU ko-mecab", "{:.2f}".format),
+    "bleu_no_unk": ("BLEU no UNK", "{:.2f}".format),
+    "pieces": ("target pieces", "{:,.0f}".format),
+    "tokens": ("tokens a sentence", "{:.1f}".format),
+    "unknown": ("<unk>", "{:.2%}".format),
 }
 """Columns of the table, by their names in `ComparedRun`: what each is called, and how it is written."""
+
+_WHERE_ROWS_DIFFER = ("bleu_morphemes", "bleu_no_unk", "pieces", "tokens", "unknown")
+
+_METRICS = {"BLEU": "bleu", "chrF": "chrf", "BLEU ko-mecab": "bleu_morphemes", "BLEU no UNK": "bleu_no_unk"}
 
 
 def contenders(
@@ -107,7 +131,7 @@ def contenders(
     settings = Settings.load()
     configs: dict[str, PipelineConfig] = {}
     for written in recipes:
-        recipe, *own = [written] if Path(written).is_file() else _CHANGE.split(written)
+        recipe, *own = [written] if _is_file(written) else _CHANGE.split(written)
         config = resolved(load_recipe(recipe, [*own, *overrides], corpus_of), settings, debug=debug)
         label = "+".join([config.name, *own])
         if label in configs:
@@ -118,6 +142,12 @@ def contenders(
         for more in range(seeds)
         for label, config in configs.items()
     ]
+
+
+def _is_file(written: str) -> bool:
+    with suppress(OSError):  # many changes make a name that no file can have
+        return Path(written).is_file()
+    return False
 
 
 def _with_seed(config: PipelineConfig, seed: int) -> PipelineConfig:
@@ -134,7 +164,11 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
         status=summary.status,
         error=summary.error,
     )
-    found: dict[str, float | list[str]] = {}
+    found: dict[str, Any] = {}
+    if "encode" in done:
+        report = done["encode"].report()
+        found |= {"pieces": report["vocab_size"], "unknown": report["target_unknown"]}
+        found["tokens"] = report["target_tokens_per_sentence"]
     if "train" in done:
         found["updates"] = done["train"].report()["updates"]
         found["hours"] = done["train"].manifest().seconds / 3_600
@@ -144,7 +178,10 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
         report = done["export"].report()
         found["parameters"], found["dev_bleu"] = report["items_in"], report["bleu"]["fp32"]
     first = [score for score in summary.metrics if score.test_set == summary.metrics[0].test_set]
-    found |= {score.metric.lower(): score.score for score in first if score.metric in ("BLEU", "chrF")}
+    found |= {_METRICS[score.metric]: score.score for score in first if score.metric in _METRICS}
+    if first and "evaluate" in done:
+        buckets = map(LengthBucket.model_validate, done["evaluate"].report()["by_length"])
+        found["by_length"] = [bucket for bucket in buckets if bucket.test_set == first[0].test_set]
     found["signatures"] = [f"{score.metric} on {score.test_set}: {score.signature}" for score in first]
     return run.model_copy(update=found)
 
@@ -167,30 +204,70 @@ def _measures(runs: Sequence[ComparedRun]) -> dict[str, Spread]:
     for name in MEASURES:
         values = [value for run in runs if (value := getattr(run, name)) is not None]
         if values:
-            measures[name] = Spread(mean=mean(values), deviation=stdev(values) if len(values) > 1 else None)
+            measures[name] = _spread(values)
     return measures
 
 
-def cells(row: ComparedRecipe) -> list[str]:
-    """A row as it is shown: the recipe, each measure, and how many of its runs came to their end."""
-    shown = [row.recipe]
-    for name, (_, written) in MEASURES.items():
-        spread = row.measures.get(name)
-        text = written(spread.mean) if spread else "-"
-        shown.append(f"{text} ± {written(spread.deviation)}" if spread and spread.deviation else text)
-    return [*shown, f"{row.failed} of {len(row.runs)} failed" if row.failed else str(len(row.runs))]
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(mean=mean(values), deviation=stdev(values) if len(values) > 1 else None)
 
 
-def headings() -> list[str]:
-    """What stands above `cells`."""
-    return ["recipe", *(heading for heading, _ in MEASURES.values()), "runs"]
+def main_table(table: Sequence[ComparedRecipe]) -> list[list[str]]:
+    """Headings, and a row for each recipe: measures, and how many of its runs came to their end.
+
+    What follows from the text or is only for some languages is there only if rows differ in it.
+    """
+    names = [name for name in MEASURES if name not in _WHERE_ROWS_DIFFER or _differ(name, table)]
+    lines = [["recipe", *(MEASURES[name][0] for name in names), "runs"]]
+    for row in table:
+        spreads = [(row.measures.get(name), MEASURES[name][1]) for name in names]
+        runs = f"{row.failed} of {len(row.runs)} failed" if row.failed else str(len(row.runs))
+        lines.append([row.recipe, *(_shown(spread, written) if spread else "-" for spread, written in spreads), runs])
+    return lines
+
+
+def _differ(name: str, table: Sequence[ComparedRecipe]) -> bool:
+    return len({row.measures[name].mean for row in table if name in row.measures}) > 1
+
+
+def _shown(spread: Spread, written: Callable[[float], str]) -> str:
+    mean = written(spread.mean)
+    return f"{mean} ± {written(spread.deviation)}" if spread.deviation else mean
+
+
+def by_length(table: Sequence[ComparedRecipe]) -> list[list[str]]:
+    """BLEU by the length of the source (after Bahdanau et al. 2015, figure 2): headings, and a row for each recipe.
+
+    Nothing if no run was evaluated. A recipe with another test set than the first has dashes.
+    """
+    buckets = next((run.by_length for row in table for run in row.runs if run.by_length), [])
+    if not buckets:
+        return []
+    lines = [[f"BLEU by {buckets[0].unit} of the source", *(f"{each.shortest}-{each.longest}" for each in buckets)]]
+    for row in table:
+        found = [run.by_length for run in row.runs if [*map(_place, run.by_length)] == [*map(_place, buckets)]]
+        spreads = [_spread([bucket.bleu for bucket in same]) for same in zip(*found, strict=True)]
+        lines.append([row.recipe, *(_shown(spread, "{:.1f}".format) for spread in spreads)])
+        lines[-1] += ["-"] * (len(lines[0]) - len(lines[-1]))
+    return lines
+
+
+def _place(bucket: LengthBucket) -> tuple[str, int, int]:
+    return bucket.test_set, bucket.shortest, bucket.longest
 
 
 def markdown(table: Sequence[ComparedRecipe]) -> str:
-    """The table, and which runs it is of, as Markdown."""
-    lines = [headings(), ["---", *["---:"] * len(MEASURES), "---:"], *(cells(row) for row in table)]
-    rows_of_text = [f"| {' | '.join(line)} |" for line in lines]
-    return "\n".join([*rows_of_text, "", *(f"- {note}" for note in notes(table))])
+    """The tables, and which runs they are of, as Markdown."""
+    lines = _markdown(main_table(table))
+    if lengths := by_length(table):
+        lines += ["", *_markdown(lengths)]
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes(table))])
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:
+    columns = len(lines[0])
+    with_rule = [lines[0], ["---", *["---:"] * (columns - 1)], *lines[1:]]
+    return [f"| {' | '.join(line)} |" for line in with_rule]
 
 
 def notes(table: Sequence[ComparedRecipe]) -> list[str]:

@@ -13,7 +13,7 @@ from flows.champions import Author, Champions
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ModelError
+from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate import gate
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
@@ -87,7 +87,7 @@ class Incumbent:
             uri = self._settings.mlflow_tracking_uri
             found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
         except (MlflowException, OSError) as error:
-            raise ModelError(f"{self._uri}: {' '.join(str(error).split())[:200]}") from None
+            raise ModelError(f"{self._uri}: {words_of(error)}") from None
         return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flows.settings import Settings, without_password
+from flows.settings import Settings
 from flows.start_from import MADE_OF, tag_of
 from flows.summary import RegisteredModel, RunSummary, last_runs
 from nmt_core.artifacts import Store
-from nmt_core.errors import ModelError
+from nmt_core.errors import ModelError, words_of
 from nmt_core.shared_store import SharedStore
 from nmt_core.stages import STAGES
 
@@ -81,10 +81,9 @@ def _registered(settings: Settings) -> tuple[set[Name], set[Name]]:
                 names = {(stage, version.tags.get(tag_of(stage), "")) for stage in STAGES} - {(s, "") for s in STAGES}
                 (with_alias if str(version.version) in wanted else others).update(names)
     except MlflowException as error:
-        words = without_password(" ".join(str(error).split()))[:200]
         raise ModelError(
             f"MLflow at {settings.mlflow_shown} does not say which models are registered, and what they need must not "
-            f"be removed: {words}: see that it answers, then run the same command again"
+            f"be removed: {words_of(error)}: see that it answers, then run the same command again"
         ) from None
     return with_alias, others
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from flows.register import SEARCH_FILE
-from flows.settings import Settings, without_password
+from flows.settings import Settings
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
-from nmt_core.errors import ArtifactError, ConfigError, ModelError
+from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.jobs.order import ModelVersion
 from nmt_core.recipe import override_search
 
@@ -123,5 +123,4 @@ def _download(uri: str, folder: Path, settings: Settings) -> Path:
 
 
 def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:
-    words = without_password(" ".join(str(error).split()))[:200]
-    return ModelError(f"model {uri}: {words} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one")
+    return ModelError(f"model {uri}: {words_of(error)} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one")

@@ -20,6 +20,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from nmt_core.errors import without_password
+
 if TYPE_CHECKING:
     from flows.tracking import TrackedRun, Tracker
 
@@ -158,7 +160,7 @@ class StageReporter:
 
     def log(self, message: str) -> None:
         """Write a line to the log of the Prefect run."""
-        self._logger.info(message)
+        self._logger.info(without_password(message))
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each curve in MLflow."""

@@ -116,7 +116,9 @@ def _is_gone(process: str) -> bool:
     if host != socket.gethostname() or not number.isdigit():
         return False
     try:
-        return _name_of(psutil.Process(int(number))) != process
+        there = psutil.Process(int(number))
+        # In a container, whose first process is no init, nobody buries the children of the dead
+        return _name_of(there) != process or there.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 

@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nmt_core
 from flows import verdicts
 from flows.candidate import Candidate
 from flows.champions import CHALLENGER, Champions
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
-from flows.settings import Settings, without_password
+from flows.packed_code import pack_code
+from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.errors import ModelError
+from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate.verdict import Verdict
 from nmt_core.tokenizer.pretokenize import Pretokenizers
 
@@ -34,33 +34,6 @@ SEARCH_FILE = "search.json"
 
 _CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"
-_PACKED_MODULES = (
-    "__init__.py",
-    "config.py",
-    "errors.py",
-    "codes.py",
-    "bundle.py",
-    "spelling.py",
-    "translator.py",
-    "tokenizer/__init__.py",
-    "tokenizer/pretokenize.py",
-    "tokenizer/tokenizer.py",
-    "search/__init__.py",
-    "search/alignment.py",
-    "search/attention.py",
-    "search/beam.py",
-    "search/constraints.py",
-    "search/greedy.py",
-    "search/hypothesis.py",
-    "search/long_lines.py",
-    "search/methods.py",
-    "search/sampling.py",
-    "search/shortlist.py",
-    "search/step.py",
-    "search/translation.py",
-    "search/onnx_step.py",
-)
-"""What `nmt_core.translator` needs of this package, and nothing else."""
 
 
 def register_model(
@@ -79,7 +52,7 @@ def register_model(
 
     name, tracking_uri = config.model_name, settings.mlflow_tracking_uri
     if not run_id:
-        raise ModelError(without_password(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}"))
+        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
     try:
         client = MlflowClient(tracking_uri)
         version = _find(client, name, candidate)
@@ -98,8 +71,7 @@ def register_model(
         verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        words = without_password(f"{tracking_uri} says: {' '.join(str(error).split())}")[:300]
-        raise ModelError(f"register: MLflow at {words}: {_REMEDY}") from error
+        raise ModelError(f"register: MLflow at {tracking_uri} says: {words_of(error)}: {_REMEDY}") from None
     return RegisteredModel(
         name=name,
         version=str(version.version),
@@ -155,20 +127,12 @@ def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
             name="model",
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
-            code_paths=[str(_packed_code(Path(folder) / "nmt_core"))],
+            code_paths=[str(pack_code(Path(folder)))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=["A line of text.", "Another line."],
             pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
-
-
-def _packed_code(folder: Path) -> Path:
-    source = Path(nmt_core.__file__).parent
-    for module in _PACKED_MODULES:
-        (folder / module).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / module, folder / module)
-    return folder
 
 
 def _requirements(bundle: Path) -> list[str]:

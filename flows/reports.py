@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nmt_core.errors import without_password
+
 Report = Mapping[str, Any]
 
 _ROWS_SHOWN = 200
@@ -33,13 +35,16 @@ def cell(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
     if isinstance(value, list):
         return ", ".join(cell(item) for item in value)
-    return str(value)
+    return without_password(str(value))
 
 
 def markdown(heading: str, report: Report) -> str:
     """The whole report as Markdown."""
     plain = {key: value for key, value in report.items() if not _is_table(value)}
-    parts = [f"# {heading}", _table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()])]
+    parts = [
+        f"# {without_password(heading)}",
+        _table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()]),
+    ]
     for key, value in report.items():
         if not _is_table(value) or not value:
             continue

@@ -17,6 +17,7 @@ from nmt_core import processes
 from nmt_core.errors import ConfigError, NmtError
 
 _HOST = "127.0.0.1"
+_SECONDS_TO_ANSWER = 30  # of a server that listens, and may be busy
 _GRACE_SECONDS = 20
 _GRACE_SECONDS_EMBEDDED = 3  # the run's last state is in its database by then; it may wait for connections for ever
 _GRACE_SECONDS_WHILE_STARTING = 1  # a server that makes its database hears nothing, and can be ended at any moment
@@ -36,8 +37,8 @@ def free_port(preferred: int = 0) -> int:
     raise ServerError(f"no free port on {_HOST}")
 
 
-def answers(url: str, timeout: float = 5) -> bool:
-    """Whether a health address says that all is well."""
+def answers(url: str, timeout: float = _SECONDS_TO_ANSWER) -> bool:
+    """Whether a health address says that all is well; where nobody listens, that is known at once."""
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=timeout) as response:
             return bool(response.status == 200)

@@ -19,6 +19,7 @@ NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: th
                      and name of a block of the server, as in slack-webhook/team (default: nobody)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
+NETRC                file with a name and a password for each site that asks for them (default: ~/.netrc)
 
 This module imports neither Prefect nor MLflow: it sets the environment that both read when they are imported.
 """
@@ -32,7 +33,7 @@ from pathlib import Path
 
 from flows.cost import Prices
 from nmt_core.artifacts import Store
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, without_password
 from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
 
@@ -171,11 +172,6 @@ class Settings:
         for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach our own servers
             hosts = [host for host in os.environ.get(name, "").split(",") if host]
             os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
-
-
-def without_password(address: str) -> str:
-    """An address with *** in place of a password: one shown in a log or a message is read by many."""
-    return re.sub(r"(?<=://)([^/@\s:]*):[^@\s]*@", r"\1:***@", address)
 
 
 def _count(environment: Mapping[str, str], name: str) -> int:

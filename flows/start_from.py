@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.settings import Settings, without_password
+from flows.settings import Settings
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ArtifactError, ConfigError, ModelError
+from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.stages import STAGES
 
 if TYPE_CHECKING:
@@ -109,5 +109,6 @@ def _version(knob: str, address: str, settings: Settings) -> "ModelVersion":
             return client.get_model_version_by_alias(parts["name"], parts["alias"])
         return client.get_model_version(parts["name"], parts["version"])
     except MlflowException as error:
-        words = without_password(" ".join(str(error).split()))[:200]
-        raise ModelError(f"{knob}: {words} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one") from None
+        raise ModelError(
+            f"{knob}: {words_of(error)} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one"
+        ) from None

@@ -10,15 +10,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from flows.cost import Cost, total
-from flows.settings import without_password
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ArtifactError, PreemptedError
+from nmt_core.errors import ArtifactError, PreemptedError, words_of
 from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
 PAGE = "report.html"
 """The report, beside the summary."""
+_MOST_OF_AN_ERROR = 10_000  # characters; a training that fails shows its last lines
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 """MLflow's words for the end of a run."""
@@ -141,8 +141,7 @@ class RunSummary(BaseModel):
     def end(self, error: BaseException | None) -> None:
         """Note how the run ended."""
         self.status = RUN_STATUS[status_of(error)]
-        words = " ".join(str(error).split()) or type(error).__name__
-        self.error = without_password(words) if error else ""
+        self.error = words_of(error, _MOST_OF_AN_ERROR) if error else ""
 
     def write(self, runs: Path) -> None:
         """Replace the file in one step. A full disk must not hide the error that filled it."""

@@ -21,8 +21,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
-from flows.settings import without_password
 from flows.summary import Status
+from nmt_core.errors import without_password, words_of
 
 Operation = Callable[[MlflowClient], None]
 
@@ -120,11 +120,12 @@ class Tracker:
         began = _now()
 
         def create(client: MlflowClient) -> None:
-            all_tags = dict(tags) | ({"mlflow.parentRunId": parent.id} if parent else {})
+            all_tags = {key: without_password(value) for key, value in tags.items()}
+            all_tags |= {"mlflow.parentRunId": parent.id} if parent else {}
             if not run.id:
                 made = client.create_run(self._experiment_id(client), start_time=began, tags=all_tags, run_name=name)
                 run.id = made.info.run_id
-            values = [Param(key, str(value)[:6_000]) for key, value in params.items()]
+            values = [Param(key, without_password(str(value))[:6_000]) for key, value in params.items()]
             for first in range(0, len(values), _PARAMS_PER_BATCH):
                 client.log_batch(run.id, params=values[first : first + _PARAMS_PER_BATCH])
             run.created.set()
@@ -141,7 +142,7 @@ class Tracker:
         """Set tags."""
 
         def set_tags(client: MlflowClient) -> None:
-            client.log_batch(run.id, tags=[RunTag(key, value) for key, value in tags.items()])
+            client.log_batch(run.id, tags=[RunTag(key, without_password(value)) for key, value in tags.items()])
 
         self._enqueue(set_tags)
 
@@ -255,7 +256,7 @@ class Tracker:
         """Whether MLflow answered, and would refuse the same thing again."""
         refused = getattr(error, "error_code", "") in _HOPELESS
         if refused:
-            self._warn(f"MLflow refuses something ({' '.join(str(error).split())[:200]}): going on without it")
+            self._warn(f"MLflow refuses something ({words_of(error)}): going on without it")
         return refused
 
     def _wait_out(self, error: Exception) -> None:

@@ -43,7 +43,18 @@ def translate(
         overrides: Other knobs of the search, such as search.n_best=3.
         alignments: Which words, or which pieces of the vocabulary, to say belong together, if not as the model says.
     """
-    wanted = Wanted(model, source, target, column, job, beam_size, long_lines, prefix_column, overrides, alignments)
+    wanted = Wanted(
+        model,
+        source,
+        target,
+        column=column,
+        job=job,
+        beam_size=beam_size,
+        long_lines=long_lines,
+        prefix_column=prefix_column,
+        overrides=overrides,
+        alignments=alignments,
+    )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: name files")
     logger, display = get_run_logger(), current_display.get()

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from nmt_core.bundle import precision_for, read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path
-from nmt_core.errors import DataError, NmtError
+from nmt_core.errors import DataError, NmtError, words_of
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
 from nmt_core.jobs.order import Order
@@ -37,6 +37,7 @@ class Wanted:
     model: str
     source: str
     target: str
+    _: KW_ONLY
     column: str = ""
     job: str = ""
     """Folder of the job; empty: beside the target."""
@@ -231,5 +232,6 @@ def _see_that_its_store_takes_files(url: str) -> None:
     except NmtError:
         raise
     except Exception as error:  # each store has errors of its own
-        words = " ".join(str(error).split())[:300] or type(error).__name__
-        raise DataError(f"{url}: cannot be written ({words}): check the address and your credentials") from None
+        raise DataError(
+            f"{url}: cannot be written ({words_of(error)}): check the address and your credentials"
+        ) from None

@@ -4,13 +4,32 @@ The command line prints the message alone and exits with the error's code; any o
 program and shows its traceback.
 """
 
+import re
 from typing import ClassVar
+
+_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^@\s]*@")
+
+
+def without_password(text: str) -> str:
+    """A text with *** in place of the passwords of the addresses in it: what a log or a page shows is read by many."""
+    return _PASSWORD.sub(r"\1:***@", text)
+
+
+def words_of(error: BaseException, most: int = 300) -> str:
+    """What an error says, in one line of at most so many characters and without passwords; its type, if nothing."""
+    return without_password(" ".join(str(error).split()))[:most] or type(error).__name__
 
 
 class NmtError(Exception):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and mend.
+
+    Its message goes to terminals, logs, Prefect and MLflow, so no address in it keeps its password.
+    """
 
     exit_code: ClassVar[int] = 1
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*(without_password(word) if isinstance(word, str) else word for word in words))
 
 
 class ConfigError(NmtError):

@@ -1,4 +1,4 @@
-"""The reference of all knobs, written from `config.py`, so that it cannot disagree with it."""
+"""The reference of all knobs, written from `config/`, so that it cannot disagree with it."""
 
 from collections.abc import Iterator
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""Recipes: YAML files that hold the differences from the defaults of `config.py`, and nothing else.
+"""Recipes: YAML files that hold the differences from the defaults of `config/`, and nothing else.
 
 A recipe may instead hold the differences from another one, which it names: `base: wmt14-en-de-base`.
 """
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt_core.config import PipelineConfig, SearchConfig
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, words_of
 
 TEXT = ("languages", "corpus", "clean", "split", "mix", "tokenizer", "encode")
 """Sections that decide the text and its tokens."""
@@ -143,7 +143,7 @@ def _parse(recipe: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"recipe {recipe}: not valid YAML ({' '.join(str(error).split())}): mend that line") from None
+        raise ConfigError(f"recipe {recipe}: not valid YAML ({words_of(error, most=1_000)}): mend that line") from None
     if not isinstance(values, dict):
         raise ConfigError(f"recipe {recipe}: holds {type(values).__name__}, not sections: write `name: ...` and so on")
     return values

@@ -23,7 +23,7 @@ from fsspec.core import url_to_fs
 from pydantic import ValidationError
 
 from nmt_core.artifacts import MANIFEST, PIN, Artifact, Manifest, Store, sha256_of_file
-from nmt_core.errors import ArtifactError
+from nmt_core.errors import ArtifactError, words_of
 
 _SHARED = ".shared"
 _FETCHED = ".fetched"
@@ -128,10 +128,9 @@ class Objects:
                 self._opened = store, str(root).rstrip("/")
             yield self._opened
         except Exception as error:
-            words = " ".join(str(error).split())[:300] or type(error).__name__
             raise ArtifactError(
-                f"artifact store {self.url}: {words}: see that it answers and takes your credentials, then run the "
-                "same command again; what was made is kept"
+                f"artifact store {self.url}: {words_of(error)}: see that it answers and takes your credentials, then "
+                "run the same command again; what was made is kept"
             ) from error
 
 

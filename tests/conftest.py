@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 import sentencepiece
 import torch
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from flows.summary import RegisteredModel
 
 torch.set_num_threads(1)  # tests run side by side
+
+# The same examples every time, and no test fails because a machine is busy.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("same")
 
 TINY = ModelConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2, tied_embeddings="none")
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.run import Retrain, explained, ready
-from flows.comparison import ComparedRun, Contender, cells, headings, markdown, measured, notes, rows
+from flows.comparison import ComparedRun, Contender, by_length, main_table, markdown, measured, notes, rows
 from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, terminal
 from flows.selection import Selection
@@ -87,19 +87,24 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
 
 
 def show(runs: Sequence[ComparedRun], form: Form) -> None:
-    """Print the table of some runs to stdout."""
+    """Print the tables of some runs to stdout."""
     table = rows(runs)
     if form == "json":
         print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
     elif form == "markdown":
         print(markdown(table), flush=True)
     else:
-        shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in headings():
-            shown.add_column(heading, justify="left" if heading == "recipe" else "right", overflow="fold")
-        for row in table:
-            shown.add_row(*map(escape, cells(row)))
         console = terminal(to_stderr=False)
-        console.print(shown)
+        for lines in filter(None, (main_table(table), by_length(table))):
+            console.print(_on_a_terminal(lines))
         for note in notes(table):
             console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, heading in enumerate(lines[0]):
+        shown.add_column(heading, justify="right" if place else "left", overflow="fold")
+    for line in lines[1:]:
+        shown.add_row(*map(escape, line))
+    return shown

@@ -16,7 +16,7 @@ from flows.servers import PrefectApi, ServerError
 from flows.settings import Settings
 from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import NmtError
+from nmt_core.errors import NmtError, without_password, words_of
 from nmt_core.stage import is_full_disk
 from nmt_core.stages import plan
 
@@ -106,6 +106,5 @@ def explained(error: BaseException, settings: Settings, run_id: str) -> NmtError
         return error
     file = settings.runs / run_id / TRACEBACK
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    message = " ".join(str(error).split())[:300]
-    return UnexpectedError(f"unexpected {type(error).__name__}: {message}: the traceback is in {file}")
+    file.write_text(without_password("".join(traceback.format_exception(error))), encoding="utf-8")
+    return UnexpectedError(f"unexpected {type(error).__name__}: {words_of(error)}: the traceback is in {file}")

@@ -65,7 +65,7 @@ def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitSta
         servers.append(stack.enter_context(_owned(start_mlflow(settings, mlflow_port))))
         servers[-1].wait_until(f"{mlflow_url}/health")
     else:
-        mlflow_url = settings.mlflow_tracking_uri
+        mlflow_url = settings.mlflow_shown  # the file is read for links alone
     servers[0].wait_until(f"{prefect_url}/api/health")
     stack.enter_context(_written_down(settings.servers_file, prefect_url, mlflow_url))
     install(entries, Pools(_POOL, _POOL))

@@ -6,6 +6,7 @@ from flows.html_report.page import write_page
 from flows.settings import Settings
 from flows.summary import PAGE, RunSummary
 from flows.tracking import TrackedRun, Tracker
+from nmt_core.errors import words_of
 
 _LINK = "report"
 """Key of the artifact in Prefect."""
@@ -28,5 +29,5 @@ def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked:
             link = f"{mlflow_page}/artifacts/{PAGE}" if mlflow_page else file.as_uri()
             create_link_artifact(link, key=_LINK, description="Report of the run")
     except Exception as error:
-        return f"the report is not complete ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        return f"the report is not complete ({type(error).__name__}: {words_of(error)})"
     return ""

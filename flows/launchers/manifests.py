@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from flows.launchers.cluster_job import ClusterJob, training_environment
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, words_of
 
 Manifest = dict[str, Any]
 
@@ -51,7 +51,7 @@ class Template:
         try:
             self.manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"template {file}: cannot be read ({' '.join(str(error).split())}): mend it") from None
+            raise ConfigError(f"template {file}: cannot be read ({words_of(error, most=1_000)}): mend it") from None
 
     def section(self, *path: str) -> Manifest:
         """A mapping by its path of keys; one more key picks the item of a list by its name.

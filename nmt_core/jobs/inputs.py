@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.corpus import storage
 from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
 from nmt_core.corpus.storage import local_path, store_of
-from nmt_core.errors import DataError, NmtError
+from nmt_core.errors import DataError, NmtError, words_of
 
 UNREADABLE = ".unreadable.jsonl"
 """Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
@@ -59,7 +59,9 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
     except NmtError:
         raise
     except Exception as error:  # each store has errors of its own
-        raise DataError(f"{source}: cannot be read ({_words(error)}): check the address and your credentials") from None
+        raise DataError(
+            f"{source}: cannot be read ({words_of(error)}): check the address and your credentials"
+        ) from None
     if is_one and any(file.url in apart_from for file in found):
         raise DataError(f"{source}: is input and output at the same time: write to another file")
     files = [file for file in found if is_one or not _is_written(file.url, apart_from)]
@@ -160,7 +162,3 @@ def _changed(file: InputFile) -> DataError:
     return DataError(
         f"{file.url}: has changed or gone since the job began: put back the file of {file.bytes:,} bytes, or begin anew"
     )
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

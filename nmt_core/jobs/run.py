@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nmt_core.errors import ArtifactError, DataError, StageError
+from nmt_core.errors import ArtifactError, DataError, StageError, words_of
 from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
@@ -80,7 +80,7 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcom
         elif isinstance(error, OSError) and error.filename:
             problem = f"{error.filename}: {error.strerror}: mend that"
         elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
-            problem = f"{folder.url}: its store fails ({' '.join(str(error).split())[:300]}): see that it answers"
+            problem = f"{folder.url}: its store fails ({words_of(error)}): see that it answers"
         else:
             raise
         raise StageError(f"{problem}, then run the same command again ({_kept(folder, order)})") from None

@@ -3,9 +3,7 @@
 The same two modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/graphs.py`), each with
 its own `Kernels`: attention is written for one query at a time, where no fused kernel for sequences has an advantage.
 
-Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, T target positions decoded so far, H heads, D width of a head, P width of all heads, M `d_model`,
-C candidates, W blocks of a shortlist, E tokens of a block. D and P of values may differ from those of queries and keys.
+Letters in names of tensors: as in `kernels.py`.
 """
 
 import math
@@ -14,25 +12,18 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from nmt_core.models.kernels import Kernels
+from nmt_core.models.kernels import Graph, Kernels
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, split_heads
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class EncoderGraph(nn.Module):
-    """Source ids to the keys and values that each layer of the decoder attends to; they stay the same at every step.
+class EncoderGraph(Graph):
+    """Source ids to the keys and values that each layer of the decoder attends to; they stay the same at every step."""
 
-    Args:
-        kernels: what to compute with; they hold the model, in evaluation mode.
-    """
-
-    def __init__(self, kernels: Kernels) -> None:
-        super().__init__()
-        self.model = cast(Transformer, kernels.model)
-        self.kernels = kernels
+    model: Transformer
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
         """Source ids, end marks included and padded, to [key, value] of layer 0, of layer 1...; each [B, H, S, D]."""
@@ -53,34 +44,18 @@ class EncoderGraph(nn.Module):
         return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
 
 
-class OutputGraph(nn.Module):
-    """What the steps of a batch need of the output matrix, if they choose from a shortlist: copied once a batch.
-
-    Args:
-        kernels: what to compute with; they hold the model, of any kind.
-    """
-
-    def __init__(self, kernels: Kernels) -> None:
-        super().__init__()
-        self.model = kernels.model
-        self.kernels = kernels
+class OutputGraph(Graph):
+    """What the steps of a batch need of the output matrix, if they choose from a shortlist: copied once a batch."""
 
     def forward(self, ids_WE: Tensor) -> list[Tensor]:
         """Ids of the vocabulary to tensors whose last sizes are [W, E]."""
         return self.kernels.output_of(ids_WE)
 
 
-class StepGraph(nn.Module):
-    """One step of decoding: the last token of each row to its most probable successors.
+class StepGraph(Graph):
+    """One step of decoding: the last token of each row to its most probable successors."""
 
-    Args:
-        kernels: what to compute with; they hold the model, in evaluation mode.
-    """
-
-    def __init__(self, kernels: Kernels) -> None:
-        super().__init__()
-        self.model = cast(Transformer, kernels.model)
-        self.kernels = kernels
+    model: Transformer
 
     def forward(
         self,

@@ -4,12 +4,11 @@ Letters in names of tensors: as in `rnn.py`; C candidates.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from nmt_core.models.kernels import Kernels
+from nmt_core.models.kernels import Graph, Kernels
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.models.rnn_cells import CELLS, Recurrence, State, read_steps
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -29,17 +28,11 @@ class RnnKernels(Kernels):
         return read_steps(recurrence, x_BLI, is_token_BL, reverse=reverse)
 
 
-class RnnEncoderGraph(nn.Module):
-    """Source ids to what stays with each sentence, and to the first states of the decoder.
+class RnnEncoderGraph(Graph):
+    """Source ids to what stays with each sentence, and to the first states of the decoder."""
 
-    Args:
-        kernels: what to compute with; they hold the model, in evaluation mode.
-    """
-
-    def __init__(self, kernels: RnnKernels) -> None:
-        super().__init__()
-        self.model = cast(RecurrentModel, kernels.model)
-        self.kernels = kernels
+    model: RecurrentModel
+    kernels: RnnKernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
         """Source ids, end marks included and padded, to tensors of `cross_shapes`, then of `state_names`."""
@@ -48,17 +41,10 @@ class RnnEncoderGraph(nn.Module):
         return [*cross, *(part for state in states for part in state)]
 
 
-class RnnStepGraph(nn.Module):
-    """One step of decoding: the last token of each row to its most probable successors.
+class RnnStepGraph(Graph):
+    """As `incremental.StepGraph`, with states of the decoder in place of keys and values."""
 
-    Args:
-        kernels: what to compute with; they hold the model, in evaluation mode.
-    """
-
-    def __init__(self, kernels: RnnKernels) -> None:
-        super().__init__()
-        self.model = cast(RecurrentModel, kernels.model)
-        self.kernels = kernels
+    model: RecurrentModel
 
     def forward(
         self,
@@ -69,15 +55,12 @@ class RnnStepGraph(nn.Module):
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Decode one position further; arguments and results as of `incremental.StepGraph`, but for `past`.
+        """Decode one position further; what is not said here is as of `incremental.StepGraph`.
 
         Args:
-            tokens_R: ids of the tokens to read.
-            parents_R: for each row, the row of the step before that it continues.
-            source_mask_BS: bool, True at source tokens and False at padding.
             choice: as of `incremental.StepGraph`.
             cross: the first part of what `RnnEncoderGraph` gave.
-            past: the third result of the step before, or the rest of what `RnnEncoderGraph` gave; each [rows, H].
+            past: the rest of it, or the third result of the step before; each [rows, H].
         """
         model = self.model
         of_rows = [part_H.index_select(0, parents_R) for part_H in past]

@@ -142,3 +142,16 @@ class Kernels:
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
         return log_probs_RC, ids_RC
+
+
+class Graph(nn.Module):
+    """What is put together from kernels, to run in PyTorch and to be exported to ONNX.
+
+    Args:
+        kernels: what to compute with; they hold the model, in evaluation mode.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        super().__init__()
+        self.model = kernels.model
+        self.kernels = kernels

@@ -1,6 +1,7 @@
 """Label-smoothed cross-entropy (Vaswani et al. 2017, section 5.4; Szegedy et al. 2016, section 7).
 
-Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, M `d_model`, V vocabulary.
+Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, B rows of a block of it, M
+`d_model`, V vocabulary.
 """
 
 from typing import Any
@@ -12,6 +13,10 @@ from torch import Tensor
 _CHUNK_TOKENS = 1_024
 """Tokens whose logits exist at once: never a [N, V] matrix, and few enough that a CPU has not to wait for memory; fewer
 would have the output matrix read, and its gradient added to, more often."""
+
+_BLOCK_LOGITS = 1 << 19
+"""Logits that a CPU takes from the first step of softmax to the last before it turns to others: few enough that they
+stay in its own cache. A GPU takes the whole chunk."""
 
 _ROUNDED_TOKENS = 128
 """The last chunk is made a multiple of this; see `batches.layout.Rows`."""
@@ -56,18 +61,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             chunk, end = slice(start, start + _CHUNK_TOKENS), tokens - start
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]
             logits_CV = torch.mm(state_CM, weight_VM.t())
-            target_logit_C, largest_C = logits_CV.gather(1, target_C1).squeeze(1).float(), logits_CV.amax(-1).float()
-            probs_CV = logits_CV.softmax(-1, dtype=torch.float32)
-            # The sum of exponentials by way of the largest logit, whose probability is at least 1 / V.
-            log_sum_C = largest_C - probs_CV.amax(-1).log()
+            target_logit_C = logits_CV.gather(1, target_C1).squeeze(1).float()
+            log_sum_C = _take_gradient(logits_CV, target_C1, label_smoothing)
             plain += (log_sum_C - target_logit_C)[:end].sum()
             evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # less the mean logit
             if with_gradient:
-                # d loss / d logits = softmax - the distribution to learn
-                gradient_CV = probs_CV.sub_(label_smoothing / len(output_VM))
-                gradient_CV.scatter_(1, target_C1, gradient_CV.gather(1, target_C1) - (1 - label_smoothing))
+                gradient_CV = logits_CV
                 gradient_CV[end:] = 0
-                gradient_CV = gradient_CV.to(weight_VM.dtype)
                 torch.mm(gradient_CV, weight_VM, out=state_gradient_NM[chunk])
                 weight_gradient_VM += torch.mm(gradient_CV.t(), state_CM)
         smoothed = (1 - label_smoothing) * plain + label_smoothing * evenly
@@ -81,3 +81,25 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         state_gradient_NM, weight_gradient_VM = ctx.saved_tensors
         return state_gradient_NM * scale.to(state_gradient_NM.dtype), weight_gradient_VM * scale, None, None, None
+
+
+def _take_gradient(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float) -> Tensor:
+    """Replace logits by the gradient of the smoothed loss: softmax less the distribution to learn.
+
+    Returns:
+        The logarithm of each row's sum of exponentials, fp32.
+    """
+    vocab_size = logits_CV.shape[1]
+    rows = max(1, _BLOCK_LOGITS // vocab_size) if logits_CV.device.type == "cpu" else len(logits_CV)
+    log_sums = []
+    for start in range(0, len(logits_CV), rows):
+        logits_BV, target_B1 = logits_CV[start : start + rows], target_C1[start : start + rows]
+        work_BV = logits_BV.float()
+        largest_B1 = work_BV.amax(1, keepdim=True)
+        work_BV.sub_(largest_B1).exp_()
+        sum_B1 = work_BV.sum(1, keepdim=True)
+        log_sums.append((largest_B1 + sum_B1.log()).squeeze(1))
+        work_BV.mul_(sum_B1.reciprocal()).sub_(label_smoothing / vocab_size)
+        work_BV.scatter_add_(1, target_B1, work_BV.new_full(target_B1.shape, label_smoothing - 1))
+        logits_BV.copy_(work_BV)
+    return torch.cat(log_sums)

@@ -11,26 +11,19 @@ import math
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt_core.models.attention import attention_weights
-from nmt_core.models.kernels import Kernels, Side
+from nmt_core.models.kernels import Graph, Kernels, Side
 from nmt_core.models.layers import DecoderLayer, EncoderLayer, join_heads, split_heads
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class _Visible(nn.Module):
-    """What both graphs compute alike.
+class _Visible(Graph):
+    """What both graphs compute alike."""
 
-    Args:
-        kernels: what to compute with; they hold the model, in evaluation mode.
-    """
-
-    def __init__(self, kernels: Kernels) -> None:
-        super().__init__()
-        self.model = cast(Transformer, kernels.model)
-        self.kernels = kernels
+    model: Transformer
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:
         """Embeddings times sqrt(d_model), [B, L, M]; and what is added for their positions, [L, M], 0 if they turn."""

@@ -6,24 +6,22 @@ Letters in names of tensors: B sentences, S source positions, E `d_model`, H hid
 from typing import cast
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from nmt_core.models.incremental_rnn import RnnKernels
+from nmt_core.models.kernels import Graph
 from nmt_core.models.rnn_attention import DotAttentionModel, SearchLayer, SearchModel
 from nmt_core.models.rnn_cells import CELLS, State
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class RecurrentAttentionStep(nn.Module):
+class RecurrentAttentionStep(Graph):
     """One step of decoding, with the share of its attention that it pays to each source position.
 
     Args:
         kernels: they hold a model with attention, in evaluation mode.
     """
 
-    def __init__(self, kernels: RnnKernels) -> None:
-        super().__init__()
-        self.model = cast(SearchModel | DotAttentionModel, kernels.model)
+    model: SearchModel | DotAttentionModel
 
     def forward(
         self, source_BS: Tensor, tokens_B: Tensor, cross: list[Tensor], past: list[Tensor]

@@ -1,17 +1,22 @@
-"""Experiments of the literature in small, each one call of `nmt compare`: the table of mean and spread, as Markdown.
+"""Experiments of the literature in small, each one call of `nmt compare`: tables of means and spreads, as Markdown.
 
-    .venv/bin/python tests/bench/compare.py {table3,averaging,regularisation} [--recipe RECIPE] [--seeds N]
-        [--home NMT_HOME] [--set SECTION.KEY=VALUE ...]
+    .venv/bin/python tests/bench/compare.py {context,table3,korean,averaging,regularisation}
+        [--recipe RECIPE] [--text FOLDER] [--seeds N] [--home NMT_HOME] [--set SECTION.KEY=VALUE ...]
 
+- context: what a decoder sees of the source. One vector for all of it (Cho et al. 2014), what an alignment model weighs
+  for each step (Bahdanau et al. 2015), and the attention of a Transformer, on the same text, with about as many
+  parameters, and for as many updates; BLEU by the length of the source is the second table.
 - table3: the rows of Table 3 of Vaswani et al. 2017, in the proportions of the recipe: heads, widths of keys, layers,
   widths, dropout, smoothing, learned positions; and rotary ones, which the paper does not have.
+- korean: pieces of Korean, from characters to morphemes: the recipes korean-*, on the text in FOLDER: `train`, `dev`
+  and `test`, each as `.en.gz` and `.ko.gz`. Of the training text 100,000 pairs are taken at most.
 - averaging: one training for each seed, whose checkpoints are taken alone, averaged (the last, the best), or followed
   by a moving average. The stage `average` goes on with the best checkpoint alone where that has the lower dev loss, so
   that no row can be worse than "alone" on dev.
 - regularisation: dropout and label smoothing, on and off.
 
-The proportions are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256), the recipe
-unless another is named. A run that was stopped goes on where it was when the command is repeated.
+The proportions of the others are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256),
+the recipe unless another is named. A run that was stopped goes on where it was when the command is repeated.
 """
 
 import argparse
@@ -20,6 +25,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+_RECIPES = {
+    "context": ("multi30k-rnn", "multi30k-rnnsearch", "multi30k-en-de"),
+    "korean": ("korean-char", "korean-word", "korean-bpe", "korean-unigram", "korean-morphemes"),
+}
 _ROWS: dict[str, tuple[str, ...]] = {
     "table3": (
         "",
@@ -48,6 +57,14 @@ _ROWS: dict[str, tuple[str, ...]] = {
     ),
 }
 _OF_ALL: dict[str, tuple[str, ...]] = {
+    "context": ("export.precisions=[fp32]",),  # one that all three have
+    "korean": (
+        "corpus={{train: [{{name: train, source: '{text}/train.en.gz', target: '{text}/train.ko.gz'}}], "
+        "dev: [{{name: dev, source: '{text}/dev.en.gz', target: '{text}/dev.ko.gz'}}], "
+        "test: [{{name: test, source: '{text}/test.en.gz', target: '{text}/test.ko.gz'}}]}}",
+        "mix.corpora=[{{corpus: train, max_pairs: 100000}}]",
+        "export.precisions=[fp32]",
+    ),
     # What every average needs is kept by one and the same training
     "averaging": (
         "train.ema_decay=0.999",
@@ -55,21 +72,29 @@ _OF_ALL: dict[str, tuple[str, ...]] = {
         "train.keep_best=10",
         "train.validate_every=200",
         "train.checkpoint_every=200",
-    )
+    ),
 }
 
 
 def main() -> None:
     """Run one experiment."""
     parser = argparse.ArgumentParser(description="Experiments of the literature in small, by `nmt compare`.")
-    parser.add_argument("experiment", choices=_ROWS)
+    parser.add_argument("experiment", choices=[*_RECIPES, *_ROWS])
     parser.add_argument("--recipe", default="multi30k-en-de", help="that the rows are variations of (multi30k-en-de)")
+    parser.add_argument("--text", type=Path, help="of korean: folder of the text")
     parser.add_argument("--seeds", type=int, default=3, help="trainings of each row (3)")
     parser.add_argument("--home", type=Path, default=Path(".nmt"), help="NMT_HOME (.nmt)")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="change a value of all rows")
     arguments = parser.parse_args()
-    rows = ["+".join(filter(None, (arguments.recipe, row))) for row in _ROWS[arguments.experiment]]
-    overrides = [*_OF_ALL.get(arguments.experiment, ()), *arguments.overrides]
+    of_all = _OF_ALL.get(arguments.experiment, ())
+    if arguments.experiment == "korean":
+        if arguments.text is None:
+            parser.error("korean needs --text FOLDER")
+        of_all = tuple(change.format(text=arguments.text.absolute()) for change in of_all)
+    rows = _RECIPES.get(arguments.experiment) or [
+        "+".join(filter(None, (arguments.recipe, row))) for row in _ROWS[arguments.experiment]
+    ]
+    overrides = [*of_all, *arguments.overrides]
     command = [sys.executable, "-c", "from flows.cli import main; main()", "compare", *rows, "--markdown"]
     command += ["--seeds", str(arguments.seeds), *(part for override in overrides for part in ("--set", override))]
     home = {"NMT_HOME": str(arguments.home.absolute())}

@@ -8,6 +8,7 @@ import hashlib
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -63,9 +64,9 @@ def digests(folder: Path) -> dict[str, str]:
 class Killer(threading.Thread):
     """Stops a worker as soon as a file is there, and kills it when nothing has been written for a while."""
 
-    def __init__(self, kind: str, scratch: Path, file: str) -> None:
+    def __init__(self, kind: str, scratch: Path, file: str, others: list[psutil.Process]) -> None:
         super().__init__()
-        self.kind, self.scratch, self.file = kind, scratch, scratch / file
+        self.kind, self.scratch, self.file, self.others = kind, scratch, scratch / file, others
         self.killed = 0
         self.over = False
 
@@ -74,7 +75,7 @@ class Killer(threading.Thread):
             if self.over:
                 return
             time.sleep(0.001)
-        victim = workers_of(self.kind)[0]
+        victim = workers_of(self.kind, self.others)[0]
         victim.send_signal(signal.SIGSTOP)
         self._wait_for_a_halt()
         if not self.over:
@@ -90,9 +91,14 @@ class Killer(threading.Thread):
             time.sleep(0.05)
 
 
-def workers_of(kind: str) -> list[psutil.Process]:
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if CHILDREN[kind] in " ".join(child.cmdline())]
+def workers_of(kind: str, others: list[psutil.Process]) -> list[psutil.Process]:
+    """Children of this process that look like workers, without those that other tests may have left."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if child not in others and CHILDREN[kind] in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 @pytest.mark.parametrize("file", ["pair-map-00006.bin", "pair-reduce-00004.bin"])
@@ -101,7 +107,8 @@ def test_the_result_of_the_shuffle_is_the_same(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    killer = Killer(settings.workers, scratch, file)
+    others = workers_of(settings.workers, [])
+    killer = Killer(settings.workers, scratch, file, others)
     with workers_for(settings) as workers:
         assert workers.count == 2
         killer.start()
@@ -112,4 +119,4 @@ def test_the_result_of_the_shuffle_is_the_same(
             killer.join()
     assert killer.killed, "the shuffle ended before a worker could be killed"
     assert digests(scratch) == undisturbed
-    assert not workers_of(settings.workers)
+    assert not workers_of(settings.workers, others)

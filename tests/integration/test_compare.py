@@ -50,6 +50,9 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
             "bleu",
             "chrf",
             "hours",
+            "pieces",
+            "tokens",
+            "unknown",
         }
         assert [run["seed"] for run in row["runs"]] == [1, 2]
         assert row["measures"]["updates"] == {"mean": 40, "deviation": 0}
@@ -60,6 +63,7 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
         for run in row["runs"]:
             summary = json.loads((nmt.home / "runs" / run["run_id"] / "summary.json").read_text())
             assert summary["metrics"][0]["score"] == run["bleu"]
+            assert sum(bucket["sentences"] for bucket in run["by_length"]) == 20
             assert [stage["name"] for stage in summary["stages"]][-1] == "evaluate"
     # Pre-norm has one norm more at the end of each stack, of a weight and a bias for each of 32
     assert pre["measures"]["parameters"]["mean"] - post["measures"]["parameters"]["mean"] == 2 * 2 * 32

@@ -110,6 +110,13 @@ def test_the_defaults_are_the_papers_base_model() -> None:
     assert (search.beam_size, search.length_penalty, search.max_length_offset) == (4, 0.6, 50)
 
 
+def test_a_section_of_a_recipe_is_a_module_of_its_name() -> None:
+    found = {name: section_of(field.annotation) for name, field in PipelineConfig.model_fields.items()}
+    modules = {name: section.__module__ for name, section in found.items() if section}
+    assert modules == {name: f"nmt_core.config.{name}" for name in modules}
+    assert len(modules) > 15
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_forms_show_the_knobs_in_the_order_of_the_file(section: type[Section]) -> None:
     properties = section.model_json_schema()["properties"]
@@ -334,13 +341,15 @@ def test_a_corpus_is_named_by_its_address_unless_it_has_a_name(corpus: Any, name
     ("corpus", "problem"),
     [
         ({"name": "x"}, "needs either `address`, or both"),
+        ("https://nmt:sesame@example.org/a.tsv", "has a password in its address"),
+        ({"name": "x", "source": "a", "target": "https://nmt:sesame@example.org/b"}, "has a password in its address"),
         ({"name": "x", "source": "a"}, "needs either `address`, or both"),
         ({"name": "x", "address": "a", "source": "a", "target": "b"}, "needs either `address`, or both"),
         ({"name": "x", "address": "a", "source_sha256": "0" * 64}, "give its hash as `sha256`"),
         ({"name": "x", "source": "a", "target": "b", "sha256": "0" * 64}, "as `source_sha256` and `target_sha256`"),
     ],
 )
-def test_a_corpus_says_where_it_is_in_one_way(corpus: dict[str, str], problem: str) -> None:
+def test_a_corpus_says_where_it_is_in_one_way(corpus: Any, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         PipelineConfig.model_validate({"name": "x", "corpus": {"train": [corpus]}})
 

@@ -1,4 +1,4 @@
-"""The reference of the knobs is what `config.py` says."""
+"""The reference of the knobs is what `config/` says."""
 
 from pathlib import Path
 

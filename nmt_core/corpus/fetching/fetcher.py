@@ -5,6 +5,8 @@ RFC 9110, section 13.1.5), and begins again otherwise. What passes is tried agai
 is one `DataError`. A host gets two connections at a time from this process.
 """
 
+import netrc
+import os
 import random
 import threading
 import time
@@ -76,7 +78,7 @@ class Fetcher:
     """Set by whoever wants all fetching to end."""
 
     def __post_init__(self) -> None:
-        self._client = httpx.Client(timeout=self.patience.timeout)
+        self._client = httpx.Client(timeout=self.patience.timeout, auth=logins())
         self._slots: dict[str, threading.Semaphore] = defaultdict(
             lambda: threading.BoundedSemaphore(_CONNECTIONS_PER_HOST)
         )
@@ -199,6 +201,23 @@ class Fetcher:
     def _slot(self, host: str) -> threading.Semaphore:
         with self._slots_change:
             return self._slots[host]
+
+
+def logins() -> httpx.Auth | None:
+    """Names and passwords by host, of the file that NETRC names, else ~/.netrc; None: there is no such file.
+
+    Raises:
+        DataError: the file is not of that form.
+    """
+    file = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
+    if not file.is_file():
+        return None
+    try:
+        return httpx.NetRCAuth(str(file))
+    except netrc.NetrcParseError as error:  # which may quote a password
+        raise DataError(f"{file}: about line {error.lineno} it is no netrc file: mend it, or set NETRC") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: cannot be read ({type(error).__name__}): mend it, or set NETRC") from None
 
 
 def _cannot(address: str, error: Exception) -> str:

@@ -20,7 +20,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.artifacts import now
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, words_of
 
 
 class LockedFile(BaseModel):
@@ -138,9 +138,9 @@ class Lockfile:
         try:
             return _Content.model_validate_json(self._path.read_bytes())
         except (OSError, ValidationError) as error:
-            problem = " ".join(str(error).split())[:200]
             raise DataError(
-                f"corpus.lock={self._path}: not a lock file ({problem}): restore it, or remove it to record anew"
+                f"corpus.lock={self._path}: not a lock file ({words_of(error)}): restore it, or remove it to "
+                "record anew"
             ) from None
 
 

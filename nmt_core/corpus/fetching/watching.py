@@ -12,11 +12,12 @@ import httpx
 
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_here, scheme_of
+from nmt_core.corpus.fetching.fetcher import logins
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import sha256_of
 from nmt_core.corpus.fetching.resolvers import object_stores
 from nmt_core.corpus.sources import short_key
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, words_of
 
 _SECONDS = 30.0
 _STORE_KEYS = ("ETag", "etag", "md5Hash", "size", "LastModified", "updated")
@@ -57,12 +58,12 @@ def watched(config: PipelineConfig) -> list[str]:
 def look(addresses: Iterable[str]) -> Look:
     """Look at addresses, one after the other. One that does not answer is no change, and is told apart."""
     result = Look()
-    with httpx.Client(timeout=_SECONDS, follow_redirects=True) as client:
+    with httpx.Client(timeout=_SECONDS, follow_redirects=True, auth=logins()) as client:
         for address in addresses:
             try:
                 result.digests[address] = _digest(address, client)
             except (DataError, httpx.HTTPError, OSError) as error:
-                result.unanswered[address] = " ".join(str(error).split()) or type(error).__name__
+                result.unanswered[address] = words_of(error)
     return result
 
 

@@ -43,12 +43,6 @@ _PROGRAMS = {
 _SECONDS_TO_START = 240
 _SECONDS_TO_END = 500
 _GRACE_SECONDS = 20
-_DEPLOY = """
-from prefect.types.entrypoint import EntrypointType
-from flows.retrain import retrain
-module = EntrypointType.MODULE_PATH
-retrain.to_deployment("stack", work_pool_name="cpu", entrypoint_type=module).apply()
-"""
 
 
 class Postgres:
@@ -225,7 +219,7 @@ class Stack:
 
     def retrain(self, config: dict[str, Any]) -> str:
         """Submit a retraining to the work pool; the id of its flow run."""
-        deployment = self.prefect("deployments/name/retrain/stack")
+        deployment = self.prefect("deployments/name/retrain/quickstart")
         body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
         return str(self.prefect(f"deployments/{deployment['id']}/create_flow_run", body)["id"])
 
@@ -268,7 +262,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.start("prefect", "http://prefect:4200/api/ready")
         stack.start_proxy()
         stack.start("worker", "http://127.0.0.1:8080/health")
-        stack.run("deployments", [sys.executable, "-c", _DEPLOY])
+        stack.start("deployments")
         yield stack
     finally:
         stack.stop()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.batches.collate import pack, pad
@@ -25,7 +25,6 @@ def pairs_of(rows: Rows) -> TokenPairs:
     return TokenPairs(side([source for source, _ in rows]), side([target for _, target in rows]))
 
 
-@settings(deadline=None)
 @given(some_pairs, st.data())
 def test_rows_are_padded_behind_and_the_decoder_reads_the_target_shifted(rows: Rows, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=8))
@@ -44,7 +43,6 @@ def test_rows_are_padded_behind_and_the_decoder_reads_the_target_shifted(rows: R
     assert torch.equal(batch.source_layout.is_token_BL, batch.source != PAD_ID)
 
 
-@settings(deadline=None)
 @given(some_pairs, some_pairs, st.integers(0, 600), st.integers(0, 600))
 def test_streams_hold_the_sentences_end_to_end(one: Rows, other: Rows, room_before: int, room_behind: int) -> None:
     rows = one + other

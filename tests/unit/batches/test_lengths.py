@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -13,7 +13,6 @@ from nmt_core.batches.plan import Capacity, pack_slices, packed_capacity, pad_sl
 SIZES = arrays.arrays(np.int64, st.tuples(st.integers(1, 50), st.just(2)), elements=st.integers(1, 1_024))
 
 
-@settings(deadline=None)
 @given(SIZES)
 def test_every_pair_is_counted_once(lengths_N2: np.ndarray) -> None:
     counted = count_sizes(lengths_N2)

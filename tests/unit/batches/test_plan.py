@@ -51,7 +51,6 @@ def names(updates: Sequence[Sequence[Slice]]) -> list[list[tuple[tuple[int, ...]
     return [[(each.lane.groups, each.rows.tolist()) for each in update] for update in updates]
 
 
-@settings(deadline=None)
 @given(lengths, seeds, st.integers(LONGEST, 500))
 def test_every_pair_is_in_one_padded_slice_and_none_is_too_large(
     lengths_N2: np.ndarray, seed: int, tokens: int
@@ -63,7 +62,6 @@ def test_every_pair_is_in_one_padded_slice_and_none_is_too_large(
         assert len(rows) * lengths_N2[rows].max() <= tokens  # either side, padding included
 
 
-@settings(deadline=None)
 @given(lengths, seeds, st.integers(2 * LONGEST, 500))
 def test_every_pair_is_in_one_packed_slice_and_none_overflows(lengths_N2: np.ndarray, seed: int, tokens: int) -> None:
     capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
@@ -80,7 +78,7 @@ def test_nothing_is_cut_into_nothing() -> None:
     assert pad_slices(nothing, Capacity(64, 64), draw) == pack_slices(nothing, Capacity(64, 64), draw) == []
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 900), st.integers(5, 60), batchings, seeds)
 def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batching: Batching, seed: int) -> None:
     corpus = Corpus(pairs, row_group_pairs)
@@ -93,7 +91,7 @@ def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batchi
         assert np.array_equal(each.lengths_B2, corpus.lengths(each.lane.groups)[each.rows])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 40), batchings, seeds, st.integers(0, 3))
 def test_it_goes_on_from_any_update(first: int, batching: Batching, seed: int, epoch: int) -> None:
     """The state of the data is the epoch and the number of the update."""
@@ -104,7 +102,7 @@ def test_it_goes_on_from_any_update(first: int, batching: Batching, seed: int, e
 
 
 @given(seeds)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_epochs_and_seeds_differ(seed: int) -> None:
     corpus = Corpus(500, 20)
     one, next_epoch, other_seed = (

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.artifacts import Artifact
@@ -34,7 +34,6 @@ def rows(found: shards_module.TokenPairs) -> Pairs:
     return list(zip(*ids, strict=True))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(sentences, sentences), max_size=9), st.sampled_from([pa.uint16(), pa.uint32()]))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, pairs: Pairs, id_type: pa.DataType) -> None:
     file = tmp_path_factory.mktemp("shard") / "shard.parquet"

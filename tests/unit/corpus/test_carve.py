@@ -85,7 +85,7 @@ def test_a_pool_that_is_too_small_is_drawn_anew(shards: Shards, monkeypatch: pyt
     assert again.dev.equals(whole.dev)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60), st.integers(0, 3))
 def test_no_part_shares_a_side_with_another(numbers: list[tuple[int, int]], seed: int) -> None:
     pairs = corpus([(f"{'Word' if s % 2 else 'word'} {s}", f"Wort {t}!") for s, t in numbers])

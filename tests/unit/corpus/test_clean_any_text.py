@@ -59,7 +59,7 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     news=rows,
     web=rows,

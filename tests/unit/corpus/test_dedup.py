@@ -80,7 +80,7 @@ scores = st.one_of(st.none(), st.sampled_from([math.nan, -1.0, 0.0, 0.25, 1.0]))
 contents = st.lists(st.lists(st.tuples(keys, keys, keys, scores), max_size=12), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     contents=contents,
     mode=st.sampled_from(["none", "exact", "normalised"]),

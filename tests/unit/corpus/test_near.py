@@ -153,7 +153,7 @@ def test_many_pairs_in_one_band_do_not_hide_one_another(tmp_path: Path) -> None:
 short_texts = st.lists(st.sampled_from("abcdefgh"), max_size=5).map(" ".join)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     pairs=st.lists(st.tuples(short_texts, short_texts), min_size=2, max_size=60),
     threshold=st.sampled_from([0.05, 0.3, 0.5, 0.7, 0.9, 1.0]),

@@ -54,7 +54,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(learnt=TEXTS, asked=TEXTS)
 def test_it_is_interpolated_witten_bell(order: int, learnt: list[list[str]], asked: list[list[str]]) -> None:
     model = LanguageModel.learn(numbered(learnt, order), len(VOCABULARY) + 2)
@@ -63,7 +63,7 @@ def test_it_is_interpolated_witten_bell(order: int, learnt: list[list[str]], ask
     assert found == pytest.approx([plain.cross_entropy(text) for text in asked])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(learnt=TEXTS, history=st.lists(st.sampled_from([*VOCABULARY, "<unk>", "<s>", "</s>"]), max_size=2))
 def test_probabilities_after_a_history_add_up(learnt: list[list[str]], history: list[str]) -> None:
     plain = Plain(learnt, 3)

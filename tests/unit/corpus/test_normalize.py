@@ -111,7 +111,7 @@ def test_compatibility_characters_are_replaced_only_on_request() -> None:
     assert normalise("ﬁ１", "NFKC") == "fi1"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(nasty_text, min_size=1, max_size=5), st.sampled_from(["NFC", "NFKC"]))
 def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
     once = normalize.normalise(pl.Series(texts, dtype=pl.String), form)
@@ -208,7 +208,7 @@ def test_punctuation_is_left_alone_by_default() -> None:
 MARKS = [*"()[]\"'`´‘’‚„“”«»–—….,:;!?%0123 \u00a0\u202f\u00ad<ax", "&quot;", "&nbsp;", "''", ',"', '."']
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.lists(st.sampled_from(MARKS) | nasty_text, max_size=12).map("".join), min_size=1, max_size=5),
     st.sampled_from(["NFC", "NFKC"]),
@@ -220,7 +220,7 @@ def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language
     assert normalize.normalise(once, form, "Moses", language).to_list() == once.to_list()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(MARKS) | st.characters(codec="utf-8"), max_size=15).map("".join),
     st.sampled_from(["NFC", "NFKC"]),

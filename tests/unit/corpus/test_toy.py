@@ -188,7 +188,7 @@ def test_the_lexicon_has_300_words_and_distinct_korean() -> None:
     assert all(verb.objects for verb in lx.TRANSITIVE)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_every_sentence_is_well_formed(seed: int) -> None:
     grammar = Grammar(random.Random(seed))
@@ -215,7 +215,7 @@ def test_the_corpus_is_the_same_for_the_same_seed() -> None:
     assert digest(2) != digest(1)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(seed=st.integers(0, 2**32))
 def test_held_out_sentences_are_unseen_but_their_words_are_known(seed: int) -> None:
     corpus = toy.generate(pairs=1000, seed=seed, held_out=20)

@@ -97,7 +97,7 @@ def test_equal_translations_differ_by_nothing(references: list[str]) -> None:
     assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     lines=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join), min_size=2, max_size=12),
     shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from flows.commands.compare import show
-from flows.comparison import MEASURES, ComparedRun, cells, contenders, headings, markdown, notes, rows
+from flows.comparison import ComparedRun, by_length, contenders, main_table, markdown, notes, rows
 from nmt_core.errors import ConfigError
+from nmt_core.evaluate.by_length import LengthBucket
 from nmt_core.recipe import load_recipe
 
 
@@ -49,6 +50,11 @@ def test_a_path_with_a_plus_is_a_path(tmp_path: Path) -> None:
     assert found.label == "mine"
 
 
+def test_changes_may_be_longer_than_the_name_of_a_file() -> None:
+    many = "+".join(["quickstart", *(f"train.max_updates={number}" for number in range(100))])
+    assert contenders([many], [], 1)[0].config.train.max_updates == 99
+
+
 def test_all_take_over_the_text_of_one() -> None:
     found = contenders(["table3-a1", "table3-e"], [], 1, corpus_of="quickstart")
     assert {one.config.corpus for one in found} == {load_recipe("quickstart").corpus}
@@ -73,8 +79,49 @@ def test_a_row_is_the_mean_of_its_seeds() -> None:
     (row,) = rows([a_run(seed=seed, bleu=bleu, parameters=1_234) for seed, bleu in ((1, 20.0), (2, 22.0), (3, 24.0))])
     assert row.measures["bleu"].mean == 22
     assert row.measures["bleu"].deviation == 2, "of a sample: divided by one less"
-    shown = dict(zip(headings(), cells(row), strict=True))
+    shown = dict(zip(*main_table([row]), strict=True))
     assert (shown["BLEU"], shown["parameters"], shown["chrF"], shown["runs"]) == ("22.00 ± 2.00", "1,234", "-", "3")
+
+
+def buckets(test_set: str, *scores: float) -> list[LengthBucket]:
+    return [
+        LengthBucket(
+            test_set=test_set,
+            shortest=5 * place + 1,
+            longest=5 * place + 5,
+            mean=5 * place + 3,
+            unit="words",
+            sentences=10,
+            bleu=bleu,
+        )
+        for place, bleu in enumerate(scores)
+    ]
+
+
+def test_bleu_by_length_is_the_mean_of_the_seeds() -> None:
+    table = rows(
+        [
+            a_run("fixed", 1, by_length=buckets("test", 30, 10)),
+            a_run("fixed", 2, by_length=buckets("test", 32, 10)),
+            a_run("another test set", by_length=buckets("other", 30, 10)),
+            a_run("failed", status="failed"),
+        ]
+    )
+    assert by_length(table) == [
+        ["BLEU by words of the source", "1-5", "6-10"],
+        ["fixed", "31.0 ± 1.4", "10.0"],
+        ["another test set", "-", "-"],
+        ["failed", "-", "-"],
+    ]
+    assert "| fixed | 31.0 ± 1.4 | 10.0 |" in markdown(table).splitlines()
+    assert by_length(rows([a_run("failed", status="failed")])) == []
+
+
+def test_what_all_rows_have_alike_of_the_text_is_no_column() -> None:
+    word, bpe = a_run("word", pieces=9_000, unknown=0.0312, tokens=9.5), a_run("bpe", pieces=9_000, unknown=0.0)
+    headings, *lines = main_table(rows([word, bpe]))
+    assert headings[-3:] == ["hours", "<unk>", "runs"]
+    assert [line[-2] for line in lines] == ["3.12%", "0.00%"]
 
 
 def test_rows_stand_in_the_order_of_the_recipes() -> None:
@@ -84,7 +131,7 @@ def test_rows_stand_in_the_order_of_the_recipes() -> None:
 
 def test_a_failed_run_counts_in_no_mean_and_is_told() -> None:
     table = rows([a_run(bleu=20.0), a_run(seed=2, status="failed", error="train: no\nmemory", updates=5)])
-    assert cells(table[0])[-1] == "1 of 2 failed"
+    assert main_table(table)[1][-1] == "1 of 2 failed"
     assert (table[0].measures["bleu"].mean, table[0].measures["bleu"].deviation) == (20, None)
     assert notes(table)[:2] == ["base, seed 1: base-1", "base, seed 2: base-2: train: no\nmemory"]
 
@@ -116,6 +163,7 @@ def test_the_table_as_markdown() -> None:
     lines = markdown(rows([a_run(bleu=20.0), a_run("big", bleu=21.5)])).splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 4
-    assert {line.count("|") for line in table} == {len(MEASURES) + 3}
+    assert table[0].startswith("| recipe | parameters | updates | dev perplexity | dev BLEU | BLEU | chrF | hours | ru")
+    assert {line.count("|") for line in table} == {10}
     assert table[3].startswith("| big | - |")
     assert "- base, seed 1: base-1" in lines

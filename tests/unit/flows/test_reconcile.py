@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -47,9 +48,14 @@ def mlflow(made_database: str) -> Iterator[MlflowClient]:
 def dead_process() -> str:
     """The name of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = f"{os.uname().nodename} {process.pid} {psutil.Process(process.pid).create_time():.0f}"
+    name = f"{os.uname().nodename} {process.pid} {_second_of(process.pid)}"
     process.communicate(b"\n")
     return name
+
+
+def _second_of(number: int) -> str:
+    """When a process was started."""
+    return f"{psutil.Process(number).create_time():.0f}"
 
 
 def tracked(mlflow: MlflowClient, prefect: SyncPrefectClient, state: State | None, process: str = "") -> str:
@@ -97,6 +103,17 @@ def test_a_run_whose_process_is_gone_is_closed_and_prefect_told(
     owner = mlflow.get_run(run_id).data.tags[FLOW_RUN_TAG]
     state = prefect.read_flow_run(owner).state  # type: ignore[arg-type]
     assert state and state.is_crashed()
+
+
+def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    tracked(mlflow, prefect, Running(), f"{os.uname().nodename} {process.pid} {_second_of(process.pid)}")
+    assert close_orphans(mlflow, prefect) == []
+    process.kill()
+    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
+    process.communicate()
 
 
 def test_a_number_that_another_process_has_by_now_does_not_deceive(

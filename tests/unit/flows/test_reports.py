@@ -38,6 +38,13 @@ def test_markdown_shows_everything_and_breaks_no_table() -> None:
     assert "## Nothing" not in text
 
 
+def test_addresses_are_shown_without_their_passwords() -> None:
+    address = f"http://nmt:{'sesame'}@example.org/{'a' * 60}"  # longer than a cell of a table
+    text = reports.markdown(f"translated {address}", {"target": address, "inputs": [{"address": address}]})
+    assert text.count("http://nmt:***@example.org/") == 3
+    assert "sesame" not in text
+
+
 def test_a_long_list_is_cut_and_says_so() -> None:
     text = reports.markdown("evaluate", {"samples": [{"source": str(n)} for n in range(210)]})
     assert "| 199 |" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import RunningServers, Settings, without_password
+from flows.settings import RunningServers, Settings
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
 from nmt_core.shared_store import SharedStore
@@ -108,19 +108,9 @@ def test_several_nodes_need_a_cluster() -> None:
         Settings.load({"NMT_NODES": "2"})
 
 
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        ("http://mlflow:5000", "http://mlflow:5000"),
-        ("http://nmt:pa:ss@mlflow:5000/x", "http://nmt:***@mlflow:5000/x"),
-        ("postgresql+psycopg://:pass@db/mlflow", "postgresql+psycopg://:***@db/mlflow"),
-        ("no http://u:p@a/, no http://u:q@b/: mail me@b", "no http://u:***@a/, no http://u:***@b/: mail me@b"),
-        ("sqlite:////home/me@work/mlflow.db", "sqlite:////home/me@work/mlflow.db"),
-    ],
-)  # fmt: skip
-def test_a_password_is_not_shown(address: str, shown: str) -> None:
-    assert without_password(address) == shown
-    assert Settings.load({"MLFLOW_TRACKING_URI": address}).mlflow_shown == shown
+def test_the_address_of_mlflow_is_shown_without_its_password() -> None:
+    settings = Settings.load({"MLFLOW_TRACKING_URI": "http://nmt:sesame@mlflow:5000"})
+    assert settings.mlflow_shown == "http://nmt:***@mlflow:5000"
 
 
 def test_the_shared_store_is_an_address(tmp_path: Path) -> None:

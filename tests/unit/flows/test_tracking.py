@@ -72,6 +72,19 @@ def test_runs_with_all_they_hold_reach_a_local_database(settings: Settings, foun
     assert warnings == []
 
 
+def test_no_password_of_an_address_reaches_mlflow(settings: Settings, found: Finder) -> None:
+    warnings: list[str] = []
+    tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, warnings.append)
+    address = "ftp://nmt:sesame@example.org/a.txt"
+    run = tracker.start("run", {"job": address}, {"source": address, "long": "a" * 5_984 + address})
+    tracker.tags(run, {"artifact.path": address})
+    tracker.close(timeout=60)
+    data = found()["run"].data
+    shown = "ftp://nmt:***@example.org/a.txt"
+    assert (data.tags["job"], data.tags["artifact.path"], data.params["source"]) == (shown, shown, shown)
+    assert "sesame" not in f"{data.params}{data.tags}{warnings}"
+
+
 def test_a_run_lists_its_text_and_another_run_the_same(settings: Settings, tmp_path: Path) -> None:
     warnings: list[str] = []
     file = tmp_path / "some.parquet"

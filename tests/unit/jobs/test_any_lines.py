@@ -33,7 +33,7 @@ def is_utf8(line: bytes) -> bool:
     return True
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(parts=st.lists(part, min_size=PARTS, max_size=PARTS), long_lines=st.sampled_from(["split", "cut"]))
 def test_any_bytes_give_a_row_for_each_line(
     parts: list[bytes], long_lines: Literal["split", "cut"], job: Any, tmp_path_factory: pytest.TempPathFactory

@@ -51,7 +51,7 @@ def stream(lengths: list[int]) -> Packed:
     return Packed(starts.int(), sentence_N, position_N, max(lengths))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=6).filter(
         lambda sizes: sum(keys for _, keys in sizes) > 0
@@ -79,7 +79,7 @@ def test_packed_attention_is_that_of_each_sentence_by_itself(sizes: list[tuple[i
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 2**31))
 def test_packed_sentences_look_back_within_themselves(lengths: list[int], seed: int) -> None:
     layout, draw = stream(lengths), torch.Generator().manual_seed(seed)
@@ -95,7 +95,7 @@ def test_packed_sentences_look_back_within_themselves(lengths: list[int], seed: 
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**31))
 def test_rows_are_padded_sentences_end_to_end(sentences: int, longest_query: int, longest_key: int, seed: int) -> None:
     """Forward and backward; what stands behind the sentences is never seen, and gets no gradient."""

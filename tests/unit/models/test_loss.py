@@ -27,7 +27,7 @@ def tensors(tokens: int, width: int, pieces: int, seed: int) -> tuple[Tensor, Te
     return states, output, torch.randint(pieces, (tokens,), generator=draw)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 2_500), st.integers(2, 50), st.floats(0, 0.9), st.integers(0, 1000))
 def test_the_loss_is_the_definition(tokens: int, pieces: int, label_smoothing: float, seed: int) -> None:
     states, output, target = tensors(tokens, 6, pieces, seed)

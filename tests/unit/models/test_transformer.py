@@ -143,7 +143,7 @@ def loss_and_gradients(model: Transformer, source: Tensor, target: Tensor, real:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 2**31))
 def test_the_amount_of_padding_changes_nothing(norm: str, source_padding: int, target_padding: int, seed: int) -> None:
     model = small_model(norm=norm)

@@ -49,7 +49,7 @@ WORDS = st.lists(st.text("abcdehmnot나는학생.ﬁ①é\u0301", min_size=1, ma
 
 
 @given(words=WORDS, gaps=st.lists(st.sampled_from([" ", "  ", "\u3000"]), min_size=8, max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_text_loses_count(words: list[str], gaps: list[str], tiny_tokenizer: Tokenizer) -> None:
     text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
     [ids] = tiny_tokenizer.encode([text.replace("\u3000", " ")])
@@ -60,7 +60,6 @@ def test_no_text_loses_count(words: list[str], gaps: list[str], tiny_tokenizer: 
 
 
 @given(words=st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=8), data=st.data())
-@settings(deadline=None)
 def test_characters_are_counted_where_marks_do_not_help(words: list[str], data: st.DataObject) -> None:
     pieces, expected = [], []
     for number, word in enumerate(words):

@@ -26,7 +26,7 @@ METHODS = {
 }
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(seeds, sentences, st.sampled_from(["greedy", "beam"]))
 def test_a_prefix_is_a_search_that_begins_after_it(
     by_chance, seed: int, sentences: list[tuple[list[int], list[int]]], method: str
@@ -44,7 +44,7 @@ def test_a_prefix_is_a_search_that_begins_after_it(
         ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(seeds, sentences, st.sampled_from(["greedy", "sample"]), st.data())
 def test_its_own_beginning_changes_nothing(
     by_chance, seed: int, sentences: list[tuple[list[int], list[int]]], method: str, data: st.DataObject
@@ -57,7 +57,7 @@ def test_its_own_beginning_changes_nothing(
     assert [(one.ids, one.cut) for [one] in forced] == [(one.ids, one.cut) for [one] in free]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.lists(st.integers(4, 5), max_size=1), st.data())
 def test_its_own_beginning_changes_nothing_in_a_beam_that_holds_everything(
     by_chance, seed: int, source: list[int], data: st.DataObject
@@ -92,7 +92,7 @@ def test_while_all_are_forced_a_sentence_has_one_row(by_chance) -> None:
     assert [rows.count(length) for length in range(5)] == [1, 1, 1, 1, 4]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seeds, st.sampled_from(list(METHODS)), st.integers(0, 4))
 def test_no_translation_is_shorter_than_it_must_be(by_chance, seed: int, method: str, least: int) -> None:
     stepper = by_chance(seed)

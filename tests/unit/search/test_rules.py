@@ -43,7 +43,7 @@ def by_the_rules(stepper, source: Sequence[int], config: SearchConfig) -> list[H
     return finished[: config.n_best]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     sources,
     seeds,
@@ -70,7 +70,7 @@ def test_a_beam_finds_what_the_rules_say_to_the_last_bit(
     assert beam_search(stepper, sources, config) == [found[0] for found in expected]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sources, seeds, grains, st.sampled_from([0.0, 0.6, 1.3]), st.integers(1, 5))
 def test_greedy_search_finds_what_a_beam_of_one_finds(
     by_chance, sources: list[list[int]], seed: int, grain: float, alpha: float, offset: int

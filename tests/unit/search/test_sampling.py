@@ -97,7 +97,7 @@ def test_rounding_that_swaps_neighbours_swaps_no_tokens(top_p: float) -> None:
         assert before == np.array([[4, 9, 6]])[0, drawn(other, np.array([[4, 9, 6]]), random, config)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10_000), st.lists(st.lists(st.integers(4, 8), max_size=4), min_size=1, max_size=4))
 def test_the_colder_the_greedier(by_chance, seed: int, sources: list[list[int]]) -> None:
     stepper = by_chance(seed)
@@ -107,7 +107,7 @@ def test_the_colder_the_greedier(by_chance, seed: int, sources: list[list[int]])
         assert [one for [one] in sample(stepper, sources, config)] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10_000), st.lists(st.lists(st.integers(4, 8), max_size=6), min_size=2, max_size=6), st.randoms())
 def test_company_and_order_and_the_number_of_samples_change_nothing(
     by_chance, seed: int, sources: list[list[int]], chance

@@ -66,7 +66,7 @@ def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.mark.parametrize("name", KNOBS)
 @pytest.mark.parametrize("text_type", [pa.string(), pa.large_string()])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(lines=LINES)
 def test_any_lines(tokenizers: dict[str, Tokenizer], name: str, text_type: pa.DataType, lines: list[str]) -> None:
     found = BulkEncoder(tokenizers[name]).encode(pa.array(lines, text_type))

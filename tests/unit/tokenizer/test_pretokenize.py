@@ -63,7 +63,7 @@ def parts(line: str, *symbols: str) -> list[str]:
     return morphemes(*symbols).split(line).replace(" ", f"{BOUNDARY} {BOUNDARY}").split(BOUNDARY)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(LINES)
 def test_a_line_comes_back_to_the_letter(line: str) -> None:
     cut = morphemes().split(line)
@@ -109,7 +109,7 @@ def test_moses_sets_punctuation_apart_and_undoes_it() -> None:
     assert Moses("en").join(cut) == line
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(LINES, st.text(st.characters(codec="utf-8"), max_size=40)).map(AS_IT_IS.tidy))
 def test_moses_moves_nothing_but_spaces(line: str) -> None:
     moses = Moses("de")

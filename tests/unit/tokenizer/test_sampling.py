@@ -36,7 +36,7 @@ def tokenizers(learn: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.mark.parametrize("name", ["bpe", "bytes", "morphemes"])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(word=WORDS)
 def test_without_chance_it_is_byte_pair_encoding(tokenizers: dict[str, Tokenizer], name: str, word: str) -> None:
     (cut,) = tokenizers[name].pretokenize([word])
@@ -82,7 +82,7 @@ def test_unigram_segmentations_come_as_often_as_they_are_likely(
 
 
 @pytest.mark.parametrize("name", ["bpe", "bytes", "morphemes", "unigram"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(word=WORDS, seed=st.integers(0, 99))
 def test_any_segmentation_spells_the_word(tokenizers: dict[str, Tokenizer], name: str, word: str, seed: int) -> None:
     tokenizer = tokenizers[name]

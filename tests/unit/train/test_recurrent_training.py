@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from nmt_core.artifacts import Artifact
-from nmt_core.batches.shards import TokenShards, read_pairs
+from nmt_core.batches.shards import Side, TokenPairs, TokenShards, read_pairs
 from nmt_core.models.build import build_model
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer
-from nmt_core.train.validate import DevSet
+from nmt_core.train.validate import DevSet, dev_loss
 
 SMALL = {"architecture": "rnn", "d_model": 24, "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 WIDTHS = {"hidden_size": 24, "alignment_size": 24, "maxout_size": 24}
@@ -71,9 +72,20 @@ def dev_losses(points: list[dict[str, float]]) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_learn(train: Any, kind: str) -> None:
-    points = train(kind, max_updates=50, validate_every=50, checkpoint_every=50, **QUICK)
-    assert dev_losses(points)[0] < 5.0, "it began at log(600 pieces) = 6.4"
+def test_they_learn_to_read_the_source(
+    train: Any, kind: str, pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path, make_config: Any
+) -> None:
+    train(kind, max_updates=400, validate_every=400, checkpoint_every=400, **QUICK)
+    values = SMALL | KINDS[kind]
+    config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {})})
+    model = build_model(config.model, pairs[0].vocab_size)
+    safetensors.torch.load_model(model, tmp_path / "run/weights/000000400.safetensors")
+    dev = pairs[1].pairs
+    starts, lengths = (np.roll(each, 1) for each in (dev.source.starts, dev.source.lengths))
+    with_others = TokenPairs(Side(dev.source.ids, starts, lengths), dev.target)
+    loss, loss_with_others = (dev_loss(model, each, 1_024, world) for each in (dev, with_others))
+    assert loss < 4.5, "it began at log(600 pieces) = 6.4"
+    assert loss < loss_with_others - 0.02, "a model that does not look at the source has the same with that of another"
 
 
 def test_adadelta_needs_no_rate_to_be_chosen(train: Any) -> None:

@@ -14,7 +14,7 @@ from nmt_core.corpus.fetching.addresses import Resolution, in_pairs, scheme_of
 from nmt_core.corpus.fetching.fetcher import OnBytes, StoppedError
 from nmt_core.corpus.fetching.partial import PartialFile
 from nmt_core.corpus.fetching.resolvers.question import Question
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, words_of
 
 _CHUNK_BYTES = 1 << 20
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
@@ -103,5 +103,4 @@ def _open(address: str) -> tuple[Any, str]:
 
 
 def _trouble(address: str, error: Exception) -> DataError:
-    problem = " ".join(str(error).split())[:300] or type(error).__name__
-    return DataError(f"cannot fetch {address}: {problem}: check the address, the network and your credentials")
+    return DataError(f"cannot fetch {address}: {words_of(error)}: check the address, the network and your credentials")

@@ -1,5 +1,6 @@
 """The downloader against a server that does everything wrong that servers do."""
 
+import base64
 import gzip
 import os
 import signal
@@ -48,6 +49,22 @@ def test_a_file_arrives_unchanged_with_progress(web: Any, good: Answers, fetcher
     assert told[-1] == (len(TEXT), len(TEXT))
     assert web.asked("Accept-Encoding") == ["identity"]
     assert web.asked("Range") == [None]
+
+
+def test_a_login_comes_from_netrc_for_its_host_alone(
+    web: Any, good: Answers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "logins"
+    file.write_text("machine 127.0.0.1 login nmt password sesame\n")
+    monkeypatch.setenv("NETRC", str(file))
+    assert fetch(Fetcher(tmp_path / "parts"), web.serve("a.bin", good(TEXT))) == TEXT
+    file.write_text("machine example.org login nmt password sesame\n")
+    assert fetch(Fetcher(tmp_path / "parts"), web.serve("b.bin", good(TEXT))) == TEXT
+    assert web.asked("Authorization") == [f"Basic {base64.b64encode(b'nmt:sesame').decode()}", None]
+    file.write_text("machine 127.0.0.1 login nmt\nsesame\n")
+    with pytest.raises(DataError, match=r"logins: about line \d it is no netrc file") as raised:
+        Fetcher(tmp_path / "parts")
+    assert "sesame" not in str(raised.value)
 
 
 def test_a_connection_cut_in_the_middle_goes_on_where_it_broke(web: Any, good: Answers, fetcher: Fetcher) -> None:
@@ -335,7 +352,7 @@ def test_json_comes_with_the_address_of_its_next_page(web: Any, says: Answers, f
         fetcher.json(web.serve("page", says(200, b"<html>")))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.sampled_from(["cut", "cut, no range", "busy", "elsewhere"]), st.integers(1, 99)), max_size=6)
 )

@@ -136,7 +136,7 @@ def test_thresholds_of_the_corpus_hold() -> None:
 
 
 @pytest.mark.parametrize("knobs", [{}, EVERYTHING])
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(pairs=st.lists(st.tuples(texts, texts) | st.just(SOUND), max_size=8))
 def test_a_second_pass_drops_nothing(knobs: dict[str, Any], pairs: list[tuple[str, str]]) -> None:
     by = rules(**knobs)
@@ -150,7 +150,7 @@ def test_a_second_pass_drops_nothing(knobs: dict[str, Any], pairs: list[tuple[st
     assert second.select("source", "target").equals(kept.select("source", "target"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(texts, texts), max_size=6))
 def test_a_pair_is_judged_alike_in_any_company(pairs: list[tuple[str, str]]) -> None:
     """So shards may be cut anywhere."""

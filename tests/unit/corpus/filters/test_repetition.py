@@ -46,7 +46,7 @@ def test_where_characters_are_words_a_single_one_may_be_repeated(verdict: Verdic
     assert verdict(("Very good indeed, very good.", "很好很好很好很好"), "en-zh") == ("repeated_words", "4")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.text("ab", max_size=12), max_size=5), st.integers(1, 3), st.integers(1, 3))
 def test_it_finds_what_a_backreference_finds(texts: list[str], length: int, times: int) -> None:
     values = np.array(list("".join(texts)), dtype="U1")

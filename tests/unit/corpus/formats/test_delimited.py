@@ -95,7 +95,7 @@ def test_the_mark_between_columns_is_the_one_that_all_lines_agree_on(name: str, 
     assert read_both("a.csv", content).select("source", "target").rows() == expected
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(",;\t"), st.integers(0, 2**32))
 def test_the_mark_is_found_in_text_full_of_others(read_both: Reader, mark: str, seed: int) -> None:
     draw = random.Random(seed)
@@ -159,7 +159,7 @@ def test_an_open_quote_does_not_swallow_a_faulty_line(read_both: Reader) -> None
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=20))
 def test_any_csv_is_read_back(read_both: Reader, pairs: list[Pair]) -> None:
     file = io.StringIO(newline="")

@@ -4,7 +4,7 @@ from io import BytesIO
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.corpus.formats.lines import BLOCK_BYTES, read_lines
@@ -65,7 +65,6 @@ def test_a_line_beyond_the_limit_is_a_fault_with_its_length(block: int, end: byt
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line), max_size=30),
     st.sampled_from([b"\n", b"\r\n"]),

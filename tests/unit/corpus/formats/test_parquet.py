@@ -23,7 +23,7 @@ def packed(table: pl.DataFrame) -> bytes:
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=20))
 def test_any_rows_are_read_back(read_both: Reader, pairs: list[tuple[str, str]]) -> None:
     table = pl.DataFrame({"de": [pair[1] for pair in pairs], "en": [pair[0] for pair in pairs]})

@@ -152,7 +152,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r
 ANY_ROWS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=30)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANY_ROWS)
 def test_any_rows_are_read_back(read_sides: Reader, read_both: Reader, pairs: list[Pair]) -> None:
     first = pairs[0][0].removeprefix("\ufeff")  # a byte order mark, for a reader

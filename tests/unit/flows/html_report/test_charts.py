@@ -61,7 +61,7 @@ def check(drawing: Drawing) -> None:
         assert not one.overlaps(other), (one, other)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(VALUES, max_size=60), min_size=1, max_size=3), st.integers(1, 10_000), st.booleans())
 def test_any_curve_is_drawn_inside_its_frame_with_labels_apart(
     values: list[list[float]], step: int, from_zero: bool

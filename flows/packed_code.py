@@ -1,0 +1,60 @@
+"""The code that travels with a registered model: the modules of `nmt_core` that its translator needs, and no others."""
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nmt_core
+
+_ROOT = Path(nmt_core.__file__).parent.parent
+_FIRST_MODULE = "nmt_core.translator"
+
+
+def pack_code(folder: Path) -> Path:
+    """Copy what `nmt_core.translator` imports of its own package, itself included.
+
+    Args:
+        folder: is made; `nmt_core` in it is the package.
+
+    Returns:
+        The folder of the package.
+    """
+    for file in _files_of(_FIRST_MODULE):
+        copy = folder / file.relative_to(_ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    return folder / nmt_core.__name__
+
+
+def _files_of(module: str) -> list[Path]:
+    """Files of a module and of all that it imports, directly or not, sorted.
+
+    Imports are read and not carried out, so that one inside of a function counts as well.
+    """
+    found, wanted = set[Path](), [module]
+    while wanted:
+        name = wanted.pop()
+        file = _file_of(name)
+        if file and file not in found:
+            found.add(file)
+            wanted += [name.rpartition(".")[0], *_imports_of(file)]  # Python imports the package first
+    return sorted(found)
+
+
+def _file_of(module: str) -> Path | None:
+    """None for what is no module of the package: one of others, or a name inside of a module."""
+    if module.partition(".")[0] != nmt_core.__name__:
+        return None
+    path = _ROOT.joinpath(*module.split("."))
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def _imports_of(file: Path) -> Iterator[str]:
+    """Names that may be modules; the house imports nothing relatively."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)

@@ -1,0 +1,123 @@
+"""A whole recipe: its sections, and what one of them asks of another."""
+
+from pydantic import Field, model_validator
+
+from nmt_core.config.average import AverageConfig
+from nmt_core.config.budget import BudgetConfig
+from nmt_core.config.clean import CleanConfig
+from nmt_core.config.corpus import CorpusConfig
+from nmt_core.config.encode import EncodeConfig
+from nmt_core.config.evaluate import EvaluateConfig
+from nmt_core.config.export import ExportConfig
+from nmt_core.config.languages import LanguagesConfig
+from nmt_core.config.mix import MixConfig
+from nmt_core.config.model import ModelConfig
+from nmt_core.config.registry import RegistryConfig
+from nmt_core.config.schedule import ScheduleConfig
+from nmt_core.config.search import SearchConfig
+from nmt_core.config.section import Section
+from nmt_core.config.split import SplitConfig
+from nmt_core.config.tokenizer import TokenizerConfig
+from nmt_core.config.train import TrainConfig
+
+
+class PipelineConfig(Section):
+    """One recipe: everything that decides what the trained model is."""
+
+    name: str = Field(pattern="^[A-Za-z0-9._-]+$")
+    """Short name of the recipe."""
+    description: str = ""
+    """What the recipe makes, in a line or two."""
+    languages: LanguagesConfig = LanguagesConfig()
+    corpus: CorpusConfig
+    clean: CleanConfig = CleanConfig()
+    split: SplitConfig = SplitConfig()
+    mix: MixConfig = MixConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    encode: EncodeConfig = EncodeConfig()
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    average: AverageConfig = AverageConfig()
+    export: ExportConfig = ExportConfig()
+    search: SearchConfig = SearchConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    registry: RegistryConfig = RegistryConfig()
+    budget: BudgetConfig = BudgetConfig()
+
+    schedule: ScheduleConfig = ScheduleConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "PipelineConfig":
+        if self.average.strategy == "ema":
+            if not self.train.ema_decay:
+                raise ValueError("average.strategy=ema needs a moving average: set train.ema_decay, as to 0.999")
+        else:
+            kept = {"train.keep_checkpoints": self.train.keep_checkpoints}
+            if self.average.strategy == "best":  # the best may be the last, so their numbers do not add up
+                kept["train.keep_best"] = self.train.keep_best
+            if self.average.checkpoints > max(kept.values()):
+                raise ValueError(
+                    f"average.checkpoints={self.average.checkpoints} is more than "
+                    f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep as many as are averaged"
+                )
+        longest = self.train.slice_tokens // (2 if self.train.batching == "packed" else 1)
+        if self.encode.max_length > longest:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than {longest}, which is what fits into "
+                f"train.slice_tokens={self.train.slice_tokens} with train.batching={self.train.batching}: lower the "
+                "one or raise the other"
+            )
+        one_way = {"char", "word"} & set(self.tokenizer.kinds)
+        if self.encode.subword_sampling and one_way and not self.tokenizer.start_from:
+            raise ValueError(
+                f"encode.subword_sampling={self.encode.subword_sampling} has nothing to choose from, for with "
+                f"tokenizer.kind={one_way.pop()} text is cut in one way: set it to 0, or kind to bpe or unigram"
+            )
+        if self.search.shortlist and not self.export.shortlist:
+            raise ValueError(
+                "search.shortlist=true needs a model with a shortlist: set export.shortlist to true as well"
+            )
+        if self.model.architecture == "rnn" and self.train.batching == "packed":
+            raise ValueError(
+                "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "
+                "side by side: set train.batching to padded"
+            )
+        if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
+            raise ValueError(
+                "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two-way"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_enough_positions(self) -> "PipelineConfig":
+        positions, search = self.model.max_positions, self.search
+        if self.model.positions == "learned" and self.encode.max_length > positions:
+            raise ValueError(
+                f"encode.max_length={self.encode.max_length} is more than model.max_positions={positions}: lower the "
+                "one or raise the other"
+            )
+        if self.model.positions == "learned" and search.most_positions > positions:
+            raise ValueError(
+                f"search.max_source_tokens={search.max_source_tokens} with search.max_length_factor="
+                f"{search.max_length_factor:g} and search.max_length_offset={search.max_length_offset} needs "
+                f"{search.most_positions:,} positions, more than model.max_positions={positions}: lower the first, or "
+                "raise the last"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_its_own_corpora(self) -> "PipelineConfig":
+        names = {corpus.name for corpus in self.corpus.train} or {"toy"}
+        asked = {f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora)}
+        asked |= {f"clean.overrides.{n}.corpus": rule.corpus for n, rule in enumerate(self.clean.overrides)}
+        if self.clean.in_domain not in {corpus.name for corpus in self.corpus.dev}:
+            asked["clean.in_domain"] = self.clean.in_domain
+        for place, name in asked.items():
+            if name and name not in names:
+                raise ValueError(f"{place}={name!r} is none of corpus.train ({', '.join(sorted(names))}): correct it")
+        return self
+
+    @property
+    def model_name(self) -> str:
+        """Name under which the model is registered."""
+        return self.registry.model_name or self.name

@@ -1,0 +1,36 @@
+"""What every section is: a frozen group of knobs, and a form in the Prefect UI."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+def _shape_forms(schema: dict[str, Any]) -> None:
+    """Number the fields and tell their bounds.
+
+    Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else, and on either database it
+    checks bounds without showing them.
+    """
+    for position, field in enumerate(schema.get("properties", {}).values()):
+        field["position"] = position
+        if bounds := _bounds(field):
+            field["description"] = f"{field['description']} Allowed: {bounds}."
+
+
+def _bounds(field: dict[str, Any]) -> str:
+    """What a number may be, in words."""
+    words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
+    words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
+    return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
+
+
+class Section(BaseModel):
+    """A frozen group of knobs. Unknown keys are errors; nothing adjusts a value silently."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        validate_default=True,
+        json_schema_extra=_shape_forms,
+    )

@@ -1,0 +1,203 @@
+"""Worker killed, machine gone, server killed, while a run trains: what is alive goes on; what is dead is said to be.
+
+The servers are those of `nmt up` or, where one of them is killed, started one by one; workers are `nmt worker`.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from flows.automations import HEARTBEATS_MISSED
+from flows.servers import Server, free_port, start_prefect
+from flows.settings import Settings
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+
+_POOL = "other"
+_SECONDS_UNTIL_TRAINING = 300
+_SECONDS_UNTIL_THE_END = 400
+_SECONDS_WITHOUT_A_SERVER = 8
+_HEARTBEAT_SECONDS = 30
+_SECONDS_UNTIL_IT_LOOKS = 120  # how long after the last beat that counts the server may look, on a slow machine
+
+
+def engines(home: Any) -> list[psutil.Process]:
+    """Processes that run flows on this home."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if "prefect.engine" in process.cmdline() and process.environ().get("NMT_HOME") == str(home):
+                found.append(process)
+    return found
+
+
+def kill_all(processes: list[psutil.Process]) -> None:
+    """kill -9 of processes and all their descendants, at one moment: nobody sees another die."""
+    family = dict.fromkeys(member for each in processes for member in (each, *each.children(recursive=True)))
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for member in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                act(member)
+    left = psutil.wait_procs(list(family), timeout=30)[1]
+    assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def training(up: Any, nmt: Any, run: str) -> None:
+    """Return when a run trains."""
+    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
+    while not any(
+        "train_loss" in file.read_text() for file in nmt.home.glob("artifacts/train/*.partial/metrics.jsonl")
+    ):
+        assert time.monotonic() < deadline, up.call(f"flow_runs/{run}")["state"]
+        time.sleep(0.1)
+
+
+def heard_of(up: Any, run: str) -> None:
+    """Return when the server has had a sign of life of a run."""
+    ours = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
+    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
+    while not up.call("events/filter", {"filter": ours})["events"]:
+        assert time.monotonic() < deadline, "no heartbeat"
+        time.sleep(0.5)
+
+
+def polling(up: Any, pool: str) -> set[str]:
+    """Workers that have ever polled a pool."""
+    return {each["name"] for each in up.call(f"work_pools/{pool}/workers/filter", {})}
+
+
+def long(config: dict[str, Any], updates: int) -> dict[str, Any]:
+    """A recipe that trains for a while."""
+    return config | {"train": config["train"] | {"max_updates": updates}}
+
+
+@pytest.fixture
+def worker(nmt: Any) -> Iterator[Callable[..., psutil.Process]]:
+    """Starts `nmt worker` for a pool; all of them end."""
+    started: list[psutil.Process] = []
+
+    def start(up: Any, pool: str = _POOL) -> psutil.Process:
+        server = {"PREFECT_API_URL": up.servers["prefect"], "PREFECT_WORKER_QUERY_SECONDS": "2"}
+        before = polling(up, pool)
+        process = nmt.start("worker", "--pool", pool, **server)
+        started.append(psutil.Process(process.pid))
+        deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
+        while not polling(up, pool) - before:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the server does not know of the worker"
+            time.sleep(0.5)
+        return started[-1]
+
+    yield start
+    kill_all([each for each in started if each.is_running()] + engines(nmt.home))
+
+
+@pytest.fixture
+def deployed(nmt: Any, start_up: Any, webhook: Any) -> Any:
+    """`nmt up`, and the deployments of the quickstart for workers that it has not started."""
+    up = start_up(nmt)
+    nmt("deploy", "quickstart", "--pool", _POOL, NMT_NOTIFY=webhook.address)
+    return up
+
+
+def test_a_run_outlives_its_worker(nmt: Any, deployed: Any, worker: Any, small_recipe: dict[str, Any]) -> None:
+    up, first = deployed, worker(deployed)
+    run = up.start("retrain/quickstart", config=long(small_recipe, 600), until="train")
+    training(up, nmt, run)
+    first.kill()
+    worker(up)
+    assert up.wait(run, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "the run goes on by itself"
+    assert {status for _, status in up.tracked(run)} == {"FINISHED"}
+    again = up.start("clean/quickstart", input=run)
+    assert up.wait(again, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "and another worker takes what comes next"
+    up.end()
+
+
+def test_reconcile_closes_what_a_dead_machine_has_left(
+    nmt: Any, deployed: Any, worker: Any, small_recipe: dict[str, Any]
+) -> None:
+    up, first = deployed, worker(deployed)
+    config = long(small_recipe, 800)
+    run = up.start("retrain/quickstart", config=config, until="train")
+    training(up, nmt, run)
+    kill_all([first, *engines(nmt.home)])
+    assert up.state(run) == "RUNNING", "nobody is left who could say otherwise"
+    assert {status for _, status in up.tracked(run)} == {"RUNNING", "FINISHED"}
+    said = nmt("reconcile").stdout
+    assert "is gone" in said and "2 runs closed" in said
+    assert up.state(run) == "CRASHED"
+    assert dict(up.tracked(run))["train"] == "KILLED"
+    assert {status for _, status in up.tracked(run)} == {"KILLED", "FINISHED"}
+    worker(up)
+    again = up.start("retrain/quickstart", config=config, until="train")
+    assert up.wait(again, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "its place in the queue is free again"
+    up.end()
+
+
+def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
+    nmt: Any, deployed: Any, worker: Any, webhook: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    up, first = deployed, worker(deployed)
+    run = up.start("retrain/quickstart", config=long(small_recipe, 100_000), until="train")
+    training(up, nmt, run)
+    heard_of(up, run)
+    kill_all([first, *engines(nmt.home)])
+    start = time.monotonic()
+    within = HEARTBEATS_MISSED * _HEARTBEAT_SECONDS
+    assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_LOOKS) == "CRASHED"
+    with capsys.disabled():
+        print(f"\n{time.monotonic() - start:.0f} s from kill -9 until the run is Crashed")
+    state = up.call(f"flow_runs/{run}")["state"]
+    assert f"no heartbeat for {within} s" in state["message"]
+    told = webhook.told_of(run)
+    assert (told["flow"], told["state"], told["message"]) == ("retrain", "Crashed", state["message"])
+    assert "2 runs closed" in nmt("reconcile").stdout
+    up.end()
+
+
+@pytest.fixture
+def prefect_alone(nmt: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
+    """Starts a Prefect server that may be killed, always at the same address."""
+    nmt.home.mkdir(parents=True)
+    port = free_port()
+    for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
+    monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    # `nmt` finds it there, as it finds those of `nmt up`
+    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{port}/api", "mlflow": ""}
+    (nmt.home / "servers.json").write_text(json.dumps(addresses))
+    started: list[Server] = []
+
+    def start() -> Server:
+        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), port, embedded=False))
+        started[-1].wait_until(f"http://127.0.0.1:{port}/api/health", timeout=_SECONDS_UNTIL_TRAINING)
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+def test_a_run_outwaits_a_server_that_is_killed(
+    nmt: Any, prefect_alone: Callable[[], Server], ask: Any, worker: Any, small_recipe: dict[str, Any]
+) -> None:
+    server = prefect_alone()
+    nmt("deploy", "quickstart")
+    up = ask(nmt)
+    worker(up, "cpu")
+    run = up.start("retrain/quickstart", config=long(small_recipe, 600), until="train")
+    training(up, nmt, run)
+    kill_all([psutil.Process(server.pid)])
+    time.sleep(_SECONDS_WITHOUT_A_SERVER)
+    prefect_alone()
+    assert up.wait(run, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED"
+    assert {status for _, status in up.tracked(run)} == {"FINISHED"}
+    again = up.start("clean/quickstart", input=run)
+    assert up.wait(again, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "the worker has outwaited it too"

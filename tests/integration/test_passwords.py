@@ -1,0 +1,39 @@
+"""An address of a server or a file may hold a password, which no message, log, table or file of a run shows."""
+
+from typing import Any
+
+import pytest
+
+_PASSWORD = "sesame7f3a"
+_DEAD = f"http://nmt:{_PASSWORD}@127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("models",),
+        ("promote", "quickstart", "--why", "it is better"),
+        ("translate", "--model", "models:/quickstart@champion"),
+        ("artifacts", "gc", "--yes"),
+        ("reconcile",),
+        ("deploy", "quickstart"),
+        ("worker", "--pool", "cpu"),
+        ("translate", "--model", "any", "--input", f"ftp://nmt:{_PASSWORD}@127.0.0.1:9/a.txt", "--output", "b.txt"),
+        ("run", "quickstart", "--set", f"corpus.train=[https://nmt:{_PASSWORD}@example.org/a.tsv]"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_an_error_names_the_address_without_its_password(nmt: Any, arguments: tuple[str, ...]) -> None:
+    done = nmt(*arguments, code=1, MLFLOW_TRACKING_URI=_DEAD, PREFECT_API_URL=f"{_DEAD}/api")
+    assert "://nmt:***@" in done.stderr
+    assert _PASSWORD not in done.stdout + done.stderr
+    assert [file for file in nmt.home.rglob("*") if file.is_file() and _PASSWORD.encode() in file.read_bytes()] == []
+
+
+def test_a_run_without_its_mlflow_keeps_no_password(nmt: Any, recipe: list[str]) -> None:
+    done = nmt("run", *recipe, "--until", "download", MLFLOW_TRACKING_URI=_DEAD)
+    assert "http://nmt:***@127.0.0.1:9" in done.stdout + done.stderr
+    assert _PASSWORD not in done.stdout + done.stderr
+    files = {file: file.read_bytes() for file in nmt.home.rglob("*") if file.is_file()}
+    assert any(b"quickstart" in content for file, content in files.items() if file.name.startswith("prefect.db"))
+    assert [file for file, content in files.items() if _PASSWORD.encode() in content] == []
