@@ -148,12 +148,15 @@ def test_a_stage_and_a_retraining_from_the_browser(
     up.end()
 
 
-def test_a_value_out_of_bounds_is_refused_in_the_browser(nmt: Any, start_up: Any, page: Any, small_file: Path) -> None:
+def test_a_value_out_of_bounds_is_refused_in_the_browser(
+    nmt: Any, start_up: Any, page: Any, small_file: Path, picture: Any
+) -> None:
     up = start_up(nmt, str(small_file))
     clean = up.deployment("clean/small")["id"]
     page.goto(f"{up.servers['prefect'].removesuffix('/api')}/deployments/deployment/{clean}/run")
     knob(page, "Max Words").locator("input").fill("0")
     page.get_by_role("button", name="Submit").click()
     page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()
-    assert up.call("flow_runs/count", {}) == 0
+    picture(page, "prefect-refused")
+    assert up.call("flow_runs/filter", {}) == [], "nothing was started"
     up.end()
