@@ -12,20 +12,21 @@ _Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="search.KEY=VALUE", help="Change how the model searches. May be repeated."),
 ]
+_Input = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="FILE",
+        help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
+        "left out: stdin.",
+    ),
+]
 
 
 def translate(
     model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
-            "left out: stdin.",
-        ),
-    ] = "-",
+    source: _Input = "-",
     target: Annotated[
         str,
         typer.Option(

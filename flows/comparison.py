@@ -18,7 +18,7 @@ from flows.summary import RunStatus, RunSummary
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
-from nmt_core.evaluate.by_length import LengthBucket
+from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.recipe import load_recipe
 
 _CHANGE = re.compile(r"\+(?=[a-z_]+\.[a-z_0-9.]+=)")

@@ -60,16 +60,8 @@ STAGES: dict[str, Stage] = {
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
-            identity="nmt_core.export.onnx:identity",
         ),
-        Stage(
-            "evaluate",
-            2,
-            ("evaluate", "search", "languages"),
-            ("export", "split"),
-            "nmt_core.evaluate.report:run",
-            identity="nmt_core.evaluate.report:identity",
-        ),
+        Stage("evaluate", 2, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
     )
 }
 

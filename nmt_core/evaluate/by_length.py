@@ -7,31 +7,14 @@ that of three sentences. They follow from the sources alone: two models have the
 from collections import Counter
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from nmt_core.config import LanguagesConfig
+from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
 from nmt_core.search.long_lines import joiner
 
 _MOST_BUCKETS = 8
 _FEWEST_SENTENCES = 10
-
-
-class LengthBucket(BaseModel):
-    """The sentences of a test set whose sources are of about one length."""
-
-    model_config = ConfigDict(frozen=True)
-    test_set: str
-    shortest: int
-    """Source length, in `unit`, of the shortest sentence in it."""
-    longest: int
-    mean: float
-    unit: str
-    """words, or characters of a source language that has no spaces between words."""
-    sentences: int
-    bleu: float
-    """Corpus BLEU of these sentences, 0 to 100."""
 
 
 def by_length(test: TestSet, hypotheses: Sequence[str], languages: LanguagesConfig) -> list[LengthBucket]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
-from nmt_core.evaluate.by_length import LengthBucket, by_length
+from nmt_core.evaluate.by_length import by_length
 from nmt_core.evaluate.further_scores import further_scores, known_sentences
+from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.evaluate.significance import scores_with_intervals
@@ -57,14 +57,6 @@ class EvaluateReport(StageReport):
     """cpu or cuda."""
     test_sets: dict[str, str]
     """sha256 of the text of each test set."""
-
-
-def identity(config: PipelineConfig) -> Identity:
-    """What decides the result; without a shortlist the same as before there were any."""
-    values = {name: getattr(config, name).model_dump(mode="json") for name in ("evaluate", "search", "languages")}
-    if not config.search.shortlist:
-        del values["search"]["shortlist"]
-    return values
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:

@@ -6,7 +6,6 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 
-from nmt_core.artifacts import Identity
 from nmt_core.bundle import ATTENTION_SET, BUNDLE_FILE, BundleConfig, ShortlistSizes, sha256_of
 from nmt_core.config import PRECISIONS, ModelConfig, PipelineConfig, Precision
 from nmt_core.errors import ModelError
@@ -47,14 +46,6 @@ class ExportReport(StageReport):
     """Why a precision, or the shortlist, is not in the bundle."""
     bytes: dict[str, int]
     """Size of each file of the bundle, by its path in it."""
-
-
-def identity(config: PipelineConfig) -> Identity:
-    """What decides the result; without a shortlist the same as before there were any."""
-    values = {name: getattr(config, name).model_dump(mode="json") for name in ("export", "model", "languages", "clean")}
-    if not config.export.shortlist:
-        values["export"] = {knob: value for knob, value in values["export"].items() if "shortlist" not in knob}
-    return values
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportReport:

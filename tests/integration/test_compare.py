@@ -53,6 +53,7 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
             "pieces",
             "tokens",
             "unknown",
+            "bleu_morphemes",
         }
         assert [run["seed"] for run in row["runs"]] == [1, 2]
         assert row["measures"]["updates"] == {"mean": 40, "deviation": 0}
@@ -99,6 +100,7 @@ def test_the_same_command_makes_nothing_and_prints_the_table(
     assert len(list(Path(nmt.home / "artifacts").glob("*/*/manifest.json"))) == len(before)
     table = [line for line in shown.splitlines() if line.startswith("|")]
     assert table[0].startswith("| recipe | parameters | updates | dev perplexity | dev BLEU | BLEU | chrF | hours |")
-    assert len(table) == 2 + 3
+    assert table[5].startswith("| BLEU by words of the source | ")
+    assert len(table) == 2 * (2 + 3)
     assert "2 of 2 failed" in table[3]
     assert " ± " in table[4]

@@ -110,12 +110,6 @@ def test_names_and_the_budget_change_no_fingerprint(store: Store, sections: dict
     assert changed(planned(store), planned(store, **sections)) == []
 
 
-def test_without_a_shortlist_fingerprints_are_what_they_were_before_there_were_any(store: Store) -> None:
-    steps = planned(store)
-    assert "shortlist" not in str(steps["export"].identity) + str(steps["evaluate"].identity)
-    assert changed(steps, planned(store, export={"shortlist_pairs": 9})) == []
-
-
 @pytest.mark.parametrize("train", [{"dev_samples": 9}, {"parallel": "fsdp"}])
 def test_what_is_shown_and_how_work_is_spread_changes_no_fingerprint(store: Store, train: dict[str, Any]) -> None:
     assert changed(planned(store), planned(store, train=train)) == []

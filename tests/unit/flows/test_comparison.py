@@ -9,7 +9,7 @@ import pytest
 from flows.commands.compare import show
 from flows.comparison import ComparedRun, by_length, contenders, main_table, markdown, notes, rows
 from nmt_core.errors import ConfigError
-from nmt_core.evaluate.by_length import LengthBucket
+from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.recipe import load_recipe
 
 

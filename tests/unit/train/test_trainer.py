@@ -88,12 +88,13 @@ def weights(folder: Path, update: int) -> dict[str, torch.Tensor]:
 
 def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config: Any, tmp_path: Path) -> None:
     found = {}
-    packed = SHORT | {"batching": "packed"}
+    # With Adam's usual epsilon a gradient that is nothing but rounding makes a step as long as any other.
+    packed = SHORT | {"batching": "packed", "adam_epsilon": 1e-5}
     for size in (512, 256):
         config = make_config(train=packed | {"max_tokens_per_pass": size}, model={"dropout": 0.0})
         _, points = train(config, folder=f"{size}")
         found[size] = losses(points), weights(tmp_path / f"{size}", 50)
-    assert found[256][0] == pytest.approx(found[512][0], rel=1e-5)
+    assert found[256][0] == pytest.approx(found[512][0], rel=1e-6)
     for name, tensor in found[512][1].items():
         torch.testing.assert_close(found[256][1][name], tensor, rtol=1e-3, atol=1e-4)
 
