@@ -19,6 +19,8 @@ NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: th
                      and name of a block of the server, as in slack-webhook/team (default: nobody)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
+PREFECT_SERVER_API_PORT, MLFLOW_PORT
+                     ports of the servers of `nmt up`, if they are free (default: 4200 and 5000)
 NETRC                file with a name and a password for each site that asks for them (default: ~/.netrc)
 
 This module imports neither Prefect nor MLflow: it sets the environment that both read when they are imported.
@@ -74,6 +76,9 @@ class Settings:
     home: Path
     prefect_api_url: str
     mlflow_tracking_uri: str
+    prefect_port: int
+    """Which port `nmt up` takes if it is free; the next likewise."""
+    mlflow_port: int
     processes: int
     threads: int
     workers: str
@@ -98,6 +103,8 @@ class Settings:
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
             mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
+            prefect_port=_count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
+            mlflow_port=_count(environment, "MLFLOW_PORT") or 5_000,
             processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),

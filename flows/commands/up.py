@@ -14,8 +14,6 @@ from flows.servers import Server, ServerError, free_port, start_mlflow, start_pr
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 
-_PREFECT_PORT = 4200
-_MLFLOW_PORT = 5000
 _SECONDS_BETWEEN_LOOKS = 0.5
 _POOL = "cpu"
 
@@ -50,7 +48,7 @@ def up(recipes: Sequence[str]) -> None:
 
 
 def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitStack, console: Console) -> list[Server]:
-    prefect_port, mlflow_port = free_port(_PREFECT_PORT), free_port(_MLFLOW_PORT)
+    prefect_port, mlflow_port = free_port(settings.prefect_port), free_port(settings.mlflow_port)
     prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in (prefect_port, mlflow_port))
     os.environ["PREFECT_API_URL"] = f"{prefect_url}/api"
     servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, embedded=False)))]

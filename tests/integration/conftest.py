@@ -57,7 +57,10 @@ class Nmt:
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
         dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-        return own | dead | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
+        # Two tests that start `nmt up` in one moment would find the same port free.
+        place = 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        ports = {"PREFECT_SERVER_API_PORT": str(4_200 + place), "MLFLOW_PORT": str(5_000 + place)}
+        return own | dead | ports | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command in a process group of its own, as a shell does."""

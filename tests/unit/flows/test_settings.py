@@ -120,3 +120,10 @@ def test_the_shared_store_is_an_address(tmp_path: Path) -> None:
     assert (shared.root, shared.objects.url) == (tmp_path / "artifacts", "s3://bucket/nmt")
     with pytest.raises(ConfigError, match=r"NMT_STORE='/data': must be an address such as s3://bucket/nmt"):
         Settings.load({"NMT_STORE": "/data"})
+
+
+def test_ports_of_the_servers_are_those_that_prefect_and_mlflow_call_theirs() -> None:
+    usual, own = Settings.load({}), Settings.load({"PREFECT_SERVER_API_PORT": "4300", "MLFLOW_PORT": "5100"})
+    assert (usual.prefect_port, usual.mlflow_port, own.prefect_port, own.mlflow_port) == (4_200, 5_000, 4_300, 5_100)
+    with pytest.raises(ConfigError, match="MLFLOW_PORT='x': must be a whole number"):
+        Settings.load({"MLFLOW_PORT": "x"})
