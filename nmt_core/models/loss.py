@@ -62,7 +62,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]
             logits_CV = torch.mm(state_CM, weight_VM.t())
             target_logit_C = logits_CV.gather(1, target_C1).squeeze(1).float()
-            log_sum_C = _take_gradient(logits_CV, target_C1, label_smoothing)
+            log_sum_C = _log_sums(logits_CV, target_C1, label_smoothing, with_gradient)
             plain += (log_sum_C - target_logit_C)[:end].sum()
             evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # less the mean logit
             if with_gradient:
@@ -83,11 +83,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         return state_gradient_NM * scale.to(state_gradient_NM.dtype), weight_gradient_VM * scale, None, None, None
 
 
-def _take_gradient(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float) -> Tensor:
-    """Replace logits by the gradient of the smoothed loss: softmax less the distribution to learn.
+def _log_sums(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float, with_gradient: bool) -> Tensor:
+    """The logarithm of each row's sum of exponentials, fp32.
 
-    Returns:
-        The logarithm of each row's sum of exponentials, fp32.
+    With the gradient, that of the smoothed loss takes the place of the logits: softmax less the distribution to learn.
     """
     vocab_size = logits_CV.shape[1]
     rows = max(1, _BLOCK_LOGITS // vocab_size) if logits_CV.device.type == "cpu" else len(logits_CV)
@@ -99,7 +98,8 @@ def _take_gradient(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float)
         work_BV.sub_(largest_B1).exp_()
         sum_B1 = work_BV.sum(1, keepdim=True)
         log_sums.append((largest_B1 + sum_B1.log()).squeeze(1))
-        work_BV.mul_(sum_B1.reciprocal()).sub_(label_smoothing / vocab_size)
-        work_BV.scatter_add_(1, target_B1, work_BV.new_full(target_B1.shape, label_smoothing - 1))
-        logits_BV.copy_(work_BV)
+        if with_gradient:
+            work_BV.mul_(sum_B1.reciprocal()).sub_(label_smoothing / vocab_size)
+            work_BV.scatter_add_(1, target_B1, work_BV.new_full(target_B1.shape, label_smoothing - 1))
+            logits_BV.copy_(work_BV)
     return torch.cat(log_sums)

@@ -119,7 +119,7 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
         child for child in psutil.Process(process.pid).children() if "nmt_core.workers" in " ".join(child.cmdline())
     )
     victim.kill()
-    assert job.ended(process) == LINES
+    assert LINES - 500 <= job.ended(process) <= LINES, "what it had written, and not yet said, is found there"
     assert job.output() == undisturbed
 
 
