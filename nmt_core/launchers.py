@@ -35,6 +35,8 @@ TRAINING_ENVIRONMENT = {
     # back, and the system fills it with zeros page by page: a sixth of the time of an update (measured on two cores).
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    # Pages of 2 MiB in place of 4 KiB, if the system gives them to those who ask: a tenth faster on a virtual machine.
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """What every training process wants to find, unless the user has set it."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -271,6 +272,19 @@ def recipe() -> list[str]:
 def small_recipe() -> dict[str, Any]:
     """The small recipe as a configuration."""
     return small_config()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Callable[..., Any]]:
+    """Starts Chromium of this machine, without a window, and with arguments of the caller's own."""
+    from playwright.sync_api import sync_playwright
+
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert found, "these tests need Chromium: apt-get install chromium"
+    always = ["--no-sandbox", "--no-proxy-server"]
+    with sync_playwright() as playwright:
+        # Everything that was started ends with the block.
+        yield lambda *own: playwright.chromium.launch(executable_path=found, args=[*always, *own], timeout=120_000)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ also renews the pictures that the README shows.
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,9 @@ _SIZE = {"width": 1400, "height": 1000}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium of this machine, without a window."""
-    from playwright.sync_api import sync_playwright
-
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "these tests need Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--no-proxy-server"], timeout=_MILLISECONDS
-        )
-        yield browser
-        browser.close()
+def browser(chromium: Any) -> Any:
+    """Of all tests here."""
+    return chromium()
 
 
 @pytest.fixture
