@@ -251,8 +251,13 @@ def _split_shard(shard: _Shard) -> _Counts:
     ]
     dropped = pl.concat(listed)
     storage.write(dropped, shard.dropped)
-    columns = (pairs["corpus"], dropped["reason"], leaking["set"], train["corpus"])
-    return _Counts(*map(_counts, columns), trained_on=train.select("corpus", "line").n_unique())
+    return _Counts(
+        clean=_counts(pairs["corpus"]),
+        dropped=_counts(dropped["reason"]),
+        leaked=_counts(leaking["set"]),
+        train=_counts(train["corpus"]),
+        trained_on=train.select("corpus", "line").n_unique(),
+    )
 
 
 def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> tuple[pl.DataFrame, pl.DataFrame]:
