@@ -195,7 +195,7 @@ class DaskWorkers(ClusterWorkers):
 
 
 class RayWorkers(ClusterWorkers):
-    """A Ray cluster, through Prefect's RayTaskRunner. Not part of the tests, which do without Ray."""
+    """A Ray cluster, through Prefect's RayTaskRunner. Its tests run where Ray is installed."""
 
     _deaths = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
 

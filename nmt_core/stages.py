@@ -21,7 +21,7 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "clean",
-            2,
+            3,
             ("clean", "languages"),
             ("download",),
             "nmt_core.corpus.clean:run",

@@ -76,6 +76,9 @@ class CleanConfig(FilterConfig):
     """Length of the run of words that betrays a held-out sentence."""
     short_ngram_words: int = Field(9, ge=3)
     """The same for held-out sentences of fewer than `ngram_words` words; still shorter ones count only as a whole."""
+    max_swapped_share: Share = 0.5
+    """A corpus of which a larger share of pairs, by a sample, has the languages the wrong way round is refused; 1: none
+    is. See `min_language_probability`."""
     max_line_bytes: int = Field(100_000, ge=1_000)
     """Longest line that is read; a longer one is dropped unread."""
     shard_pairs: int = Field(250_000, ge=1_000)

@@ -1,4 +1,12 @@
-"""Of `clean`: what a pair must be like to be kept, and where that differs."""
+"""Of `clean`: what a pair must be like to be kept, and where that differs.
+
+A number that decides what is dropped is a knob here if somebody may want another one. Those that stand in the code
+are parts of a method, and were chosen together with the rest of it: what the two identifiers of languages are asked
+and when the second overrules the first (`corpus/languages.py`, with the figures that a change would have to beat);
+how many pairs of a shard are looked at for swapped languages, how sure a look must be (`corpus/shard.py`) and how few
+say nothing of a corpus (`corpus/clean.py`); the functions and bands of MinHash (`corpus/near.py`); the order and the
+vocabulary of the language models (`corpus/selection.py`).
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,11 +41,15 @@ class FilterConfig(Section):
     min_script_share: Share = 0.25
     """Least share of the language's own script among the letters of a side."""
     min_language_probability: Share = 0.2
-    """Least probability that a side is in its language; 0: languages are not identified."""
+    """Least probability that a side is in its language; 0: languages are not identified, nor is it looked whether a
+    corpus has them swapped."""
     drop_copies: bool = True
     """Drop a pair whose sides are equal but for case, punctuation and spaces."""
     max_copied_share: Share = 0.8
-    """Largest share of the words of a side of five words or more that stand on the other side as well; 1: any."""
+    """Largest share of the words of a side that stand on the other side as well; 1: any."""
+    min_copied_words: int = Field(5, ge=1)
+    """Fewest words of a side of which `max_copied_share` is asked: names and numbers are often most of a shorter one,
+    and stay as they are."""
     numbers_must_match: bool = False
     """Drop a pair whose sides hold different numbers."""
     addresses_must_match: bool = False
@@ -49,7 +61,9 @@ class FilterConfig(Section):
     max_repeated_characters: int = Field(20, ge=0)
     """Longest run of one character; 0: any."""
     max_repeated_words: int = Field(3, ge=0)
-    """Most times that a run of one to four words may stand in a row; 0: any."""
+    """Most times that a run of words may stand in a row; 0: any."""
+    longest_repeated_run: int = Field(4, ge=2, le=20)
+    """Longest run, in words, that `max_repeated_words` looks for; each length takes its time."""
     end_marks_must_match: bool = False
     """Drop a pair of which one side ends as a sentence or a question does, and the other does not."""
     brackets_must_match: bool = False

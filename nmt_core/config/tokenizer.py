@@ -12,6 +12,11 @@ Pieces = Literal["bpe", "unigram", "char", "word"]
 """What pieces of text have an id."""
 
 
+_PAIRS = 5_000_000
+# For 657,674 pairs a unigram model took 97 s and 1.7 GB, where byte-pair encoding took 8 s and 0.5 GB.
+_UNIGRAM_PAIRS = 1_000_000
+
+
 class TokenizerConfig(Section):
     """SentencePiece: one model for both languages, or one for each."""
 
@@ -43,8 +48,9 @@ class TokenizerConfig(Section):
     """Make each digit a piece of its own."""
     user_symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
     """Pieces that are never cut, such as the mark of a placeholder; the tags of `mix` are added by themselves."""
-    sample_pairs: int = Field(5_000_000, ge=1_000)
-    """Pairs to learn from; more are sampled down."""
+    sample_pairs: int = Field(0, ge=0)
+    """Pairs to learn from; more are sampled down. 0: five million, or one million for a unigram model, which begins
+    with a suffix array over all of them."""
     seed: int = Field(1, ge=0)
     """Seed of the sample."""
 
@@ -56,6 +62,8 @@ class TokenizerConfig(Section):
             )
         if 0 < self.target_vocab_size < 64:
             raise ValueError(f"target_vocab_size={self.target_vocab_size} is less than 64: set it to 0, or higher")
+        if 0 < self.sample_pairs < 1_000:
+            raise ValueError(f"sample_pairs={self.sample_pairs} is less than 1,000: set it to 0, or higher")
         return self
 
     @model_validator(mode="after")
@@ -72,6 +80,12 @@ class TokenizerConfig(Section):
         if self.split_digits and "word" in self.kinds:
             raise ValueError("split_digits cuts words, which a vocabulary of words keeps whole: leave it off")
         return self
+
+    @property
+    def pairs_to_sample(self) -> int:
+        """`sample_pairs`, or what it is where the recipe does not say."""
+        is_slow = "unigram" in self.kinds and not self.start_from
+        return self.sample_pairs or (_UNIGRAM_PAIRS if is_slow else _PAIRS)
 
     @property
     def kinds(self) -> tuple[Pieces, Pieces]:

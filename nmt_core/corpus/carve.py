@@ -25,6 +25,16 @@ class HeldOutPairs:
     test: pl.DataFrame
     dev: pl.DataFrame
 
+    def to_frame(self) -> pl.DataFrame:
+        """As one table, to be written down: the same columns, and part."""
+        parts = {"test": self.test, "dev": self.dev}
+        return pl.concat([pairs.with_columns(part=pl.lit(name)) for name, pairs in parts.items()])
+
+    @classmethod
+    def from_frame(cls, table: pl.DataFrame) -> "HeldOutPairs":
+        """What `to_frame` made."""
+        return cls(*(table.filter(part=name).drop("part") for name in ("test", "dev")))
+
     def part(self, pairs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The pairs that share no side with these, and those that do and are none of these themselves.
 

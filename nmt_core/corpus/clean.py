@@ -6,7 +6,7 @@ ones are read. The order of the pairs, and every byte of the result, is the same
 
 import hashlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ import polars as pl
 from nmt_core.artifacts import Identity, sha256_of_file
 from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, PipelineConfig
 from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, selection, storage, unchecked
+from nmt_core.corpus.filters import word_lists
 from nmt_core.corpus.funnel import CleanReport, Tally
-from nmt_core.corpus.profiles import rules_for
+from nmt_core.corpus.profiles import CleanRules, rules_for
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError, StageError
@@ -27,7 +28,7 @@ DROPPED_FILES = "dropped-*.parquet"
 
 _WORD_LISTS = ("source_word_list", "target_word_list")
 _JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are then done, for the progress bar
-_FEWEST_SWAPPED = 20
+_FEWEST_SWAPPED = 20  # pairs: fewer may be an accident of a small corpus
 
 
 def identity(config: PipelineConfig) -> Identity:
@@ -96,18 +97,22 @@ class _Cleaning:
 
     def judge(self) -> None:
         """Read and judge everything; leave out the corpora that turn out to be bad."""
+        clean, languages = self._config.clean, self._config.languages
+        lists = word_lists.read(clean, languages)
+        placed = {side: self._write_down(f"{side}-words", phrases) for side, phrases in lists.items()}
         models = self._learn_selection()
-        held_out = self._held_out()
-        # By its content: a worker that lives on prepares it once, and must not take other text for it.
-        url = self._place(f"held-out-{hashlib.sha256(held_out.write_json().encode()).hexdigest()[:32]}")
-        storage.write(held_out, url)
-        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(url, models)):
+        rules = {
+            name: replace(rules_for(clean, languages, name), selection=models, word_lists=placed)
+            for name in self._names
+        }
+        held_out = self._write_down("held-out", self._held_out())
+        for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(held_out, rules)):
             storage.remove([shard.raw])
             found = self._judged[shard.corpus]
             found.shards.append(shard)
             found.tally.add(tally)
         for name, found in self._judged.items():
-            if name not in self._skipped and (problem := _swapped(found)):
+            if name not in self._skipped and (problem := _swapped(found, self._config.clean.max_swapped_share)):
                 self._skip(name, DataError(problem))
         if self._skipped.keys() >= set(self._names):
             raise StageError(f"clean: every training corpus was skipped: {_first(self._skipped)}")
@@ -152,11 +157,10 @@ class _Cleaning:
         )
         return url
 
-    def _raw_shards(self, held_out: str, models: str) -> Iterator[RawShard]:
+    def _raw_shards(self, held_out: str, rules: Mapping[str, CleanRules]) -> Iterator[RawShard]:
         """Read the corpora, one shard at a time, and write each down for a worker."""
         number, pairs_read = 0, 0
         for position, name in enumerate(self._names):
-            rules = replace(rules_for(self._config.clean, self._config.languages, name), selection=models)
             try:
                 for pairs in self._read(self._judged[name].corpus):
                     raw = self._place(f"raw-{number:05d}")
@@ -168,7 +172,7 @@ class _Cleaning:
                         corpus=name,
                         position=position,
                         held_out=held_out,
-                        rules=rules,
+                        rules=rules[name],
                     )
                     number += 1
                     pairs_read += pairs.height
@@ -216,19 +220,29 @@ class _Cleaning:
         self._skipped[name] = str(error)
         self._job.reporter.log(f"corpus {name} is skipped: {error}")
 
+    def _write_down(self, name: str, table: pl.DataFrame) -> str:
+        """Put a table where all workers find it, by its content: one that lives on prepares it once, and must not take
+        another one for it.
+        """
+        url = self._place(f"{name}-{hashlib.sha256(table.write_json().encode()).hexdigest()[:32]}")
+        storage.write(table, url)
+        return url
+
     def _place(self, name: str, suffix: str = ".parquet") -> str:
         return f"{self.scratch}/{name}{suffix}"
 
 
-def _swapped(judged: _Judged) -> str:
-    """What is wrong with a corpus of which most pairs have the languages the wrong way round; empty if nothing is."""
+def _swapped(judged: _Judged, most: float) -> str:
+    """What is wrong with a corpus of which a larger share of pairs than `most` has the languages the wrong way round;
+    empty if nothing is.
+    """
     looked_at, swapped = judged.tally.looked_at, judged.tally.swapped
-    if swapped < _FEWEST_SWAPPED or swapped <= looked_at / 2:
+    if swapped < _FEWEST_SWAPPED or swapped <= looked_at * most:
         return ""
     return (
         f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} pairs that were looked at the source side is in "
-        "the target language and the target side in the source language: swap `source` and `target`, or correct "
-        "`languages`"
+        "the target language and the target side in the source language: swap `source` and `target`, correct "
+        "`languages`, or raise clean.max_swapped_share if the corpus is meant to be so"
     )
 
 

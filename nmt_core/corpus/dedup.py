@@ -3,6 +3,10 @@
 Rounds follow one another, and each sees only what the earlier ones left: copies of a pair, near-copies, too many pairs
 with one source side, too many with one target side. A copy's `keeper` is the pair that stayed in its stead in that
 round; a later round may drop it for a reason of its own.
+
+Whether pairs are copies is decided by a key of 64 bits alone; their text is not compared. Of n different pairs, n^2 / 2
+pairings may share a key by chance, each with a probability of 2^-64: that a single pair is lost so has a chance of
+about 2 in 100,000 at 30 million pairs, and of 3 in 100 at a billion.
 """
 
 from collections.abc import Sequence

@@ -139,7 +139,7 @@ class _Download:
         self.fetcher = Fetcher(parts, self.progress.on_bytes)
         self.supply = Supply(
             self.fetcher,
-            Mirror(rules.mirror),
+            Mirror(rules.mirror, self.progress.on_look),
             EarlierDownloads(out.parent),
             Lockfile(rules.lock),
             rules.offline,

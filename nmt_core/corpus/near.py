@@ -10,6 +10,10 @@ band. So few bytes are under way at a time, and what an earlier band drops takes
 pair is compared with every earlier one that stays. So none that is left would drop another, and a second pass drops
 nothing; and the lower the threshold, the more unlike pairs share a band and are compared: below 0.5 or so the time
 grows with the square of the text.
+
+An index of MinHashes, such as rensa's, is filled text by text in one process, and holds what it was given. The records
+of a band can be shuffled instead: any number of workers compare them in flat memory, and the earliest pair stays
+whoever does, so that a second pass drops nothing.
 """
 
 import random

@@ -11,7 +11,8 @@ Of two overrides on one level the later in the recipe wins. What is then still 0
 languages" - `characters_per_character` - comes from the built-in table of languages below.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -32,11 +33,13 @@ class CleanRules:
     thresholds: FilterConfig
     """The thresholds of this corpus in this pair; `characters_per_character` is never 0."""
     clean: CleanConfig
-    """The recipe's section, for what holds for all corpora: spelling, word lists, scores, further filters."""
+    """The recipe's section, for what holds for all corpora: spelling, scores, further filters."""
     languages: LanguagesConfig
     """What is translated into what."""
     selection: str = ""
     """Where the models of `selection.py` are, if a score asks for them."""
+    word_lists: Mapping[str, str] = field(default_factory=dict)
+    """Where the phrases of `filters/word_lists.py` are, by the side that has a list."""
 
 
 def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> CleanRules:

@@ -132,6 +132,11 @@ def learn(config: PipelineConfig, download: Artifact) -> tuple[Selection, int]:
     """
     index, clean, languages = CorpusIndex.of(download), config.clean, config.languages
     corpora = {corpus.name: corpus for corpus in index.corpora if corpus.role == "train"}
+    if clean.in_domain in index.skipped:
+        raise DataError(
+            f"clean.in_domain={clean.in_domain!r}: left out ({index.skipped[clean.in_domain]}), so there "
+            "is no text of the domain to learn from: mend it and run with --force download, or name another corpus"
+        )
     if clean.in_domain in corpora:
         rows = reading.rows(download, corpora[clean.in_domain], languages, clean.max_line_bytes)
     else:

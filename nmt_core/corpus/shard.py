@@ -21,7 +21,7 @@ LINE_BITS = 40
 """A pair's place is one number, corpus << 40 | line: it rises in the order of the recipe's corpora and their lines."""
 
 _SAMPLED_PAIRS = 200
-_SURE_OF_LANGUAGE = 0.5
+_SURE_OF_LANGUAGE = 0.5  # this is about all of a corpus, not about one pair: what is doubtful says nothing
 _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that nothing of a key is lost
 
 ROW_GROUP_PAIRS = 50_000
@@ -66,7 +66,8 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     for side in SIDES:
         labels = table[f"{side}_language"].drop_nulls().value_counts(name="count")
         getattr(tally, f"{side}_languages").update(dict(labels.iter_rows()))
-    tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
+    if shard.rules.thresholds.min_language_probability:
+        tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
     return shard, tally
 
 

@@ -1,16 +1,18 @@
 """The stage `split`: what is trained on, validated on and scored on, no sentence in more than one of them."""
 
+import functools
+import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import Identity
-from nmt_core.config import PipelineConfig
+from nmt_core.config import CleanConfig, LanguagesConfig, PipelineConfig
 from nmt_core.corpus import decontaminate, mix, normalize, storage
 from nmt_core.corpus.carve import HeldOutPairs, carve, too_little
 from nmt_core.corpus.clean import TRAIN_FILES
@@ -66,11 +68,36 @@ class _Shard:
     """To be written."""
     dropped: str
     """To be written."""
-    held_out: HeldOutPairs | None
-    leaks: decontaminate.HeldOut | None
-    """What knows the runs of words of `held_out`; None: they may be shared."""
+    held_out: str
+    """What was taken out for dev and test, as `HeldOutPairs.to_frame` makes it; empty: nothing was. Other pairs have
+    another address."""
+    rules: CleanConfig
+    """Which runs of words no pair may share with `held_out`."""
+    languages: LanguagesConfig
     rates: Mapping[str, mix.Rate]
     seed: int
+
+
+@dataclass
+class _Counts:
+    """What became of the pairs of one shard, or of many."""
+
+    clean: Counter[str] = field(default_factory=Counter)
+    """What came in, by corpus."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    leaked: Counter[str] = field(default_factory=Counter)
+    """Those that share a run of words with a held-out set, by its name."""
+    train: Counter[str] = field(default_factory=Counter)
+    """What is trained on, by corpus, as often as it stands there."""
+    trained_on: int = 0
+    """The same, each pair once."""
+
+    def add(self, other: "_Counts") -> None:
+        """Count the other's pairs as well."""
+        for name in ("clean", "dropped", "leaked", "train"):
+            getattr(self, name).update(getattr(other, name))
+        self.trained_on += other.trained_on
 
 
 def identity(config: PipelineConfig) -> Identity:
@@ -97,47 +124,84 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
     rates = mix.rates(config.mix, shards, job.workers)
     genuine = [name for name, rate in rates.items() if rate.times and not rate.tag]  # not made by a model
     carved = carve(shards, sizes, config.split.seed, job.workers, genuine) if any(sizes) else None
-    leaks = _leaks(carved, config) if carved and config.clean.decontaminate else None
-    tasks = [
-        _Shard(
-            clean=shard,
-            train=str(out / f"train-{number:05d}.parquet"),
-            dropped=str(out / f"dropped-{number:05d}.parquet"),
-            held_out=carved,
-            leaks=leaks,
-            rates=rates,
-            seed=config.mix.seed,
-        )
-        for number, shard in enumerate(shards)
-    ]
-    clean, dropped, leaked, train = (Counter[str]() for _ in range(4))
-    for number, counts in enumerate(job.workers.map(_split_shard, tasks)):
-        for total, found in zip((clean, dropped, leaked, train), counts, strict=True):
-            total.update(found)
-        job.reporter.progress(number + 1, len(tasks), f"{train.total():,} pairs to train on")
-    storage.sweep(str(out))
+    total = _split(shards, carved, rates, config, out, job)
+    _require_all(total, sum(sizes))
     if carved:
-        left = clean.total() - dropped[_SHARED] - leaked.total() - sum(sizes)
+        left = total.clean.total() - total.dropped[_SHARED] - total.leaked.total() - sum(sizes)
         if left < sum(sizes):
-            raise too_little(clean.total(), sizes, left)
+            raise too_little(total.clean.total(), sizes, left)
         devs, tests = devs or {CARVED: carved.dev}, tests or {CARVED: carved.test}
-    if not train:
+    if not total.train:
         raise StageError("split: the mix draws no pair: raise the weights in mix.corpora")
     dev = pl.concat([corpus.select(SIDES) for corpus in devs.values()])
     _write_held_out(dev, tests, out)
     return SplitReport(
-        items_in=clean.total(),
-        items_out=train.total(),
+        items_in=total.clean.total(),
+        items_out=total.train.total(),
         unit="pairs",
         dev=dev.height,
         tests={name: test.height for name, test in tests.items()},
-        dropped=dict(sorted(dropped.items())),
-        held_out=dict(sorted(leaked.items())),
+        dropped=dict(sorted(total.dropped.items())),
+        held_out=dict(sorted(total.leaked.items())),
         mix=[
-            MixedCorpus(corpus=name, clean=clean[name], times=rate.times, trained_on=train[name], tag=rate.tag)
+            MixedCorpus(
+                corpus=name,
+                clean=total.clean[name],
+                times=rate.times,
+                trained_on=total.train[name],
+                tag=rate.tag,
+            )
             for name, rate in rates.items()
         ],
     )
+
+
+def _split(
+    shards: Sequence[str],
+    carved: HeldOutPairs | None,
+    rates: Mapping[str, mix.Rate],
+    config: PipelineConfig,
+    out: Path,
+    job: Job,
+) -> _Counts:
+    """Write the training text and what is dropped, shard by shard."""
+    scratch, held_out, total = job.resources.scratch_for(out), "", _Counts()
+    try:
+        if carved:
+            table = carved.to_frame()
+            # By its content: a worker that lives on prepares it once, and must not take other text for it.
+            held_out = f"{scratch}/held-out-{hashlib.sha256(table.write_json().encode()).hexdigest()[:32]}.parquet"
+            storage.write(table, held_out)
+        tasks = [
+            _Shard(
+                clean=shard,
+                train=str(out / f"train-{number:05d}.parquet"),
+                dropped=str(out / f"dropped-{number:05d}.parquet"),
+                held_out=held_out,
+                rules=config.clean,
+                languages=config.languages,
+                rates=rates,
+                seed=config.mix.seed,
+            )
+            for number, shard in enumerate(shards)
+        ]
+        for number, found in enumerate(job.workers.map(_split_shard, tasks)):
+            total.add(found)
+            job.reporter.progress(number + 1, len(tasks), f"{total.train.total():,} pairs to train on")
+    finally:
+        storage.remove_folder(scratch)
+    storage.sweep(str(out))
+    return total
+
+
+def _require_all(total: _Counts, taken_out: int) -> None:
+    """Each pair that came in is trained on, taken out for dev or test, or listed as dropped."""
+    came_in, dropped = total.clean.total(), total.dropped.total()
+    if came_in != total.trained_on + taken_out + dropped:
+        raise StageError(
+            f"split: {came_in:,} pairs came in, but {total.trained_on:,} are trained on, {taken_out:,} were taken out "
+            f"and {dropped:,} dropped: this is a fault of the program; please report it with the recipe"
+        )
 
 
 def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: Path) -> None:
@@ -148,19 +212,28 @@ def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: P
     (out / SPLITS).write_text(json.dumps({"dev": DEV, "tests": files}, indent=1), encoding="utf-8")
 
 
-def _leaks(carved: HeldOutPairs, config: PipelineConfig) -> decontaminate.HeldOut:
+@functools.lru_cache(maxsize=2)
+def _held_out(url: str) -> HeldOutPairs:
+    """Every shard asks for the same: a worker reads it once."""
+    return HeldOutPairs.from_frame(storage.read(url))
+
+
+@functools.lru_cache(maxsize=2)
+def _leaks(url: str, rules: CleanConfig, languages: LanguagesConfig) -> decontaminate.HeldOut:
+    """What knows the runs of words of the held-out pairs."""
+    carved = _held_out(url)
     sets = {f"dev/{CARVED}": carved.dev, f"test/{CARVED}": carved.test}
     taken_out = {name: pairs for name, pairs in sets.items() if pairs.height}
-    return decontaminate.HeldOut(taken_out, config.clean, config.languages)
+    return decontaminate.HeldOut(taken_out, rules, languages)
 
 
-def _split_shard(shard: _Shard) -> tuple[Counter[str], Counter[str], Counter[str], Counter[str]]:
-    """Write one shard; its clean pairs by corpus, the dropped ones by reason, those of them that share a run of words
-    with a set by its name, and those to train on by corpus.
-    """
+def _split_shard(shard: _Shard) -> _Counts:
+    """Write one shard."""
     pairs = storage.read(shard.clean)
-    train, sharing = shard.held_out.part(pairs) if shard.held_out else (pairs, pairs.clear())
-    train, leaking = _without_leaks(train, shard.leaks)
+    train, sharing = _held_out(shard.held_out).part(pairs) if shard.held_out else (pairs, pairs.clear())
+    is_looked_for = shard.held_out and shard.rules.decontaminate
+    leaks = _leaks(shard.held_out, shard.rules, shard.languages) if is_looked_for else None
+    train, leaking = _without_leaks(train, leaks)
     if train.height < pairs.height or not all(rate.changes_nothing for rate in shard.rates.values()):
         train, not_drawn = mix.mixed(train, shard.rates, shard.seed)
         storage.write(train, shard.train, row_group_pairs=ROW_GROUP_PAIRS)
@@ -178,7 +251,13 @@ def _split_shard(shard: _Shard) -> tuple[Counter[str], Counter[str], Counter[str
     ]
     dropped = pl.concat(listed)
     storage.write(dropped, shard.dropped)
-    return _counts(pairs["corpus"]), _counts(dropped["reason"]), _counts(leaking["set"]), _counts(train["corpus"])
+    return _Counts(
+        clean=_counts(pairs["corpus"]),
+        dropped=_counts(dropped["reason"]),
+        leaked=_counts(leaking["set"]),
+        train=_counts(train["corpus"]),
+        trained_on=train.select("corpus", "line").n_unique(),
+    )
 
 
 def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -45,9 +45,6 @@ from nmt_core.tokenizer.tokenizer import (
 
 # SentencePiece leaves longer lines out without a word; `clean` has dropped what is too long.
 _MAX_SENTENCE_BYTES = 1 << 20
-# A unigram model begins with a suffix array over all text: for 657,674 pairs it took 97 s and 1.7 GB, where byte-pair
-# encoding took 8 s and 0.5 GB.
-_UNIGRAM_PAIRS = 1_000_000
 _MEASURED_PAIRS = 100_000
 _EXAMPLES = 10
 _SIDES_OF: dict[str, Sequence[Side]] = {SPM_FILE: SIDES, SOURCE_SPM_FILE: SIDES[:1], TARGET_SPM_FILE: SIDES[1:]}
@@ -84,12 +81,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
     knobs = config.tokenizer
     shards = text_shards(inputs["split"].path)
     pairs = sum(map(count_pairs, shards))
-    is_bounded = "unigram" in knobs.kinds and not knobs.start_from
-    wanted = min(knobs.sample_pairs, _UNIGRAM_PAIRS) if is_bounded else knobs.sample_pairs
-    sample = Sample(shards, wanted / max(1, pairs), knobs.seed)
+    sample = Sample(shards, knobs.pairs_to_sample / max(1, pairs), knobs.seed)
     sampled = 0 if knobs.start_from else len(sample)
-    if wanted < min(pairs, knobs.sample_pairs):
-        job.reporter.log(f"tokenizer.sample_pairs={knobs.sample_pairs}: a unigram model learns from {wanted:,} at most")
     if knobs.start_from:
         files = _take_over(config, out)
     else:

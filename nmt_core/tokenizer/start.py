@@ -19,7 +19,7 @@ def identity(config: PipelineConfig) -> Identity:
     Raises:
         ConfigError: what cuts the text before is not installed.
     """
-    knobs = config.tokenizer.model_dump(mode="json")
+    knobs = config.tokenizer.model_dump(mode="json") | {"sample_pairs": config.tokenizer.pairs_to_sample}
     if config.tokenizer.start_from:
         folder = Path(config.tokenizer.start_from)
         files = [folder / name for name in files_of(folder)]

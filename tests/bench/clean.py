@@ -1,15 +1,18 @@
 """The whole stage `clean` on synthetic noisy text: pairs per second, memory and disk, by size and by workers.
 
-    .venv/bin/python tests/bench/clean.py [--pairs N ...] [--workers N ...] [--language-id on|off] [--folder FOLDER]
+    .venv/bin/python tests/bench/clean.py [--pairs N ...] [--workers N ...] [--language-id on|off]
+        [--shard-pairs N] [--folder FOLDER]
 
 Makes the text (`noisy.py`; dev and test sets of 2,000 pairs beside it, for decontamination), downloads it into a store,
 and runs the stage through the stage runner in a child process, once for each number of pairs and of workers. The
-configuration is the default one; `--language-id off` is without language identification. Every process has one thread.
+configuration is the default one but for what is asked; `--language-id off` is without language identification. Every
+process has one thread.
 
 - Seconds are those of the stage: reading, cleaning, writing, and the hashes of what was written.
 - Memory is that of the child and all its descendants, looked at every second, or less often where a look takes long,
   so that it costs no more than a hundredth of a processor: the peak of the sum of their proportional
-  set sizes (PSS: a page that n processes share counts 1/n in each), and of the sum of their resident set sizes (RSS).
+  set sizes (PSS: a page that n processes share counts 1/n in each), also of each phase of the stage (judging shards,
+  comparing their keys, writing the result), and of the sum of their resident set sizes (RSS).
 - Disk is the peak of what the stage has written and not yet removed.
 
 The text needs about 70 bytes of disk a pair, the stage about 250. All is removed at the end. The files must be the
@@ -25,14 +28,14 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import noisy
 import psutil
 
-from nmt_core.config import PipelineConfig
+from nmt_core.config import CleanConfig, PipelineConfig
 
 _SHORTEST_INTERVAL = 1.0
 _INTERVAL_BY_LOOK = 100  # a look takes 0.1 s where there is much memory, from processors that the workers want
@@ -47,6 +50,8 @@ class Peaks:
     pss: int = 0
     rss: int = 0
     disk: int = 0
+    phases: dict[str, int] = field(default_factory=dict)
+    """PSS by phase of the stage, in their order."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000], help="sizes (1,000,000)")
     parser.add_argument("--workers", type=int, nargs="+", default=[1], help="numbers of worker processes (1)")
     parser.add_argument("--language-id", choices=("on", "off"), default="on")
+    parser.add_argument("--shard-pairs", type=int, default=CleanConfig().shard_pairs, help="the knob of that name")
     parser.add_argument(
         "--folder", type=Path, help="where to work, on a disk with room (the system's temporary folder)"
     )
@@ -76,7 +82,7 @@ def main() -> None:
     for pairs in arguments.pairs:
         with tempfile.TemporaryDirectory(prefix="bench-clean-", dir=arguments.folder) as name:
             folder = Path(name)
-            config = _prepared(folder, pairs, arguments.language_id == "on")
+            config = _prepared(folder, pairs, arguments.language_id == "on", arguments.shard_pairs)
             measured = [_measured(folder, config, pairs, workers) for workers in arguments.workers]
         for one in measured:
             _print(one, measured[0], arguments.language_id)
@@ -84,7 +90,7 @@ def main() -> None:
             sys.exit("different numbers of workers made different files")
 
 
-def _prepared(folder: Path, pairs: int, identify: bool) -> Path:
+def _prepared(folder: Path, pairs: int, identify: bool, shard_pairs: int) -> Path:
     """Make the text and download it; the file of the configuration."""
     corpora: dict[str, list[dict[str, str]]] = {}
     for seed, (role, size) in enumerate({"train": pairs, "dev": _HELD_OUT_PAIRS, "test": _HELD_OUT_PAIRS}.items()):
@@ -96,7 +102,7 @@ def _prepared(folder: Path, pairs: int, identify: bool) -> Path:
             "name": "bench",
             "languages": {"source": "en", "target": "de"},
             "corpus": corpora,
-            "clean": {} if identify else {"min_language_probability": 0},
+            "clean": {"shard_pairs": shard_pairs} | ({} if identify else {"min_language_probability": 0}),
         }
     )
     file = folder / "config.json"
@@ -109,12 +115,13 @@ def _prepared(folder: Path, pairs: int, identify: bool) -> Path:
 
 def _measured(folder: Path, config: Path, pairs: int, workers: int) -> Measured:
     cpu_before = _cpu_seconds_of_children()
+    (folder / "phase").unlink(missing_ok=True)
     child = _start("clean", config, folder, workers)
     peaks = Peaks()
     while child.poll() is None:
         start = time.monotonic()
         with suppress(psutil.NoSuchProcess):
-            _look_at_memory(psutil.Process(child.pid), peaks)
+            _look_at_memory(psutil.Process(child.pid), peaks, _text_of(folder / "phase"))
         peaks.disk = max(peaks.disk, _bytes_in(folder / "clean"))
         look = time.monotonic() - start
         with suppress(subprocess.TimeoutExpired):
@@ -145,7 +152,11 @@ def _finish(child: "subprocess.Popen[bytes]") -> Any:
     return json.loads(printed.splitlines()[-1]) if printed else None
 
 
-def _look_at_memory(process: psutil.Process, peaks: Peaks) -> None:
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _look_at_memory(process: psutil.Process, peaks: Peaks, phase: str) -> None:
     pss = rss = 0
     for one in (process, *process.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
@@ -153,6 +164,8 @@ def _look_at_memory(process: psutil.Process, peaks: Peaks) -> None:
             pss += memory.pss
             rss += memory.rss
     peaks.pss, peaks.rss = max(peaks.pss, pss), max(peaks.rss, rss)
+    if phase:
+        peaks.phases[phase] = max(peaks.phases.get(phase, 0), pss)
 
 
 def _bytes_in(folder: Path) -> int:
@@ -172,11 +185,12 @@ def _cpu_seconds_of_children() -> float:
 def _print(one: Measured, first: Measured, language_id: str) -> None:
     faster = "" if one is first else f", {first.seconds / one.seconds:.2f} times as fast as {first.workers}"
     peaks = one.peaks
+    phases = ", ".join(f"{phase} {pss / 1e9:.2f}" for phase, pss in peaks.phases.items())
     print(
         f"| The whole stage `clean`, {one.pairs / 1e6:g} M synthetic pairs, language identification {language_id}, "
         f"workers: {one.workers} | `tests/bench/clean.py` | {one.pairs / one.seconds:,.0f} pairs per second{faster}, "
         f"{one.pairs / one.cpu_seconds:,.0f} per CPU-second; {one.kept / one.pairs:.1%} kept; peak memory "
-        f"{peaks.pss / 1e9:.2f} GB PSS ({peaks.rss / 1e9:.2f} GB RSS), disk {peaks.disk / 1e9:.2f} GB |",
+        f"{peaks.pss / 1e9:.2f} GB PSS ({phases}; {peaks.rss / 1e9:.2f} GB RSS), disk {peaks.disk / 1e9:.2f} GB |",
         flush=True,
     )
 

@@ -2,7 +2,8 @@
 
     python clean_stage.py STAGE CONFIG FOLDER WORKERS
 
-CONFIG is a configuration as JSON; artifacts go to FOLDER. The last line printed says what came of `clean`.
+CONFIG is a configuration as JSON; artifacts go to FOLDER. The last line printed says what came of `clean`. While that
+runs, FOLDER/phase names what it is at: judge, compare or finish.
 """
 
 import json
@@ -15,6 +16,23 @@ from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 from nmt_core.workers import LocalWorkers
 
+_PHASES = {"read": "judge", "copies": "compare", "kept": "finish"}  # by the last word of a note of the stage
+
+
+class PhaseReporter(SilentReporter):
+    """Writes down the phase of `clean` that begins; its notes tell them apart."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._phase = ""
+
+    def progress(self, done: float, total: float, note: str = "") -> None:
+        """See `Reporter.progress`."""
+        phase = _PHASES.get(note.rpartition(" ")[2], self._phase)
+        if phase != self._phase:
+            self._phase = phase
+            self._file.write_text(phase, encoding="utf-8")
+
 
 def main() -> None:
     """Run the stage; a `clean` that was made before is made again."""
@@ -22,7 +40,7 @@ def main() -> None:
     config = PipelineConfig.model_validate_json(config_file.read_bytes())
     texts = Store(folder / "text")
     with LocalWorkers(workers) as pool:
-        job = Job(SilentReporter(), Resources(threads=workers), pool)
+        job = Job(PhaseReporter(folder / "phase"), Resources(threads=workers), pool)
         if name == "download":
             run_stage(STAGES["download"], config, texts, {}, job)
             return

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,15 @@ from nmt_core.workers import InProcess
 
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
-CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn"}
+CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn", "ray": "ray::_"}
+"""In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
+KINDS = [kind for kind in CHILDREN if kind != "ray" or find_spec("prefect_ray")]  # an extra that the tests do without
 
 
-@pytest.fixture(params=CHILDREN)
+@pytest.fixture(params=KINDS)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """Two workers of each kind."""
-    if request.param == "dask":
+    if request.param != "local":
         request.getfixturevalue("prefect_api")
     return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
 
@@ -75,7 +78,10 @@ class Killer(threading.Thread):
             if self.over:
                 return
             time.sleep(0.001)
-        victim = workers_of(self.kind, self.others)[0]
+        while not (found := workers_of(self.kind, self.others)):
+            if self.over:
+                return
+        victim = found[0]
         victim.send_signal(signal.SIGSTOP)
         self._wait_for_a_halt()
         if not self.over:

@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from nmt_core.config import LanguagesConfig, ParallelCorpus
-from nmt_core.corpus.formats import Side
+from nmt_core.corpus.formats import Side, signatures
 from nmt_core.corpus.formats.languages import same_language
 from nmt_core.errors import DataError
 
@@ -29,9 +29,8 @@ STORES = ("s3", "gs", "gcs", "memory")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # two letters at least: C:\ is a drive
 _WILD = re.compile(r"[*?\[]")
-_PACKED = re.compile(r"\.(gz|zst|xz|bz2)$", re.IGNORECASE)
 _BOTH_SIDED = re.compile(
-    r"\.(tsv|csv|jsonl|tmx|xliff|xlf|po|mo|parquet|zip|tar|tgz)(\.(gz|zst|xz|bz2))?$", re.IGNORECASE
+    rf"\.(tsv|csv|jsonl|tmx|xliff|xlf|po|mo|parquet|zip|tar|{'|'.join(signatures.PACKED_TARS)})$", re.IGNORECASE
 )
 
 
@@ -143,7 +142,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
             if side in halves.setdefault(stem, {}):
                 raise DataError(f"{address}: {halves[stem][side]} and {name} are the same side: remove one")
             halves[stem][side] = name
-        elif not only_data or _BOTH_SIDED.search(name):
+        elif not only_data or _BOTH_SIDED.search(signatures.PACKED_SUFFIX.sub("", name)):
             whole.append(name)
     for sides in halves.values():
         if len(sides) == 1:
@@ -161,7 +160,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
 
 def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, Side]:
     """`news.de.gz` is the target side of `news` from English to German."""
-    stem, dot, suffix = _PACKED.sub("", name).rpartition(".")
+    stem, dot, suffix = signatures.PACKED_SUFFIX.sub("", name).rpartition(".")
     if dot and "/" not in suffix:
         for side, language in zip(SIDES, (languages.source, languages.target), strict=True):
             if same_language(suffix, language):

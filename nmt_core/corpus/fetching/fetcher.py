@@ -24,6 +24,7 @@ import httpx
 
 from nmt_core.corpus import formats
 from nmt_core.corpus.fetching.partial import PartialFile, is_as_stored
+from nmt_core.corpus.formats import signatures
 from nmt_core.errors import DataError
 
 OnBytes = Callable[[str, int, int], None]
@@ -35,14 +36,6 @@ _NOT_THERE = frozenset({404, 410})
 _CONNECTIONS_PER_HOST = 2
 _MOST_REDIRECTS = 10
 _LEAST_BYTES_PER_SECOND = 1_000
-_MAGIC = {
-    (".gz", ".tgz"): b"\x1f\x8b",
-    (".zst",): b"\x28\xb5\x2f\xfd",
-    (".xz", ".txz"): b"\xfd7zXZ\x00",
-    (".bz2", ".tbz2"): b"BZh",
-    (".zip",): b"PK",
-    (".parquet",): b"PAR1",
-}
 
 
 class NotThereError(DataError):
@@ -250,10 +243,8 @@ def _what_is_wrong(address: str, head: bytes) -> str:
     """What shows by the first bytes that this is not the file that the address promises."""
     if formats.is_html(head):
         return _page(address)
-    path = httpx.URL(address).path.lower()
-    for suffixes, magic in _MAGIC.items():
-        if path.endswith(suffixes) and not head.startswith(magic):
-            return f"{address}: not a {suffixes[0]} file, for it begins with {head[:16]!r}: check the address"
+    if suffix := signatures.broken_promise(httpx.URL(address).path, head):
+        return f"{address}: not a {suffix} file, for it begins with {head[:16]!r}: check the address"
     return ""
 
 

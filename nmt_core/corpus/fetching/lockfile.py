@@ -53,6 +53,11 @@ class Lockfile:
         locked = self._content.files.get(address)
         return locked.sha256 if locked else ""
 
+    def bytes_of(self, address: str) -> int:
+        """The recorded size of a file; 0 if there is none."""
+        locked = self._content.files.get(address)
+        return locked.bytes if locked else 0
+
     def files_of(self, short: str) -> tuple[str, ...]:
         """The files that a short address led to; none if that is not recorded."""
         return self._content.addresses.get(short, ())

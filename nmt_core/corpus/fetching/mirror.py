@@ -2,11 +2,16 @@
 
 import functools
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from nmt_core.artifacts import sha256_of_file
 from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
 from nmt_core.errors import DataError
+
+OnLook = Callable[[str, int, int], None]
+"""Told how many bytes of how many have been looked through for the file of an address."""
 
 
 def sha256_of(path: Path) -> str:
@@ -23,15 +28,18 @@ def _sha256(path: Path, *state: int) -> str:
 class Mirror:
     """A folder with copies of files; it is looked into first."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, on_look: OnLook = lambda address, done, total: None) -> None:
         """Empty: there is none."""
         self._folder = Path(folder).expanduser() if folder else None
+        self._on_look = on_look
+        self._looking = threading.Lock()
 
-    def find(self, address: str, sha256: str, *, by_last_part: bool = True) -> Path | None:
+    def find(self, address: str, sha256: str, size: int = 0, *, by_last_part: bool = True) -> Path | None:
         """By content where the hash is known - the file that has the name is tried first -, else by name.
 
         A name is the whole address without its scheme, as `wget --force-directories` lays it out, or its last part.
         (Not `by_last_part` where another corpus may have the same: every zip of OPUS is called de-en.txt.zip.)
+        Files under other names are read to know their hash, those alone that have the `size` in bytes if it is known.
 
         Raises:
             DataError: there is no such folder.
@@ -46,8 +54,24 @@ class Mirror:
         named = [path for path in named if path.is_file()]
         if not sha256:
             return named[0] if named else None
+        if found := next((path for path in named if sha256_of(path) == sha256), None):
+            return found
         others = sorted(path for path in self._folder.iterdir() if path.is_file() and path not in named)
-        return next((path for path in [*named, *others] if sha256_of(path) == sha256), None)
+        return self._with_hash(address, sha256, [path for path in others if size in (0, path.stat().st_size)])
+
+    def _with_hash(self, address: str, sha256: str, files: list[Path]) -> Path | None:
+        """The first file of this content; one thread looks at a time, for another one would read the same files."""
+        read, total = 0, sum(path.stat().st_size for path in files)
+        found = None
+        with self._looking:
+            for path in files:
+                self._on_look(address, read, total)
+                if sha256_of(path) == sha256:
+                    found = path
+                    break
+                read += path.stat().st_size
+            self._on_look(address, total, total)
+        return found
 
     def find_here(self, file: WantedFile) -> Path:
         """A file of this machine, from the mirror or by its path.

@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 import httpx
 from filelock import FileLock
 
+from nmt_core.corpus.formats import signatures
+
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _DAYS_KEPT = 30
@@ -116,7 +118,7 @@ def is_as_stored(answer: httpx.Response) -> bool:
     Some servers label a .gz that they store as packed for the way; it is the file itself all the same.
     """
     coding = answer.headers.get("Content-Encoding", "identity").lower()
-    stored_packed = answer.url.path.lower().endswith((".gz", ".tgz")) and coding in {"gzip", "x-gzip"}
+    stored_packed = signatures.promised_packing(answer.url.path) == "gz" and coding in {"gzip", "x-gzip"}
     return coding in {"identity", ""} or stored_packed
 
 

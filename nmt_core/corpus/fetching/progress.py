@@ -14,6 +14,7 @@ class TransferProgress:
         self._start = time.monotonic()
         self._change = threading.Lock()
         self._files: dict[str, tuple[int, int, int]] = {}
+        self._looks: dict[str, tuple[int, int]] = {}
 
     def on_bytes(self, address: str, done: int, total: int) -> None:
         """Note how far a file is; called from any thread."""
@@ -21,15 +22,23 @@ class TransferProgress:
             first = self._files.get(address, (done, 0, 0))[0]
             self._files[address] = first, done, total
 
+    def on_look(self, address: str, done: int, total: int) -> None:
+        """Note how much of the mirror has been read for a file that has another name there; called from any thread."""
+        with self._change:
+            self._looks[address] = done, total
+
     def tell(self, reporter: Reporter, corpora_done: int) -> None:
         """Report corpora, bytes, rate, and how long it will take, as far as the servers say how large the files are."""
         with self._change:
             files = list(self._files.values())
+            looks = [(address, *look) for address, look in self._looks.items() if look[0] < look[1]]
         done = sum(file[1] for file in files)
         rate = sum(file[1] - file[0] for file in files) / max(time.monotonic() - self._start, 1e-3)
         left = sum(max(total - come, 0) for _, come, total in files)
         note = f"{corpora_done} of {self._corpora} corpora, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
         if left and rate:
             note += f", {rate / 1e6:,.1f} MB/s, {left / rate:,.0f} s left"
+        for address, read, in_all in looks[:1]:  # one thread looks at a time
+            note += f", looking for {address} in the mirror: {read / 1e6:,.1f} of {in_all / 1e6:,.1f} MB read"
         share = min(corpora_done + done / (done + left) if left else corpora_done, self._corpora)
         reporter.progress(share, self._corpora, note)

@@ -99,7 +99,8 @@ class Supply:
 
     def _from_the_net(self, wanted: WantedFile, to: Path, short: bool) -> Supplied:
         expected = wanted.sha256 or self.lock.sha256(wanted.address)
-        if mirrored := self.mirror.find(wanted.address, expected, by_last_part=not short):
+        recorded = self.lock.bytes_of(wanted.address) if expected == self.lock.sha256(wanted.address) else 0
+        if mirrored := self.mirror.find(wanted.address, expected, recorded, by_last_part=not short):
             return self._place(mirrored, wanted, self._checked(mirrored, wanted), to)
         if expected and (path := self.earlier.find(expected)):
             return self._place(path, wanted, expected, to)

@@ -26,9 +26,6 @@ _BEHIND_ADDRESS = r".,;:!?'’”»)]}"
 _END = r"[.!?…。！？।۔؟][\s\"'’”»«“)\]}」』）]*$"
 _OPENING, _CLOSING = "([{（［「『【", ")]}）］」』】"
 
-# In a side of four words or fewer, names and numbers are often most of it: "Debian GNU/Linux 12" translates to itself.
-_FEWEST_WORDS_OF_A_NEAR_COPY = 5
-
 _SHOWN_CHARACTERS = 60
 
 
@@ -52,11 +49,14 @@ def copy() -> Filter:
 
 
 def near_copy(config: FilterConfig) -> Filter:
-    """For the columns source_words and target_words: lists of words without case and punctuation."""
+    """For the columns source_words and target_words: lists of words without case and punctuation.
+
+    Short sides are not asked: "Debian GNU/Linux 12" translates to itself.
+    """
 
     def share(words: pl.Expr, others: pl.Expr) -> pl.Expr:
         shared = words.list.set_intersection(others).list.len() / words.list.n_unique()
-        return pl.when(words.list.len() >= _FEWEST_WORDS_OF_A_NEAR_COPY).then(shared)
+        return pl.when(words.list.len() >= config.min_copied_words).then(shared)
 
     source, target = (pl.col(f"{side}_words") for side in SIDES)
     most = pl.max_horizontal(share(source, target), share(target, source))

@@ -20,7 +20,7 @@ def steps(rules: CleanRules) -> list[Step]:
     """All filters that are switched on, in the order in which they are asked.
 
     Raises:
-        ConfigError: a word list, scorer or further filter cannot be had.
+        ConfigError: a scorer or further filter cannot be had.
     """
     copies = [agreement.copy()] if rules.thresholds.drop_copies else []
     of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
@@ -47,7 +47,7 @@ def knobs(rules: CleanRules) -> dict[str, str]:
     """What to change to keep more, by reason.
 
     Raises:
-        ConfigError: a word list, scorer or further filter cannot be had.
+        ConfigError: a scorer or further filter cannot be had.
     """
     return {rule.reason: rule.knob for step in steps(rules) for rule in step.filters}
 
@@ -66,8 +66,10 @@ def judge(pairs: pl.LazyFrame, rules: CleanRules) -> pl.LazyFrame:
         `clean.scores`.
 
     Raises:
-        ConfigError: a word list, scorer or further filter cannot be had; on collecting: one returns nonsense.
+        ConfigError: a scorer or further filter cannot be had; on collecting: one returns nonsense.
     """
+    # One step of the plan of polars for all of ours: an expression is computed for every row, in a `when` as well, and
+    # what earlier steps leave is not a filter either, since the rows that go must come back with their reasons.
     plan, added = steps(rules), _added(rules)
     return pairs.map_batches(
         lambda table: table.hstack(_verdicts(table, plan, added)),

@@ -16,9 +16,6 @@ from nmt_core.config import FilterConfig, LanguagesConfig
 from nmt_core.corpus import normalize
 from nmt_core.corpus.filters.base import SIDES, Filter, languages_by_side
 
-_LONGEST_RUN = 4
-"""Words that may be repeated together."""
-
 
 @dataclass(frozen=True)
 class _Lists:
@@ -58,7 +55,7 @@ def repeated_words(config: FilterConfig, languages: LanguagesConfig) -> Filter:
     drop, value = [], []
     for side, language in languages_by_side(languages).items():
         # Where a character counts as a word, a single one may well stand four times in a row.
-        lengths = range(1 if normalize.has_spaces(language) else 2, _LONGEST_RUN + 1)
+        lengths = range(1 if normalize.has_spaces(language) else 2, config.longest_repeated_run + 1)
         drop.append(_repeats(pl.col(f"{side}_words"), _hashes_of_words, lengths, times))
         value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths))
     knob = "clean.max_repeated_words"

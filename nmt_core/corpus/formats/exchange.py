@@ -13,7 +13,10 @@ from nmt_core.corpus.formats.markup import INLINE_CODES, parse
 from nmt_core.corpus.formats.rows import MISSING_LANGUAGE, UNTRANSLATED, Row, Text, frames_of, row_of
 from nmt_core.corpus.formats.streams import ByteStream
 
-_NOT_YET = ("new", "needs-translation")
+# As XLIFF 1.2 explains `state`, the text of these is still to be translated or adapted. With `needs-adaptation` that is
+# so of what is no text, and with the states of a review it is a translation that somebody is to read: both are kept.
+_NOT_YET = ("new", "needs-translation", "needs-l10n", "initial")  # the last is of XLIFF 2
+_TRANSLATED = ("translated", "signed-off", "final")
 
 
 def read_tmx(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -22,7 +25,11 @@ def read_tmx(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def read_xliff(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """A pair for each `trans-unit` or `segment`; see `reader.read` for the tables and errors."""
+    """A pair for each `trans-unit` or `segment`; see `reader.read` for the tables and errors.
+
+    What its owner says is not translated yet is a fault. A file that says nothing is believed: by the standards'
+    defaults, `initial` and `approved="no"`, all text of most files would be unfinished.
+    """
     yield from frames_of(parse(stream, _Xliff(layout)), layout.max_line_bytes)
 
 
@@ -70,7 +77,7 @@ class _Xliff:
         self._layout = layout
         self._sides: dict[str, Text] = {}
         self._languages = ("", "")
-        self._state = ""
+        self._state = self._approved = ""
 
     def start(self, element: str, attributes: dict[str, str]) -> None:
         if element == "xliff":
@@ -81,10 +88,11 @@ class _Xliff:
                 attributes.get("target-language", self._languages[1]),
             )
         elif element in ("trans-unit", "segment"):
-            self._sides, self._state = {}, ""
+            self._sides = {}
+            self._state, self._approved = attributes.get("state", ""), attributes.get("approved", "")
         elif element in ("source", "target"):
             self.text = self._sides[element] = Text(self._layout.max_line_bytes)
-            self._state = attributes.get("state", "")
+            self._state = attributes.get("state", self._state)  # of the target in XLIFF 1.2, of the segment in 2
 
     def end(self, element: str) -> None:
         if element in ("source", "target"):
@@ -98,5 +106,7 @@ class _Xliff:
                 self.rows.append(row_of(source, target, MISSING_LANGUAGE, " to ".join(self._languages)))
             elif self._state in _NOT_YET:
                 self.rows.append(row_of(source, target, UNTRANSLATED, self._state))
+            elif self._approved == "no" and self._state not in _TRANSLATED:  # as gettext's fuzzy entries are converted
+                self.rows.append(row_of(source, target, UNTRANSLATED, 'approved="no"'))
             else:
                 self.rows.append(row_of(source, target))

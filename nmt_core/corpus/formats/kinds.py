@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from nmt_core.corpus.formats import signatures
 from nmt_core.corpus.formats.layout import Side
 from nmt_core.corpus.formats.streams import ByteStream, open_file
 from nmt_core.errors import DataError
@@ -50,7 +51,6 @@ class Look:
         return self.kind + (f".{self.packing}" if self.packing else "")
 
 
-_PACKED_SUFFIX = re.compile(r"\.(gz|zst|xz|bz2)$", re.IGNORECASE)
 # Possessive and atomic, or many comments would take for ever.
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*+(?:<!doctype\s+html|<html[\s>])",
@@ -75,13 +75,8 @@ _ROOTS = {
     "mteval": Kind.SGM,
 }
 _PO = re.compile(rb'(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:msgctxt|msgid|domain)[ \t]*"')
-_MAGIC = {
-    b"PK\x03\x04": Kind.ZIP,
-    b"PK\x05\x06": Kind.ZIP,
-    b"PAR1": Kind.PARQUET,
-    b"\xde\x12\x04\x95": Kind.MO,
-    b"\x95\x04\x12\xde": Kind.MO,
-}
+_MAGIC = {magic: Kind(f".{suffix}") for suffix, magics in signatures.FILES.items() for magic in magics}
+_MAGIC |= {b"\xde\x12\x04\x95": Kind.MO, b"\x95\x04\x12\xde": Kind.MO}
 _TAR_MAGIC_AT = 257
 _UNREADABLE_MAGIC = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a": "a RAR archive", b"%PDF-": "a PDF document"}
 _TABLES = {".tsv": Kind.TSV, ".tab": Kind.TSV, ".csv": Kind.CSV}
@@ -131,12 +126,12 @@ def kind_of(stream: ByteStream, name: str, side: Side) -> Kind:
 
 def data_name(name: str) -> str:
     """The last part of a name without the suffix of its packing: `a.en` of `folder/a.en.gz`."""
-    return _PACKED_SUFFIX.sub("", PurePosixPath(name).name)
+    return signatures.PACKED_SUFFIX.sub("", PurePosixPath(name).name)
 
 
 def packing_by_name(name: str) -> str:
     """How a file is packed by its suffix: gz, zst, xz, bz2 or empty."""
-    match = _PACKED_SUFFIX.search(PurePosixPath(name).name)
+    match = signatures.PACKED_SUFFIX.search(PurePosixPath(name).name)
     return match[1].casefold() if match else ""
 
 

@@ -7,7 +7,6 @@ first 100 MB, at most 250 times as much. (Text shrinks to a third or a tenth, an
 import bz2
 import gzip
 import lzma
-import re
 import tarfile
 import zipfile
 import zlib
@@ -18,15 +17,11 @@ from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
 
+from nmt_core.corpus.formats import signatures
 from nmt_core.errors import DataError
 
 HEAD_BYTES = 1 << 16
 """How much of a text is looked at to see what it is."""
-
-_MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"\xfd7zXZ\x00": "xz"}
-_BZ2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # a text may well begin with its first letters
-_MAGIC_BYTES = 10
-_SKIPPABLE_ZSTD_FRAME = b"\x2a\x4d\x18"
 
 _FREE_BYTES = 100_000_000
 _MOST_TIMES = 250
@@ -122,18 +117,9 @@ def open_file(path: Path) -> Iterator[ByteStream]:
         yield unpacked(stream)
 
 
-def packing_of(head: bytes) -> str:
-    """`gz`, `zst`, `xz` or `bz2` by the first bytes; empty for anything else."""
-    if head[1:4] == _SKIPPABLE_ZSTD_FRAME and head[0] >> 4 == 5:
-        return "zst"
-    if _BZ2.match(head):
-        return "bz2"
-    return next((packing for magic, packing in _MAGIC.items() if head.startswith(magic)), "")
-
-
 def unpacked(stream: ByteStream) -> ByteStream:
     """The same bytes, unpacked if they are packed; an archive stays as it is."""
-    packing = packing_of(stream.peek(_MAGIC_BYTES))
+    packing = signatures.packing_of(stream.peek(signatures.HEAD_BYTES))
     if not packing:
         return stream
     counted = _Counted(stream)

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -202,3 +203,31 @@ def test_a_bad_corpus_stops_the_stage_or_is_skipped_as_the_recipe_says(
     assert set(read(clean, stage.TRAIN_FILES)["corpus"]) == {"good"}
     with pytest.raises((StageError, DataError), match=r"skipped|could be had"):
         run_until(recipe(corpus={"train": [bad], "on_bad_corpus": "skip"}), "clean")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "is_refused"),
+    [
+        ({"max_swapped_share": 0.9}, True),
+        ({"max_swapped_share": 1}, False),
+        ({"min_language_probability": 0}, False),
+        ({"overrides": [{"corpus": "bad", "min_language_probability": 0}]}, False),
+        ({"overrides": [{"corpus": "other", "min_language_probability": 0}]}, True),
+    ],
+)
+def test_the_recipe_says_whether_swapped_languages_are_looked_for(
+    write_corpus: WriteCorpus,
+    recipe: Recipe,
+    run_until: RunUntil,
+    sound: Sequence[Pair],
+    knobs: dict[str, Any],
+    is_refused: bool,
+) -> None:
+    bad, other = write_corpus("bad", sound), write_corpus("other", [(f"{s} Yes.", f"{t} Ja.") for s, t in sound])
+    swapped(bad)
+    config = recipe(corpus={"train": [bad, other], "on_bad_corpus": "skip"}, clean=knobs)
+    report = CleanReport.model_validate(run_until(config, "clean")["clean"].report())
+
+    assert list(report.skipped) == (["bad"] if is_refused else [])
+    assert ("clean.max_swapped_share" in report.skipped.get("bad", "")) == is_refused
+    assert report.items_in == len(sound) * (1 if is_refused else 2)

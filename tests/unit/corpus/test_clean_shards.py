@@ -1,10 +1,14 @@
 """The stage `clean` in shards: who does them, where they are cut and where their files lie decides nothing."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow.parquet as pq
+import pytest
 
 from nmt_core.artifacts import Artifact, describe_outputs
 from nmt_core.config import PipelineConfig
@@ -12,7 +16,7 @@ from nmt_core.corpus import shard
 from nmt_core.corpus.clean import DROPPED_FILES, TRAIN_FILES
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.stage import Resources
-from nmt_core.workers import InProcess, LocalWorkers
+from nmt_core.workers import InProcess, LocalWorkers, Workers
 
 Pair = tuple[str, str]
 Recipe = Callable[..., PipelineConfig]
@@ -26,6 +30,22 @@ def sentences(count: int) -> Iterator[Pair]:
         one, two = divmod(number - number % 5 if number % 5 == 4 else number, 600)
         sound = (f"Number {one} and number {two} are here.", f"Nummer {one} und Nummer {two} sind hier.")
         yield (sound[0], "") if number % 7 == 3 else sound
+
+
+@dataclass
+class Removing:
+    """Workers who begin when a file has been removed."""
+
+    workers: Workers
+    file: Path
+
+    @property
+    def count(self) -> int:
+        return self.workers.count
+
+    def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        self.file.unlink(missing_ok=True)
+        return self.workers.map(function, tasks)
 
 
 def test_the_same_bytes_whatever_the_number_of_workers(
@@ -87,6 +107,29 @@ def test_a_worker_that_lives_on_does_not_mistake_old_held_out_text_for_new(
 
     assert before.held_out == {"test/main": 2}  # a sentence and its copy
     assert after.held_out == {"test/main": 1}
+
+
+def test_a_word_list_is_read_once_where_the_recipe_is(
+    tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path means nothing to workers that stand elsewhere, and an edit while text is cleaned changes nothing."""
+    pairs = [
+        (f"The {word} number {n} is here.", f"Nummer {n} ist hier.") for n in range(1_300) for word in ("ham", "egg")
+    ]
+    download = download_of(tmp_path / "download", {("train", "news"): pairs})
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "words.txt").write_text("ham\n", encoding="utf-8")
+    clean = {"shard_pairs": 1_000, "source_word_list": "words.txt", "min_language_probability": 0}
+    with LocalWorkers(2) as workers:
+        assert str(here) not in workers.map(os.path.abspath, [".", "."])  # they start, and stay where they are
+        monkeypatch.chdir(here)
+        config = recipe(corpus={"toy": {}}, clean=clean)
+        report = clean_into(tmp_path / "out", config, download, Removing(workers, here / "words.txt"))
+
+    assert not (here / "words.txt").exists()
+    assert report.dropped == {"source_word_list": 1_300}
+    assert report.items_out == 1_300
 
 
 def test_rows_are_grouped_as_a_reader_unpacks_them(

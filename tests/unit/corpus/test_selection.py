@@ -119,6 +119,19 @@ def test_a_domain_without_text_is_told(
         run_until(config, "clean")
 
 
+def test_a_domain_that_was_left_out_is_told(
+    recipe: Callable[..., PipelineConfig], write_corpus: Any, run_until: Any, sound: Sequence[Pair]
+) -> None:
+    gone = write_corpus("news", sound)
+    config = recipe(
+        corpus={"train": [write_corpus("web", sound), gone], "licence": "CC0", "on_bad_corpus": "skip"},
+        clean={"scores": [{"scorer": CROSS_ENTROPY_DIFFERENCE}], "in_domain": "news"},
+    )
+    Path(gone.source).unlink()
+    with pytest.raises(DataError, match=r"clean\.in_domain=.news.: left out.*news\.en.*--force download"):
+        run_until(config, "clean")
+
+
 @pytest.mark.parametrize(
     ("clean", "message"),
     [

@@ -12,7 +12,7 @@ from nmt_core.corpus import split as stage
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Job, Resources, SilentReporter
-from nmt_core.workers import InProcess, LocalWorkers
+from nmt_core.workers import InProcess, LocalWorkers, pack
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]
@@ -242,6 +242,52 @@ def test_the_toy_corpus_is_found_dirty_and_left_clean(recipe: Recipe, run_until:
     assert report.dropped["held_out"] == planted["leak"] == sum(report.held_out.values())
     assert report.dropped["broken_encoding"] + report.repaired == planted["encoding"]
     assert made["split"].report()["tests"] == {"toy": 100}
+
+
+def test_a_pair_that_is_nowhere_stops_the_stage(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = stage.mix.mixed
+
+    def losing(*arguments: Any) -> tuple[pl.DataFrame, pl.DataFrame]:
+        train, not_drawn = mixed(*arguments)
+        return train.filter(pl.col("line") != train["line"][0]), not_drawn
+
+    monkeypatch.setattr(stage.mix, "mixed", losing)
+    config = recipe(
+        corpus={"train": [write_corpus("news", SOUND)]},
+        split={"test_pairs": 3, "dev_pairs": 2},
+        mix={"corpora": [{"corpus": "news", "weight": 2}]},
+    )
+    with pytest.raises(
+        StageError, match=r"split: 36 pairs came in, but \d+ are trained on, 5 were taken out and \d+ dro"
+    ):
+        run_until(config, "split")
+
+
+def test_tasks_name_what_was_taken_out_and_do_not_hold_it(
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
+) -> None:
+    """A task travels to a worker for every shard of the text."""
+    sizes: list[int] = []
+
+    class Weighing(InProcess):
+        def map(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+            for task in tasks:
+                if function is stage._split_shard:
+                    sizes.append(len(pack(function, task)))
+                yield function(task)
+
+    corpus = {"train": [write_corpus("news", different(1_000))]}
+    made = run_until(recipe(corpus=corpus), "clean")
+    for pairs in (10, 200):
+        config = recipe(corpus=corpus, split={"dev_pairs": pairs, "test_pairs": pairs})
+        out = tmp_path / str(pairs)
+        out.mkdir()
+        stage.run(config, made, out, Job(SilentReporter(), Resources(), Weighing()))
+        assert not (out / ".scratch").exists()
+    few, many = sizes
+    assert many - few < 100
 
 
 def test_what_a_killed_worker_left_half_written_is_not_published(

@@ -5,9 +5,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
-from nmt_core.artifacts import Artifact
+from nmt_core.artifacts import Artifact, Identity
+from nmt_core.config import PipelineConfig, TokenizerConfig
 from nmt_core.errors import ConfigError, DataError
+from nmt_core.tokenizer.start import identity
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizer, Tokenizers
 
 
@@ -55,14 +58,35 @@ def test_the_same_text_and_seed_give_the_same_pieces(learn: Any, tmp_path: Path)
     assert one == two
 
 
-def test_a_unigram_model_learns_from_a_bounded_sample(
+def test_a_unigram_model_learns_from_a_smaller_sample_unless_the_recipe_names_one(
     learn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt_core.tokenizer.learn._UNIGRAM_PAIRS", 400)
+    monkeypatch.setattr("nmt_core.config.tokenizer._UNIGRAM_PAIRS", 400)
     bounded = learn(tmp_path, kind="unigram", vocab_size=600)
     assert bounded.sampled_pairs == pytest.approx(400, rel=0.2)
     assert bounded.measured_pairs == bounded.sampled_pairs < bounded.items_in
     assert learn(tmp_path, vocab_size=600).sampled_pairs == bounded.items_in
+    assert learn(tmp_path, kind="unigram", vocab_size=600, sample_pairs=5_000_000).sampled_pairs == bounded.items_in
+
+
+def test_how_many_pairs_are_sampled_where_the_recipe_does_not_say() -> None:
+    def sampled(**knobs: Any) -> int:
+        return TokenizerConfig.model_validate(knobs).pairs_to_sample
+
+    assert (sampled(), sampled(kind="unigram")) == (5_000_000, 1_000_000)
+    assert sampled(vocabularies="separate", target_kind="unigram") == 1_000_000
+    assert sampled(kind="unigram", start_from="folder") == 5_000_000, "nothing is learnt"
+    assert sampled(kind="unigram", sample_pairs=2_000_000) == 2_000_000
+    with pytest.raises(ValidationError, match=r"sample_pairs=999 is less than 1,000: set it to 0"):
+        sampled(sample_pairs=999)
+
+
+def test_the_default_and_the_same_number_in_the_recipe_are_one_vocabulary() -> None:
+    def identity_of(**knobs: Any) -> Identity:
+        return identity(PipelineConfig.model_validate({"name": "a", "corpus": {"toy": {}}, "tokenizer": knobs}))
+
+    assert identity_of() == identity_of(sample_pairs=5_000_000) != identity_of(sample_pairs=1_000_000)
+    assert identity_of(kind="unigram") == identity_of(kind="unigram", sample_pairs=1_000_000)
 
 
 def test_the_model_does_not_tell_where_it_was_made(learn: Any, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import storage
 from nmt_core.corpus.download import DownloadReport
+from nmt_core.corpus.fetching import mirror
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Job, Outcome, Resources, SilentReporter, run_stage
@@ -218,6 +219,27 @@ def test_a_pinned_file_must_be_what_is_pinned(web: Any, good: Answers, recipe: R
 
 
 # Without a network
+
+
+def test_of_the_mirror_no_more_is_read_than_what_has_the_recorded_size(
+    web: Any, good: Answers, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = {"name": "web", "address": web.serve("a.tsv", good(TABLE))}
+    recipe.run(corpus)
+    folder = recipe.folder / "mirror"
+    folder.mkdir()
+    (folder / "another name").write_bytes(TABLE)
+    (folder / "a large file").write_bytes(TABLE * 2)
+    read: list[str] = []
+
+    def noting(path: Path) -> str:
+        read.append(path.name)
+        return sha256(path.read_bytes())
+
+    monkeypatch.setattr(mirror, "sha256_of", noting)
+    recipe.run(corpus, force=True, mirror=str(folder))
+
+    assert read == ["another name"]
 
 
 def test_the_mirror_goes_before_the_network(web: Any, recipe: Recipe) -> None:

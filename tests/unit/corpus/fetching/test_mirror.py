@@ -29,6 +29,35 @@ def test_a_known_hash_finds_the_content_under_any_name(folder: Path) -> None:
     assert found.find(ADDRESS, hashlib.sha256(b"nowhere").hexdigest()) is None
 
 
+def test_files_of_another_size_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def noting(path: Path) -> str:
+        read.append(path)
+        return sha256_of(path)
+
+    sha256_of = mirror.sha256_of
+    monkeypatch.setattr(mirror, "sha256_of", noting)
+    told: list[tuple[str, int, int]] = []
+    found = Mirror(str(folder), lambda *look: told.append(look))
+
+    assert found.find("https://host.invalid/x.gz", TEXT_SHA256, len(TEXT)) == folder / "another name"
+    assert read == [folder / "another name"]
+    assert told == [("https://host.invalid/x.gz", 0, len(TEXT)), ("https://host.invalid/x.gz", len(TEXT), len(TEXT))]
+
+
+def test_what_is_read_is_told(folder: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    found = Mirror(str(folder), lambda *look: told.append(look))
+
+    assert found.find("https://host.invalid/x.gz", hashlib.sha256(b"nowhere").hexdigest()) is None
+    sizes = len(TEXT), len(b"other")
+    assert told == [("https://host.invalid/x.gz", read, sum(sizes)) for read in (0, sizes[0], sum(sizes))]
+    told.clear()
+    assert found.find(ADDRESS, OTHER_SHA256) == folder / "de-en.zip"  # by its name, so that no other is read
+    assert told == []
+
+
 def test_without_a_hash_the_name_decides(folder: Path) -> None:
     found = Mirror(str(folder))
 

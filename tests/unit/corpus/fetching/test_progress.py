@@ -43,6 +43,16 @@ def test_what_an_earlier_run_fetched_does_not_make_this_one_faster() -> None:
     assert told_of(progress, 0).note == "0 of 1 corpora, 50.0 of 100.0 MB"
 
 
+def test_what_is_read_of_the_mirror_is_told_until_it_has_been_read() -> None:
+    progress = TransferProgress(2)
+    progress.on_look("https://a.invalid/x", 3 * MB, 7 * MB)
+    during = told_of(progress, 0).note
+    progress.on_look("https://a.invalid/x", 7 * MB, 7 * MB)
+
+    assert during == "0 of 2 corpora, 0.0 of 0.0 MB, looking for https://a.invalid/x in the mirror: 3.0 of 7.0 MB read"
+    assert told_of(progress, 0).note == "0 of 2 corpora, 0.0 of 0.0 MB"
+
+
 def test_a_file_of_unknown_size_is_counted_as_far_as_it_has_come() -> None:
     progress = TransferProgress(1)
     progress.on_bytes("a", 0, 0)

@@ -1,4 +1,6 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -6,7 +8,7 @@ import pytest
 
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize
-from nmt_core.corpus.filters import judge
+from nmt_core.corpus.filters import judge, word_lists
 from nmt_core.corpus.profiles import rules_for
 
 Pair = tuple[str, str]
@@ -14,13 +16,18 @@ Judge = Callable[..., pl.DataFrame]
 
 
 @pytest.fixture
-def judged() -> Judge:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judge:
     """Judge normalised pairs: `judged(pairs, "en-de", max_words=5...)`; languages are identified only on request."""
 
     def judge_all(pairs: Sequence[Pair], languages: str = "en-de", **knobs: Any) -> pl.DataFrame:
         source, _, target = languages.partition("-")
         config = CleanConfig.model_validate({"min_language_probability": 0, **knobs})
-        rules = rules_for(config, LanguagesConfig(source=source, target=target), "corpus")
+        pair = LanguagesConfig(source=source, target=target)
+        lists = {}
+        for side, phrases in word_lists.read(config, pair).items():
+            lists[side] = str(Path(tmp_path_factory.mktemp("lists"), f"{side}.parquet"))
+            phrases.write_parquet(lists[side])
+        rules = replace(rules_for(config, pair, "corpus"), word_lists=lists)
         schema = {"source": pl.String, "target": pl.String}
         nothing = pl.lit(None, pl.String)
         table = pl.LazyFrame(pairs, schema=schema, orient="row").with_columns(fault=nothing, fault_value=nothing)

@@ -18,7 +18,9 @@ def test_near_copies(verdict: Verdict) -> None:
     assert verdict(half) == (None, None)
     assert verdict(half, max_copied_share=0.6) == ("near_copy", "0.67")
     assert verdict(("Open Office, KDE and Linux", "Open Office, KDE und Linux")) == (None, None)  # 0.8
-    assert verdict(("Mr Smith visited Rome", "Mr Smith visited Roma")) == (None, None)  # too short to tell
+    short = ("Mr Smith visited Rome", "Mr Smith visited Roma")
+    assert verdict(short, max_copied_share=0.7) == (None, None)  # too short to tell
+    assert verdict(short, max_copied_share=0.7, min_copied_words=4) == ("near_copy", "0.75")
     assert verdict(("one two three four five", "One two three four five six"), max_copied_share=1) == (None, None)
 
 

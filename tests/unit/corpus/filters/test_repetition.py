@@ -35,6 +35,13 @@ def test_runs_of_words(verdict: Verdict, run: str) -> None:
     assert verdict((text(5), OTHER), max_repeated_words=0) == (None, None)
 
 
+def test_how_long_a_repeated_run_may_be_is_the_recipes(verdict: Verdict) -> None:
+    pair = (f"He says: {', '.join(['please wait for me now'] * 4)}!", f"{OTHER}, und dann ist es zu Ende")
+
+    assert verdict(pair) == (None, None)
+    assert verdict(pair, longest_repeated_run=5) == ("repeated_words", "4")
+
+
 def test_repetition_ends_with_the_sentence(judged: Callable[..., object]) -> None:
     table = judged([("go go", "los"), ("go go", "los"), ("go " * 20, "los"), ("go", "auf")], max_length_ratio=100)
 

@@ -204,6 +204,46 @@ def test_xliff_2(read_both: Reader) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("unit", "target", "value"),
+    [
+        ("", 'state="new"', "new"),
+        ("", 'state="needs-translation"', "needs-translation"),
+        ("", 'state="needs-l10n"', "needs-l10n"),
+        ("", 'state="needs-adaptation"', None),  # of what is no text
+        ("", 'state="needs-review-translation"', None),
+        ('approved="no"', "", 'approved="no"'),
+        ('approved="no"', 'state="needs-review-translation"', 'approved="no"'),  # a fuzzy entry of a PO file
+        ('approved="no"', 'state="new"', "new"),
+        ('approved="no"', 'state="translated"', None),
+        ('approved="no"', 'state="final"', None),
+        ('approved="yes"', "", None),
+        ("", "", None),
+    ],
+)
+def test_what_xliff_1_says_is_not_translated_yet(unit: str, target: str, value: str | None, read_both: Reader) -> None:
+    content = XLIFF_1.replace(
+        'id="2"><source>b</source>', f'id="2" {unit}><source>b</source><target {target}>B</target>'
+    )
+    rows = rows_of(read_both("a", content.encode()))
+
+    assert rows[1] == ("b", "B", "untranslated" if value else None, value)
+    assert rows[2][2:] == ("untranslated", "needs-translation")
+    assert rows[0][2:] == (None, None), "what is said of a unit holds for no other"
+
+
+@pytest.mark.parametrize(
+    ("state", "value"),
+    [("initial", "initial"), ("translated", None), ("reviewed", None), ("final", None)],
+)
+def test_what_xliff_2_says_is_not_translated_yet(state: str, value: str | None, read_both: Reader) -> None:
+    content = XLIFF_2.replace("<segment><source>c", f'<segment state="{state}"><source>c')
+    rows = rows_of(read_both("a", content.encode()))
+
+    assert rows[1] == ("c", "C", "untranslated" if value else None, value)
+    assert rows[0][2:] == (None, None)
+
+
 def test_xliff_may_be_read_backward(read_both: Reader) -> None:
     table = read_both("a", XLIFF_2.encode(), source_language="de", target_language="en")
 

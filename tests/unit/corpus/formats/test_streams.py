@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from nmt_core.corpus.formats.streams import ByteStream, open_file, packing_of
+from nmt_core.corpus.formats.signatures import packing_of
+from nmt_core.corpus.formats.streams import ByteStream, open_file
 from nmt_core.errors import DataError
 
 Pack = Callable[[bytes], bytes]
