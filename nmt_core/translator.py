@@ -67,6 +67,8 @@ class Translator:
         self.between_sentences = between_sentences
         self.device: Device = "cpu"
         """Where a bundle's graphs compute."""
+        self.precision: Precision = "fp32"
+        """Of a bundle's graphs."""
         self.aligner: Aligner | None = None
         """What finds alignments; None: there are none, whatever `search` says."""
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
@@ -124,7 +126,7 @@ class Translator:
         stepper = open_stepper(folder, bundle, precision, device, shortlist=search.shortlist)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
         translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
-        translator.device = device
+        translator.device, translator.precision = device, precision
         if search.alignments != "none":
             translator.aligner = _load_aligner(folder, bundle, search, device)
         return translator
