@@ -1,7 +1,6 @@
 """The gate before production: gathers what is known of a challenger and of the champion, and judges."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from flows import contamination
 from flows.candidate import Candidate
 from flows.champions import Author, Champions
+from flows.copies import copy_folder
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
@@ -52,8 +52,8 @@ def _champion_of(champions: Champions, config: PipelineConfig, settings: Setting
     if not version:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="nmt-champion-") as folder:
-        yield Incumbent(version, config, settings, Path(folder))
+    with copy_folder(settings.home) as folder:
+        yield Incumbent(version, config, settings, folder)
 
 
 class Incumbent:

@@ -92,6 +92,24 @@ def test_an_alias_is_looked_up_once_for_a_job(
     assert plan and plan.asked == champion
 
 
+def test_the_latest_version_is_looked_up_once_for_a_job(
+    registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(f"models:/{tmp_path.name}/latest", str(source), str(tmp_path / "out.txt"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        run(wanted, settings)
+    registered.create_model_version(tmp_path.name, (tmp_path / "model").as_uri())
+    assert run(wanted, settings)["model_version"] == "2"
+    assert run(wanted, settings)["model_version"] == "3", "the next job begins anew"
+
+
+def test_a_stage_of_the_registry_is_refused(registered: MlflowClient, settings: Settings, tmp_path: Path) -> None:
+    stage = f"models:/{tmp_path.name}/Production"
+    with pytest.raises(ModelError, match=f"Production is no version: .* name a number, models:/{tmp_path.name}/latest"):
+        model_of(stage, settings).__enter__()
+
+
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
@@ -149,6 +167,11 @@ WRONG = [
     ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: has room for one translation"),
     ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: has room for one translation"),
     ({"long_lines": "fold"}, ConfigError, "--long-lines fold: must be split or cut"),
+    (
+        {"model": "models:/nobody/latest"},
+        ModelError,
+        "model models:/nobody/latest: .*`nmt run RECIPE` registers one",
+    ),
     (
         {"model": "models:/nobody@champion"},
         ModelError,
@@ -234,7 +257,8 @@ def test_a_model_in_the_registry_is_known_by_its_number(
 ) -> None:
     with model_of(f"models:/{tmp_path.name}@champion", settings) as model:
         assert (model.version.name, model.version.version) == (tmp_path.name, "1")
-    assert not model.folder.exists(), "a copy for as long as it is needed"
+        assert settings.home in model.folder.parents
+    assert not list((settings.home / "copies").iterdir()), "a copy for as long as it is needed"
     assert mlflow.get_tracking_uri()
 
 
@@ -246,8 +270,28 @@ def test_a_job_keeps_the_precision_with_which_it_began(
     folder = JobFolder(str(tmp_path / "out.txt.job"))
     plan = folder.plan()
     assert plan and plan.order.search.precision == "fp32", "the fastest one of the bundle here"
+    folder.forget()
     begun = plan.order.model_copy(update={"search": plan.order.search.model_copy(update={"precision": "fp16"})})
     file = tmp_path / "out.txt.job" / "plan.json"
     file.write_text(plan.model_copy(update={"order": begun}).model_dump_json())
     with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
         run(wanted, settings)
+
+
+def test_a_job_that_is_done_binds_no_other_to_its_precision(
+    tiny_bundle: Path, int8_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    def precision_of(model: Path, *overrides: str) -> tuple[str, bool]:
+        report = run(Wanted(str(model), str(source), str(tmp_path / "out.txt"), overrides=overrides), settings)
+        plan = JobFolder(str(tmp_path / "out.txt.job")).plan()
+        assert plan
+        return plan.order.search.precision, report["reused"]
+
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle) == ("int8", False)
+    assert precision_of(int8_bundle) == ("int8", True)
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle, "search.precision=fp32") == ("fp32", False)
+    assert precision_of(int8_bundle) == ("fp32", True), "what is there is one of those that would do"
+    source.write_text("now\n")
+    assert precision_of(int8_bundle) == ("int8", False)
