@@ -86,11 +86,11 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
         else:
             cells = stream.stored(find_inputs(wanted.source), columns)
         if wanted.target == PIPE:
-            write = stream.to_pipe(sys.stdout.buffer, search)
+            take = stream.to_pipe(sys.stdout.buffer, search)
         else:
             _see_that_it_can_be_written(absolute(wanted.target))
-            write = stack.enter_context(stream.to_file(absolute(wanted.target), search))
-        return stream.translate_stream(cells, translator, model.version, write, at_once=is_typed)
+            take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
+        return stream.translate_stream(cells, translator, model.version, take, at_once=is_typed)
 
 
 def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:

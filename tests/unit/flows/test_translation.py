@@ -139,19 +139,27 @@ class Typed(io.BytesIO):
 
 @pytest.mark.parametrize("is_tty", [False, True])
 def test_a_pipe_gives_a_line_for_each_line_without_a_job(
-    is_tty: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    is_tty: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     out = Typed()
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     monkeypatch.setattr(sys, "stdout", out)
     translate(Wanted(str(tiny_bundle), "-", "-"))
     lines = out.getvalue().split(b"\n")
     assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
-    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes()))
+    said = "Bytes that are not UTF-8 are kept beside a file alone: name one with --output."
+    assert said in capfd.readouterr().err
+    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    assert said not in capfd.readouterr().err
+    (note,) = (tmp_path / "piped.txt.gz.unreadable.jsonl").read_text().splitlines()
+    assert json.loads(note) == {"file": "standard input", "line": 3, "base64": "/w=="}
     monkeypatch.setattr(sys, "stdout", again := Typed())
     translate(Wanted(str(tiny_bundle), str(source), "-"))
     assert again.getvalue() == out.getvalue()
+    monkeypatch.setattr(sys, "stdin", Typed(b"now\n"))
+    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "piped.txt.gz"]
 
 
