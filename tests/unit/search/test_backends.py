@@ -27,6 +27,11 @@ def onnx_stepper(tiny_bundle: Path) -> OnnxStepper:
     return OnnxStepper(tiny_bundle / "fp32", 100)
 
 
+@pytest.fixture(scope="module")
+def int8_stepper(int8_bundle: Path) -> OnnxStepper:
+    return OnnxStepper(int8_bundle / "int8", 100)
+
+
 def some_sources(count: int, seed: int = 1) -> list[list[int]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(4, 100, size).tolist() for size in generator.integers(1, 13, count)]
@@ -79,7 +84,7 @@ def test_torch_onnx_and_reference_give_the_same(
     assert_same(beam_search(onnx_stepper, sources, config), expected)
 
 
-@pytest.mark.parametrize("backend", ["torch_stepper", "onnx_stepper"])
+@pytest.mark.parametrize("backend", ["torch_stepper", "onnx_stepper", "int8_stepper"])
 def test_neither_order_nor_company_matters(backend: str, request: pytest.FixtureRequest) -> None:
     stepper = request.getfixturevalue(backend)
     sources, config = some_sources(24, seed=2), SearchConfig(max_length_offset=6)
