@@ -79,13 +79,12 @@ def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int
     stored once.
     """
     names = [".".join(column) for column in columns]
+    places = [place for place in range(len(file.schema)) if file.schema.column(place).path in names]
     longest = 1.0
-    for number in range(file.metadata.num_row_groups):
+    for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
-        sizes = {
-            part.path_in_schema: part.total_uncompressed_size for part in map(group.column, range(group.num_columns))
-        }
-        longest = max(longest, sum(sizes.get(name, 0) for name in names) / max(group.num_rows, 1))
+        size = sum(group.column(place).total_uncompressed_size for place in places)
+        longest = max(longest, size / max(group.num_rows, 1))
     yield from file.iter_batches(min(most, max(1, int(_BYTES_AT_A_TIME / longest))), columns=names)
 
 
