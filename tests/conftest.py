@@ -289,9 +289,14 @@ def bundle_of(
     from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
     from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 
-    def make(model: Transformer, *, int8: bool = False, shortlist: Shortlist | None = None) -> Path:
+    def make(
+        model: Transformer, *, int8: bool = False, shortlist: Shortlist | None = None, fp32: Path | None = None
+    ) -> Path:
         folder, listed = tmp_path_factory.mktemp("bundle"), shortlist is not None
-        export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True, with_shortlist=listed)
+        if fp32:  # a set that was exported before
+            shutil.copytree(fp32, folder / "fp32")
+        else:
+            export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True, with_shortlist=listed)
         if int8:
             ranges = calibrate(model, tiny_tokenizer.encode(list(Registry.sentences[:8])), Registry.search)
             export_graphs(Int8Kernels(model, ranges), folder / "int8", with_shortlist=listed)
@@ -323,9 +328,9 @@ def tiny_bundle(tiny_model: Transformer, bundle_of: Callable[[Transformer], Path
 
 
 @pytest.fixture(scope="session")
-def int8_bundle(tiny_model: Transformer, bundle_of: Callable[..., Path]) -> Path:
+def int8_bundle(tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path]) -> Path:
     """Of the same model, in fp32 and in int8, which CPUs prefer."""
-    return bundle_of(tiny_model, int8=True)
+    return bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32")
 
 
 class Registry:

@@ -330,13 +330,3 @@ def test_a_row_group_of_long_lines_ends_early(job: Any, tmp_path: Path, monkeypa
         shared.run(tmp_path / "in.txt", tmp_path / "shared.parquet", search=search)
     for name in ("stopped", "shared"):
         assert (tmp_path / f"{name}.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
-
-
-def test_alternatives_count_for_the_size_of_a_row_group(job: Any, source: Path, tmp_path: Path) -> None:
-    search = job.search.model_copy(update={"beam_size": 3, "n_best": 3})
-    job.run(source, tmp_path / "out.parquet", search=search)
-    rows = pl.read_parquet(tmp_path / "out.parquet")
-    texts = [text for row in rows.to_dicts() for text in row.values() if isinstance(text, str)]
-    others = [other["translation"] for row in rows["alternatives"].to_list() for other in row]
-    assert sum(map(len, others)) > 100
-    assert writers._text_bytes(rows) == sum(len(text.encode()) for text in [*texts, *others])
