@@ -177,7 +177,8 @@ def test_each_is_timed_as_it_is_served(
     registry: Any, champion: RegisteredModel, rich_bundle: Path, tiny_bundle: Path, search: dict[str, Any], way: str
 ) -> None:
     """Neither has all that the search of the other asks for."""
-    config = registry.config(search=registry.search.model_dump() | search)
+    export = {"shortlist": search.get("shortlist", False)}
+    config = registry.config(search=registry.search.model_dump() | search, export=export)
     references = [one.text for one in Translator.load(rich_bundle, config.search).translate(registry.sentences)]
     rich = registry.register(registry.candidate(config, rich_bundle, registry.split(news=references)), config)
     assert (failed(rich), "champion" in rich.aliases) == ([], True)
