@@ -1,7 +1,6 @@
 """The gate before production: gathers what is known of a challenger and of the champion, and judges."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -10,17 +9,18 @@ from typing import TYPE_CHECKING
 from flows import contamination
 from flows.candidate import Candidate
 from flows.champions import Author, Champions
+from flows.copies import copy_folder
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ModelError, words_of
+from nmt_core.errors import ConfigError, ModelError, words_of
 from nmt_core.evaluate import gate
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
 from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.export.dev import Dev
-from nmt_core.export.speed import SpeedTest
+from nmt_core.export.speed import speed_ratio, way_of
 from nmt_core.translator import Translator
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
 _FLOW_RUN_TAG = "prefect.flow_run_id"
+_UNUSABLE = (ConfigError, ModelError)  # what a model says that cannot be read, or cannot run here
 _COMPARISONS = 3  # with one champion after the other, if another process changes it meanwhile
 
 
@@ -51,8 +52,8 @@ def _champion_of(champions: Champions, config: PipelineConfig, settings: Setting
     if not version:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="nmt-champion-") as folder:
-        yield Incumbent(version, config, settings, Path(folder))
+    with copy_folder(settings.home) as folder:
+        yield Incumbent(version, config, settings, folder)
 
 
 class Incumbent:
@@ -94,23 +95,29 @@ class Incumbent:
         """Its translations of a test set, as it translates for whoever pulls it: kept ones, if they are of this text.
 
         Raises:
-            ModelError: there are none, and the model cannot be fetched or read.
+            ConfigError, ModelError: there are none, and the model cannot be fetched, read or run.
         """
         if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
             with contextlib.suppress(OSError):
                 return read_hypotheses(self._evaluate.path, test.name)
-        return [translation.text for translation in self._translator.translate(test.sources)]
+        return [translation.text for translation in self.translator.translate(test.sources)]
 
     def sentences(self) -> list[SentenceCheck]:
         """How it translates the sentences that a model must get right.
 
         Raises:
-            ModelError: the model cannot be fetched or read.
+            ConfigError, ModelError: see `translator`.
         """
-        return check_sentences(self._config, self._translator)
+        return check_sentences(self._config, self.translator)
 
     @cached_property
-    def _translator(self) -> Translator:
+    def translator(self) -> Translator:
+        """The model with the search that is registered with it: as it translates for whoever pulls it.
+
+        Raises:
+            ModelError: it cannot be fetched or read.
+            ConfigError: it cannot run here, as for lack of a package.
+        """
         return Translator.load(self.bundle, threads=self._settings.threads)
 
 
@@ -159,7 +166,7 @@ class Gate:
         registry, languages = self._config.registry, self._config.languages
         try:
             theirs = champion.hypotheses(test)
-        except ModelError as error:  # as of a format that is no longer read
+        except _UNUSABLE as error:  # as of a format that is no longer read
             return gate.not_compared(test.name, registry.metric, str(error))
         ours = read_hypotheses(self._candidate.evaluate.path, test.name)
         return gate.quality(test, (theirs, ours), languages, registry, is_main=is_main)
@@ -168,13 +175,18 @@ class Gate:
         registry, split = self._config.registry, self._candidate.split
         if not champion or not split:
             return []
-        lines = Dev.read(split.path).sources[:_SPEED_LINES]
-        test = SpeedTest(lines, self._config.search, self._settings.threads)
         try:
-            ratio = test.ratio(self._candidate.export.path, champion.bundle)
-        except ModelError as error:
-            return [gate.speed(None, f"speed is not compared ({error})", registry)]
-        return [gate.speed(ratio, f"version {champion.version} on this machine", registry)]
+            theirs = champion.translator
+        except _UNUSABLE as error:
+            return [gate.speed_unknown(f"version {champion.version}: {error}", registry, passed=True)]
+        try:
+            ours = Translator.load(self._candidate.export.path, self._config.search, self._settings.threads)
+        except _UNUSABLE as error:
+            return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
+        ratio = speed_ratio(Dev.read(split.path).sources[:_SPEED_LINES], ours, theirs)
+        ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
+        note = f"version {champion.version} on this machine ({', the champion '.join(ways)})"
+        return [gate.speed(ratio, note, registry)]
 
     def _contamination(self) -> Check:
         unknown = contamination.unknown(self._config, self._candidate, self._settings.store)
@@ -184,7 +196,7 @@ class Gate:
         ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
         theirs = None
         if champion:
-            with contextlib.suppress(ModelError):  # that it cannot be read is said elsewhere
+            with contextlib.suppress(*_UNUSABLE):  # that is said elsewhere
                 theirs = champion.sentences()
         return gate.sentences(ours, theirs, self._config.registry)
 

@@ -8,7 +8,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
 
 from flows import reports
-from flows.commands.artifacts import find_garbage, free, size_of
+from flows.commands.artifacts import find_garbage, free, shown_name, size_of
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
 
@@ -26,7 +26,7 @@ def gc(keep_runs: int = 5, delete: bool = False) -> list[str]:
     for folder in find_garbage(settings, keep_runs):
         size = size_of(folder)
         total += size
-        rows.append({"artifact": str(folder.relative_to(settings.store.root)), "size": reports.size(size)})
+        rows.append({"artifact": shown_name(folder, settings), "size": reports.size(size)})
         if delete:
             free(folder, settings)
     did = "freed" if delete else "would be freed; nothing was deleted"

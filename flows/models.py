@@ -2,13 +2,14 @@
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from flows.copies import copy_folder
 from flows.register import SEARCH_FILE
 from flows.settings import Settings
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
@@ -17,7 +18,11 @@ from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.jobs.order import ModelVersion
 from nmt_core.recipe import override_search
 
-_REGISTERED = re.compile(r"models:/([^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+_REGISTERED = re.compile(r"models:/([^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[^/@]+))")
+_NEWEST = "latest"
 _DIGITS = 12
 
 
@@ -54,22 +59,22 @@ class Model:
 
 
 @contextlib.contextmanager
-def model_of(asked: str, settings: Settings, *, shared: bool = False) -> Iterator[Model]:
+def model_of(asked: str, settings: Settings) -> Iterator[Model]:
     """The model given as `models:/...`, as a folder, or as the name of an export artifact.
 
     Args:
-        asked: which one. An alias is looked up now, and not again.
-        settings: where the registry and the store are.
-        shared: whether workers on other machines need the folder: it is then below NMT_HOME.
+        asked: which one. An alias, or `latest`, is looked up now, and not again.
+        settings: where the registry and the store are. A copy from the registry is below NMT_HOME for as long as the
+            block lasts, where workers on other machines find it.
 
     Raises:
         ModelError: there is none.
     """
     if asked.startswith("models:/"):
         settings.prepare()  # MLflow reads its environment when it is imported
-        with tempfile.TemporaryDirectory(prefix="nmt-model-", dir=settings.home if shared else None) as copy:
+        with copy_folder(settings.home) as copy:
             uri, name, version = _registered(asked, settings)
-            folder = _download(uri, Path(copy), settings)
+            folder = _download(uri, copy, settings)
             yield _described(folder, name, version)
         return
     folder, name = Path(asked), asked
@@ -93,21 +98,38 @@ def _described(folder: Path, name: str, version: str) -> Model:
 
 
 def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
-    """Address with a number in place of an alias, name, and number; the number is empty for any other address."""
+    """Address with a number in place of an alias or `latest`, name, and number; without either of the two in it, as an
+    address that is the id of a logged model, it is itself its name, and has no number.
+    """
     match = _REGISTERED.fullmatch(asked)
     if not match:
         return asked, asked, ""
-    name, version = match[1], match["version"]
-    if match["alias"]:
+    name, version = match[1], match["version"] or ""
+    if version.casefold() not in ("", _NEWEST) and not version.isdecimal():
+        raise ModelError(
+            f"model {asked}: {version} is no version: stages of earlier MLflow change what they mean while a job runs; "
+            f"name a number, models:/{name}/{_NEWEST} or an alias such as models:/{name}@champion"
+        )
+    if not version.isdecimal():
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
 
         try:
-            client = MlflowClient(settings.mlflow_tracking_uri)
-            version = str(client.get_model_version_by_alias(name, match["alias"]).version)
+            version = _number_of(MlflowClient(settings.mlflow_tracking_uri), name, match["alias"])
         except MlflowException as error:
             raise _not_found(asked, error, settings) from None
     return f"models:/{name}/{version}", name, version
+
+
+def _number_of(client: "MlflowClient", name: str, alias: str | None) -> str:
+    """The number of the version that has an alias, or of the newest one."""
+    if alias:
+        return str(client.get_model_version_by_alias(name, alias).version)
+    client.get_registered_model(name)  # says so if there is none
+    newest = client.search_model_versions(f"name='{name}'", max_results=1, order_by=["version_number DESC"])
+    if not newest:
+        raise ModelError(f"model {name}: has no version: `nmt run RECIPE` registers one")
+    return str(newest[0].version)
 
 
 def _download(uri: str, folder: Path, settings: Settings) -> Path:

@@ -6,7 +6,6 @@ The version is `challenger`; it becomes `champion` if it passes the gate (`gate.
 import hashlib
 import importlib.metadata
 import shutil
-import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flows import verdicts
 from flows.candidate import Candidate
 from flows.champions import CHALLENGER, Champions
+from flows.copies import copy_folder
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.packed_code import pack_code
 from flows.settings import Settings
@@ -63,7 +63,7 @@ def register_model(
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
-                model_id = _log_model(candidate.export, config.search, model_card(config, candidate))
+                model_id = _log_model(candidate.export, config.search, model_card(config, candidate), settings)
             version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
@@ -111,23 +111,23 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
     return None
 
 
-def _log_model(export: Artifact, search: SearchConfig, card: str) -> str:
+def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Settings) -> str:
     """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
 
     text = Schema([ColSpec(DataType.string)])
-    with tempfile.TemporaryDirectory(prefix="nmt-register-") as folder:
-        bundle = Path(folder) / "bundle"
+    with copy_folder(settings.home) as folder:
+        bundle = folder / "bundle"
         shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
         (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
-        (Path(folder) / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
+        (folder / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
         logged = mlflow.pyfunc.log_model(
             name="model",
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"bundle": str(bundle), "card": str(Path(folder) / CARD_FILE)},
-            code_paths=[str(pack_code(Path(folder)))],
+            artifacts={"bundle": str(bundle), "card": str(folder / CARD_FILE)},
+            code_paths=[str(pack_code(folder))],
             signature=ModelSignature(inputs=text, outputs=text),
             input_example=["A line of text.", "Another line."],
             pip_requirements=_requirements(export.path),

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flows import reports
 from flows.models import Model, model_of
 from flows.settings import Settings
 from flows.summary import status_of
 from nmt_core.bundle import precision_for, read_bundle
-from nmt_core.config import SearchConfig
+from nmt_core.config import Precision
 from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path
 from nmt_core.errors import DataError, NmtError, words_of
@@ -86,11 +86,11 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
         else:
             cells = stream.stored(find_inputs(wanted.source), columns)
         if wanted.target == PIPE:
-            write = stream.to_pipe(sys.stdout.buffer, search)
+            take = stream.to_pipe(sys.stdout.buffer, search)
         else:
             _see_that_it_can_be_written(absolute(wanted.target))
-            write = stack.enter_context(stream.to_file(absolute(wanted.target), search))
-        return stream.translate_stream(cells, translator, model.version, write, at_once=is_typed)
+            take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
+        return stream.translate_stream(cells, translator, model.version, take, at_once=is_typed)
 
 
 def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
@@ -113,18 +113,17 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
     _see_that_its_store_takes_files(folder.url)
     is_here = settings.workers == "local"
-    with model_of(_pinned(wanted.model, folder), settings, shared=not is_here) as model:
+    with model_of(_pinned(wanted.model, folder), settings) as model:
         order = Order(
             model=model.version,
-            search=_pinned_search(
-                model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments), model, folder
-            ),
+            search=model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments),
             inputs=inputs.files,
             target=target,
             into_folder=not inputs.is_one,
             column=wanted.column,
             prefix_column=wanted.prefix_column,
         )
+        order = _with_precision(order, model, folder)
         with _workers(settings) as workers, _tracked(wanted, model, settings, warn) as report:
             means = Means(str(model.folder), settings.threads if is_here else 1, workers, progress=progress)
             outcome = run_job(wanted.model, order, folder, means)
@@ -145,22 +144,28 @@ def _pinned(asked: str, folder: JobFolder) -> str:
     if not plan or plan.asked != asked or folder.done(plan.order.fingerprint):
         return asked
     model = plan.order.model
-    return (
-        f"models:/{model.name}/{model.version}" if asked.startswith("models:/") and model.version.isdecimal() else asked
-    )
+    is_by_name = asked.startswith("models:/") and asked != model.name
+    return f"models:/{model.name}/{model.version}" if is_by_name else asked
 
 
-def _pinned_search(search: SearchConfig, model: Model, folder: JobFolder) -> SearchConfig:
-    """With the precision with which a job began, or will: its workers may have other devices, which prefer others."""
-    if search.precision != "fastest":
-        return search
+def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
+    """The order with the precision with which its job began, or will: workers may have other devices, which prefer
+    others. That of a job that is done binds none but the same job.
+    """
+    if order.search.precision != "fastest":
+        return order
     from nmt_core.search.onnx_step import best_device
 
     plan = folder.plan()
-    precision = plan.order.search.precision if plan else "fastest"
-    if precision == "fastest":
-        precision = precision_for("fastest", best_device(), read_bundle(model.folder))
-    return search.model_copy(update={"precision": precision})
+    if plan:
+        begun = _in_precision(order, plan.order.search.precision)
+        if begun == plan.order or not folder.done(plan.order.fingerprint):
+            return begun
+    return _in_precision(order, precision_for("fastest", best_device(), read_bundle(model.folder)))
+
+
+def _in_precision(order: Order, precision: Literal["fastest"] | Precision) -> Order:
+    return order.model_copy(update={"search": order.search.model_copy(update={"precision": precision})})
 
 
 @contextmanager

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +67,8 @@ class Translator:
         self.between_sentences = between_sentences
         self.device: Device = "cpu"
         """Where a bundle's graphs compute."""
+        self.precision: Precision = "fp32"
+        """Of a bundle's graphs."""
         self.aligner: Aligner | None = None
         """What finds alignments; None: there are none, whatever `search` says."""
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
@@ -124,7 +126,7 @@ class Translator:
         stepper = open_stepper(folder, bundle, precision, device, shortlist=search.shortlist)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
         translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
-        translator.device = device
+        translator.device, translator.precision = device, precision
         if search.alignments != "none":
             translator.aligner = _load_aligner(folder, bundle, search, device)
         return translator
@@ -197,27 +199,19 @@ class Translator:
 
     def _translate_ids(self, pieces: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[Translation]:
         """One translation for each piece, none of which is empty or too long."""
-        sources = [self._source_prefix + ids for ids in pieces]
-        translations = [Translation("", 0.0, "empty")] * len(sources)
-        batches = batches_by_length([len(ids) for ids in sources], self.search.batch_tokens)
-        results = self._search(
-            [[sources[place] for place in batch] for batch in batches],
-            [[prefixes[place] for place in batch] for batch in batches],
-        )
-        for batch, found in zip(batches, results, strict=True):
-            texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
-            for place, hypotheses in zip(batch, found, strict=True):
-                # With byte_fallback a model can spell anything, a line break too.
-                tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
-                scored = [
-                    Alternative(text, one.score, self._alignment(pieces[place], one))
-                    for text, one in zip(tidied, hypotheses, strict=True)
-                ]
-                best, of_best = hypotheses[0], scored[0].alignment
-                status: Status = "unfinished" if best.cut else "ok"
-                translations[place] = Translation(
-                    tidied[0], best.score, status, len(best.ids), tuple(scored[1:]), of_best
-                )
+        found = self.search_ids([self._source_prefix + ids for ids in pieces], prefixes)
+        texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
+        translations = []
+        for piece, hypotheses in zip(pieces, found, strict=True):
+            # With byte_fallback a model can spell anything, a line break too.
+            tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
+            scored = [
+                Alternative(text, one.score, self._alignment(piece, one))
+                for text, one in zip(tidied, hypotheses, strict=True)
+            ]
+            best, of_best = hypotheses[0], scored[0].alignment
+            status: Status = "unfinished" if best.cut else "ok"
+            translations.append(Translation(tidied[0], best.score, status, len(best.ids), tuple(scored[1:]), of_best))
         return translations
 
     def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
@@ -232,18 +226,28 @@ class Translator:
         for window in _windows(lines):
             yield from self.translate(window)
 
-    def _search(
-        self, batches: Sequence[Sequence[list[int]]], prefixes: Sequence[Sequence[list[int]]]
-    ) -> Iterable[list[list[Hypothesis]]]:
-        if self.threads == 1 or len(batches) < 2:
-            return map(self._search_batch, batches, prefixes)
-        # One thread per batch rather than many per matrix product: a step is too small a task to be divided.
-        with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
-            return list(pool.map(self._search_batch, batches, prefixes))
+    def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
+        """Hypotheses of each source, best first: what `translate` does between reading and writing text.
 
-    def _search_batch(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
-        found = search_batch(self.stepper, sources, self.search, prefixes)
-        return self.aligner.align(sources, found, len(self._source_prefix)) if self.aligner else found
+        Args:
+            sources: token ids, without an end mark and with `search.source_prefix`; none is empty or too long.
+            prefixes: of each, token ids with which its targets begin.
+        """
+        batches = batches_by_length([len(ids) for ids in sources], self.search.batch_tokens)
+
+        def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
+            own = [sources[place] for place in batch]
+            found = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])
+            return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
+
+        if self.threads == 1 or len(batches) < 2:
+            results = list(map(search_one, batches))
+        else:  # one thread per batch, not many per matrix product: a step is too small a task to be divided
+            with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
+                results = list(pool.map(search_one, batches))
+        places = chain.from_iterable(batches)
+        found = dict(zip(places, chain.from_iterable(results), strict=True))
+        return [found[place] for place in range(len(sources))]
 
 
 def open_stepper(

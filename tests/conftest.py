@@ -279,15 +279,29 @@ def tiny_model(tiny_tokenizer: Tokenizer) -> Transformer:
 
 
 @pytest.fixture(scope="session")
-def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Transformer], Path]:
-    """Makes a bundle in fp32 of a model with the tiny vocabulary."""
+def bundle_of(
+    tiny_tokenizer_file: Path, tiny_tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
+    """Makes a bundle of a model with the tiny vocabulary: in fp32, if asked to in int8 too, and with a shortlist."""
+    from nmt_core.export.calibration import calibrate
     from nmt_core.export.graphs import export_graphs
     from nmt_core.export.onnx import describe_bundle
-    from nmt_core.export.onnx_kernels import OnnxKernels
+    from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
+    from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 
-    def make(model: Transformer) -> Path:
-        folder = tmp_path_factory.mktemp("bundle")
-        export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True)
+    def make(
+        model: Transformer, *, int8: bool = False, shortlist: Shortlist | None = None, fp32: Path | None = None
+    ) -> Path:
+        folder, listed = tmp_path_factory.mktemp("bundle"), shortlist is not None
+        if fp32:  # a set that was exported before
+            shutil.copytree(fp32, folder / "fp32")
+        else:
+            export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True, with_shortlist=listed)
+        if int8:
+            ranges = calibrate(model, tiny_tokenizer.encode(list(Registry.sentences[:8])), Registry.search)
+            export_graphs(Int8Kernels(model, ranges), folder / "int8", with_shortlist=listed)
+        if shortlist:
+            shortlist.save(folder / SHORTLIST_FILE)
         shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
         config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
         description = describe_bundle(folder, config, model)
@@ -298,14 +312,25 @@ def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="session")
-def other_bundle(tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Path]) -> Path:
-    """Of a model of the same size that translates otherwise."""
-    return bundle_of(make_model(TINY, tiny_tokenizer.vocab_size, seed=2))
+def other_model(tiny_tokenizer: Tokenizer) -> Transformer:
+    """Of the same size, and translates otherwise."""
+    return make_model(TINY, tiny_tokenizer.vocab_size, seed=2)
+
+
+@pytest.fixture(scope="session")
+def other_bundle(other_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
+    return bundle_of(other_model)
 
 
 @pytest.fixture(scope="session")
 def tiny_bundle(tiny_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
     return bundle_of(tiny_model)
+
+
+@pytest.fixture(scope="session")
+def int8_bundle(tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path]) -> Path:
+    """Of the same model, in fp32 and in int8, which CPUs prefer."""
+    return bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32")
 
 
 class Registry:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from flows import reports
+from flows.copies import abandoned_copies, is_copy, remove_copy
 from flows.kept import Name, needed
 from flows.settings import Settings
 from nmt_core.artifacts import Artifact, Store
@@ -89,8 +90,7 @@ def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> N
     for folder in _garbage_here(settings, kept):
         size = size_of(folder)
         freed, count = freed + size, count + 1
-        name = folder.relative_to(settings.store.root)
-        console.print(f"{reports.size(size):>10}  {name}", highlight=False, markup=False)
+        console.print(f"{reports.size(size):>10}  {shown_name(folder, settings)}", highlight=False, markup=False)
         if delete:
             free(folder, settings)
     for shared, listed in _shared_garbage(settings, kept, timedelta(days=shared_days)).items():
@@ -103,15 +103,25 @@ def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> N
     console.print(f"{reports.size(freed)} in {count} folders {done}", highlight=False)
 
 
+def shown_name(folder: Path, settings: Settings) -> str:
+    """How a folder of `find_garbage` is called: by its place in the store, or below the home."""
+    return str(folder.relative_to(settings.home if is_copy(folder, settings.home) else settings.store.root))
+
+
 def free(folder: Path, settings: Settings) -> None:
-    """Delete a folder of the store."""
+    """Delete a folder of `find_garbage`."""
+    if is_copy(folder, settings.home):
+        remove_copy(folder)
+        return
     settings.store.remove(folder)
     if settings.scratch:  # what a stage that was killed has left there
         storage.remove_folder(settings.resources.scratch_for(folder))
 
 
 def find_garbage(settings: Settings, keep_runs: int) -> list[Path]:
-    """Folders of this machine that nobody needs: neither runs, nor registered models, nor who pinned one."""
+    """Folders of this machine that nobody needs: neither runs, nor registered models, nor who pinned one; and copies of
+    models that a killed process has left.
+    """
     return _garbage_here(settings, needed(settings, keep_runs))
 
 
@@ -119,11 +129,12 @@ def _garbage_here(settings: Settings, kept: set[Name]) -> list[Path]:
     """Folders of this machine; those of a run that may go on are kept though they are no artifacts yet."""
     artifacts = [artifact for name in kept if (artifact := settings.store.local(*name))]
     whole = {(artifact.stage, artifact.fingerprint) for artifact in artifacts}
-    return [
+    unneeded = [
         folder
         for folder in settings.store.garbage(artifacts)
         if (folder.parent.name, folder.name.split(".")[0]) not in kept - whole
     ]
+    return unneeded + abandoned_copies(settings.home)
 
 
 def _shared_garbage(settings: Settings, kept: set[Name], age: timedelta) -> dict[str, Listed]:

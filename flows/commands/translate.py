@@ -8,7 +8,8 @@ from rich.console import Console
 from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, terminal
 from flows.settings import Settings
-from flows.translation import Report, Wanted, translate_job, translate_pipe
+from flows.translation import PIPE, Report, Wanted, translate_job, translate_pipe
+from nmt_core.corpus.formats.rows import INVALID_UTF8
 
 _STEP = "translate"
 
@@ -25,7 +26,10 @@ def translate(wanted: Wanted) -> None:
     try:
         with interruptible():
             if not wanted.is_job:
-                _tell(translate_pipe(wanted, settings), console)
+                statuses = translate_pipe(wanted, settings)
+                _tell(statuses, console)
+                if statuses[INVALID_UTF8] and wanted.target == PIPE:
+                    _say("Bytes that are not UTF-8 are kept beside a file alone: name one with --output.", console)
                 return
             report = _run(wanted, settings, console)
     except Stopped:

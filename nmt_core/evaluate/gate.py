@@ -111,29 +111,25 @@ def parity(export: Report, config: ExportConfig) -> Check:
         if compared
         else "export reported no comparison with PyTorch: run the recipe again with --force export"
     )
-    refused = export.get("not_published", {})
-    if refused:
-        why += f"; without {', '.join(refused)}, which lost too much quality"
+    for name, reason in export.get("not_published", {}).items():
+        why += f"; without {name}: {reason}"
     return Check(kind="parity", name="ONNX Runtime computes what PyTorch does", passed=passed, why=why)
 
 
-def speed(ratio: float | None, note: str, registry: RegistryConfig) -> Check:
+def speed(ratio: float, note: str, registry: RegistryConfig) -> Check:
     """Whether the challenger is fast enough beside the champion.
 
     Args:
-        ratio: the challenger's tokens per second over the champion's; None: they were not compared.
-        note: why not, or beside which version.
+        ratio: the challenger's tokens per second over the champion's.
+        note: beside which version, and how both translated.
         registry: how much slower it may be.
     """
-    name = f"at most {registry.max_slowdown:.0%} slower than the champion"
-    if ratio is None:
-        return Check(kind="speed", name=name, passed=True, why=note)
     passed = 1 - ratio <= registry.max_slowdown
     why = f"{ratio:.2f} times as many tokens per second as {note}"
-    why += "" if passed else f", and registry.max_slowdown={registry.max_slowdown:g} is allowed"
+    why += "" if passed else f"; registry.max_slowdown={registry.max_slowdown:g} is allowed"
     return Check(
         kind="speed",
-        name=name,
+        name=_speed_name(registry),
         metric="tokens per second, champion = 1",
         champion=1.0,
         challenger=round(ratio, 4),
@@ -141,6 +137,15 @@ def speed(ratio: float | None, note: str, registry: RegistryConfig) -> Check:
         passed=passed,
         why=why,
     )
+
+
+def speed_unknown(problem: str, registry: RegistryConfig, *, passed: bool) -> Check:
+    """Speeds that were not compared: that lets a challenger pass if it is the champion that cannot be had."""
+    return Check(kind="speed", name=_speed_name(registry), passed=passed, why=f"speed is not compared ({problem})")
+
+
+def _speed_name(registry: RegistryConfig) -> str:
+    return f"at most {registry.max_slowdown:.0%} slower than the champion"
 
 
 def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConfig) -> Check:

@@ -6,7 +6,8 @@ folder.py    where the parts of a job lie, and its journal
 staging.py   the first step: the text is read once, checked, and cut into chunks
 chunk.py     the second: one chunk is translated; the task of a worker
 claims.py    who works on what, so that several do not do the same
-merge.py     the third: the chunks become the output, in their order; writers.py knows the formats
+merge.py     the third: the chunks become the output, in their order; writers.py knows the formats, unreadable.py keeps
+             what is not UTF-8
 run.py       all three, from wherever an earlier attempt stopped
 stream.py    text that comes or goes through a pipe: translated at once, without a job
 

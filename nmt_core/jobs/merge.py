@@ -1,13 +1,9 @@
 """The chunks of a job become its output, in the order of the text; a chunk at a time is in memory."""
 
-import base64
-import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 import polars as pl
 
@@ -19,6 +15,7 @@ from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
+from nmt_core.jobs.unreadable import Origin, noting
 from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, writing
 
 
@@ -72,22 +69,16 @@ def merge(plan: Plan, parts: Parts) -> Counter[str]:
 
 def _write(output: Output, plan: Plan, parts: Parts, statuses: Counter[str]) -> None:
     header, search = has_header(plan.order.column), plan.order.search
-    with ExitStack() as stack:
-        write = stack.enter_context(writing(output.url, output.kind, output.packing, search, header=header))
-        unreadable: BinaryIO | None = None
+    with writing(output.url, output.kind, output.packing, search, header=header) as write, noting(output.url) as note:
         for number, chunk in _chunks(plan, output.files):
             rows = storage.read(parts.input(number))
             done = storage.read(parts.output(number), list(schema_of(search)))
             statuses.update(done["status"].to_list())
             write(table(rows, done, plan.order.model))
-            for note in _notes(rows, chunk, plan.order):
-                if unreadable is None:
-                    unreadable = stack.enter_context(storage.published(output.url + UNREADABLE))
-                unreadable.write(note)
-    # Of an earlier output there may have been others.
-    written = {UNREADABLE} if unreadable else set()
-    written |= {aligned_suffix(output.packing)} if has_second_file(output.kind, search) else set()
-    storage.remove(output.url + suffix for suffix in output.suffixes if suffix not in written)
+            name = plan.order.inputs[chunk.file].name
+            note(rows, Origin(name, kind_by_name(name), plan.order.column, chunk.first))
+    if not has_second_file(output.kind, search):  # an earlier output may have had one
+        storage.remove([output.url + aligned_suffix(output.packing)])
 
 
 def _chunks(plan: Plan, files: tuple[int, ...]) -> Iterator[tuple[int, Chunk]]:
@@ -98,18 +89,6 @@ def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.Dat
     """Rows of the output (`writers.columns_of`), of those of the input and `done`."""
     whole = done.with_columns(source=rows["text"], model=pl.lit(model.name), model_version=pl.lit(model.version))
     return whole.select(*COLUMNS, *(name for name in done.columns if name not in COLUMNS))
-
-
-def _notes(rows: pl.DataFrame, chunk: Chunk, order: Order) -> Iterator[bytes]:
-    """A line of JSON for each row that is not UTF-8, with its bytes in Base64."""
-    if rows["raw"].null_count() == rows.height:
-        return
-    name = order.inputs[chunk.file].name
-    is_table_with_header = kind_by_name(name) in (Kind.TSV, Kind.CSV) and has_header(order.column)
-    for place, raw in enumerate(rows["raw"]):
-        if raw is not None:
-            line = chunk.first + place + 1 + is_table_with_header
-            yield json.dumps({"file": name, "line": line, "base64": base64.b64encode(raw).decode()}).encode() + b"\n"
 
 
 def _is_text(name: str) -> bool:

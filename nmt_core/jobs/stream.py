@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import polars as pl
@@ -18,15 +18,20 @@ from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion
 from nmt_core.jobs.staging import SCHEMA, cut
-from nmt_core.jobs.writers import Write, see_that_it_holds, writing
+from nmt_core.jobs.unreadable import Origin, noting
+from nmt_core.jobs.writers import see_that_it_holds, writing
 from nmt_core.translator import Translator
 
+Take = Callable[[pl.DataFrame, pl.DataFrame], None]
+"""Is given rows of the input (`staging.SCHEMA`), and the same of the output (`merge.table`)."""
+
+_STANDARD_INPUT = "standard input"
 _LINES = 4_096
 _CHARACTERS = 2_000_000
 
 
 def translate_stream(
-    cells: Iterable[Cell], translator: Translator, model: ModelVersion, write: Write, *, at_once: bool = False
+    cells: Iterable[Cell], translator: Translator, model: ModelVersion, take: Take, *, at_once: bool = False
 ) -> Counter[str]:
     """Translate rows and write as many; with `at_once`, each before the next is read.
 
@@ -38,7 +43,7 @@ def translate_stream(
         rows = pl.DataFrame(group, schema=SCHEMA, orient="row")
         done = translate_rows(rows, translator)
         statuses.update(done["status"].to_list())
-        write(table(rows, done, model))
+        take(rows, table(rows, done, model))
     return statuses
 
 
@@ -48,12 +53,12 @@ def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
         try:
             yield Cell(line.decode().removesuffix("\n"))
         except UnicodeDecodeError:
-            yield Cell(line.decode("utf-8", "replace"), INVALID_UTF8, line)
+            yield Cell(line.decode("utf-8", "replace"), INVALID_UTF8, line.removesuffix(b"\n"))
 
 
 def piped(source: BinaryIO, columns: Columns) -> Iterator[Cell]:
     """Lines of a pipe, unpacked if they are packed."""
-    return read_single(unpacked(ByteStream("standard input", source)), Kind.LINES, columns, MAX_LINE_BYTES)
+    return read_single(unpacked(ByteStream(_STANDARD_INPUT, source)), Kind.LINES, columns, MAX_LINE_BYTES)
 
 
 def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
@@ -63,8 +68,9 @@ def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
             yield from read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
 
 
-def to_pipe(target: BinaryIO, search: SearchConfig) -> Write:
-    """Writes translations, one on each line, and holds none back; alignments follow after a tab.
+def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
+    """Writes translations, one on each line, and holds none back; alignments follow after a tab. Bytes that are not
+    UTF-8 have no place there.
 
     Raises:
         ConfigError: more than one of each line is wanted, or pieces are.
@@ -72,13 +78,23 @@ def to_pipe(target: BinaryIO, search: SearchConfig) -> Write:
     see_that_it_holds(search, Kind.LINES, "standard output")
     columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
 
-    def write(rows: pl.DataFrame) -> None:
+    def take(_: pl.DataFrame, rows: pl.DataFrame) -> None:
         target.write("".join("\t".join(row) + "\n" for row in rows.select(columns).iter_rows()).encode())
         target.flush()
 
-    return write
+    return take
 
 
-def to_file(target: str, search: SearchConfig) -> contextlib.AbstractContextManager[Write]:
-    """Writes a file in the format of its suffix."""
-    return writing(target, kind_by_name(target), packing_by_name(target), search, header=True)
+@contextlib.contextmanager
+def to_file(target: str, search: SearchConfig) -> Iterator[Take]:
+    """Writes a file in the format of its suffix, from standard input; beside it bytes that are not UTF-8."""
+    kind, first = kind_by_name(target), 0
+    with writing(target, kind, packing_by_name(target), search, header=True) as write, noting(target) as note:
+
+        def take(read: pl.DataFrame, rows: pl.DataFrame) -> None:
+            nonlocal first
+            write(rows)
+            note(read, Origin(_STANDARD_INPUT, Kind.LINES, first=first))
+            first += rows.height
+
+        yield take

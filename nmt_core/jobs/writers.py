@@ -27,8 +27,8 @@ Write = Callable[[pl.DataFrame], None]
 
 COLUMNS = ("source", "translation", "score", "model", "model_version", "status")
 _GROUP_ROWS = 65_536
-
-
+_GROUP_BYTES = 64 << 20
+"""Of text in a row group of Parquet: about as much is held in memory, however long the lines are."""
 _PIECES = ("source_pieces", "translation_pieces")
 
 
@@ -182,22 +182,38 @@ def _arrow(kind: Any) -> pa.DataType:
     return pa.float64() if kind == pl.Float64 else pa.string()
 
 
+def _text_bytes(rows: pl.DataFrame) -> int:
+    """Bytes of text in a table, alternatives included; those of its memory may differ from one run to the next."""
+    own = sum(rows.select(pl.col(pl.String).str.len_bytes().sum()).row(0))
+    if "alternatives" not in rows.columns:
+        return int(own)
+    return int(own) + _text_bytes(rows["alternatives"].explode().struct.unnest())
+
+
 @contextlib.contextmanager
 def _parquet(file: BinaryIO, search: SearchConfig) -> Iterator[Write]:
-    """Row groups of as many rows as a reader likes, whatever the size of the chunks."""
+    """Row groups of as many rows as a reader likes, fewer of long text, whatever the size of the chunks.
+
+    Where a group ends depends on the rows and the chunks alone, so that the same job writes the same bytes.
+    """
     known = schema_of(search)
     schema = pa.schema([(name, _arrow(known.get(name, pl.String))) for name in columns_of(search)])
     waiting: list[pl.DataFrame] = []
+    count = size = 0
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
 
         def write_group() -> None:
+            nonlocal count, size
             if waiting:
                 writer.write_table(pl.concat(waiting).to_arrow().cast(schema))
                 waiting.clear()
+                count = size = 0
 
         def write(rows: pl.DataFrame) -> None:
+            nonlocal count, size
             waiting.append(rows)
-            if sum(table.height for table in waiting) >= _GROUP_ROWS:
+            count, size = count + rows.height, size + _text_bytes(rows)
+            if count >= _GROUP_ROWS or size >= _GROUP_BYTES:
                 write_group()
 
         yield write

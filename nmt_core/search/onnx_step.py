@@ -18,6 +18,9 @@ A model with a shortlist has two more graphs, which read the same weights: `shor
 Letters in names of arrays: B sentences, R rows, S source positions, C candidates.
 """
 
+import contextlib
+import io
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -66,6 +69,8 @@ def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSessi
     providers = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}[device]
     slower = ["SkipLayerNormFusion"] if device == "cpu" else []
     try:
+        if device == "cuda":
+            _load_cuda()
         session = onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=slower)
     except Exception as error:  # onnxruntime's own exceptions share no other base
         raise ModelError(
@@ -77,6 +82,17 @@ def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSessi
             "this version needs, or ask for the CPU"
         )
     return session
+
+
+@cache
+def _load_cuda() -> None:
+    """Load the CUDA and cuDNN that pip has installed, where no search path leads (`onnxruntime.preload_dlls`).
+
+    Who has imported a PyTorch of the same CUDA has them loaded already; a machine that only translates has none.
+    This has not been run on a GPU yet.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells there what it does not find, and translations go there
+        onnxruntime.preload_dlls()
 
 
 class OnnxStepper:

@@ -21,7 +21,7 @@ another one the best. Without any penalty it searches by a rule of its own, on u
 finds others. So texts are compared with an alpha that is next to nothing: if fewer than 99% of the lines in fp32 are
 identical to CTranslate2's, the exit status is 1. No translation is longer than its source and 50 tokens; CTranslate2
 knows one limit for a batch, that of its longest line. Lines that any contender does not end before the limit are left
-out, for all.
+out, for all. Bars that are missed are told; with `--enforce-bars` the exit status is 1 then too.
 
 With `--shortlist` ours takes part once more, with the shortlist of the bundle, as a contender of other translations.
 Without `--ctranslate2` it is compared with nobody else.
@@ -41,7 +41,7 @@ from typing import Any
 import sacrebleu
 from translate_child import Ids, Question
 from translate_contenders import Contender, Settings, best_settings, contenders, described
-from translate_measured import Loaded, Row, print_loaded, print_rows, unlike
+from translate_measured import Loaded, Row, missed, print_loaded, print_rows, unlike
 
 from nmt_core.tokenizer.tokenizer import Tokenizers
 
@@ -49,6 +49,13 @@ _OFFSET = 50
 _NO_PENALTY = 1e-6
 """Alpha with which texts are compared: too small to rank by, but not the 0 at which CTranslate2 has another rule."""
 _LOADINGS = 3
+_ISAS: list[dict[str, str]] = [
+    {},
+    {"CT2_FORCE_CPU_ISA": "AVX2"},
+    {"CT2_FORCE_CPU_ISA": "AVX512"},
+    {"CT2_USE_MKL": "0"},
+]
+"""What CTranslate2 is told of the instructions and libraries to use: nothing, or what it would not take itself."""
 _CT2_TYPES = {"int8": "int8", "fp32": "float32", "fp16": "float16"}
 
 
@@ -89,8 +96,13 @@ def main() -> None:
             loaded += [_load(options, one, chosen[one.name], texts[0], precision) for one in those]
     print_rows(rows)
     print_loaded(loaded)
+    below = missed(rows)
+    for name in below:
+        print(f"missed: {name}")
     if names := unlike(rows):
         sys.exit(f"the same weights, but other translations than CTranslate2's: {'; '.join(names)}")
+    if below and options.enforce_bars:
+        sys.exit("ours is slower than it is to be")
 
 
 def _options() -> argparse.Namespace:
@@ -108,7 +120,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lines", type=int, help="of each text, the first so many (all)")
     parser.add_argument("--length-penalty", type=float, default=1.0, help="alpha of what is timed (1)")
     parser.add_argument("--batch-tokens", nargs="+", type=int, default=[512, 1_024, 2_048, 4_096], help="to be tried")
-    parser.add_argument("--isas", nargs="+", type=json.loads, default=[{}], help="environments for CTranslate2, JSON")
+    parser.add_argument("--isas", nargs="+", type=json.loads, default=_ISAS, help="environments for CTranslate2, JSON")
+    parser.add_argument("--enforce-bars", action="store_true", help="end with 1 if a bar is missed")
     parser.add_argument("--settings", type=Path, help="JSON file that keeps the settings that were found best")
     parser.add_argument("--transformers", help="Python interpreter that has transformers: Marian takes part in fp32")
     parser.add_argument("--eager", action="store_true", help="our model in PyTorch takes part as well")

@@ -1,6 +1,7 @@
 """Who takes part in `translate.py`: how each is started, asked, and given its best settings."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,6 +17,11 @@ Settings = dict[str, Any]
 """Of one contender: `workers`, `threads` of each, `batch_tokens`, and `environment`."""
 
 _FOLDER = Path(__file__).parent
+_LOADED_WITH = ("workers", "threads")
+
+
+class EndedError(SystemExit):
+    """A contender's process has ended by itself; who does not expect that ends with the message."""
 
 
 class Child:
@@ -44,7 +50,7 @@ class Child:
             pass
         line = self._process.stdout.readline()
         if not line:
-            sys.exit(f"{' '.join(self._command)} ended with {self._process.wait()}; the reason stands above")
+            raise EndedError(f"{' '.join(self._command)} ended with {self._process.wait()}; the reason stands above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -71,11 +77,19 @@ class Contender:
 
     def child(self, settings: Settings) -> Child:
         """A process with these settings, the text of which is still to be told."""
-        load = {name: settings[name] for name in ("workers", "threads")}
-        key = json.dumps([load, settings["environment"]])
+        key = self._key(settings)
         if key not in self.children:
+            load = {name: settings[name] for name in _LOADED_WITH}
             self.children[key] = Child(self.command, settings["environment"], self.load | load)
         return self.children[key]
+
+    def forget(self, settings: Settings) -> None:
+        """Take it that the process with these settings, if there is one, has ended."""
+        self.children.pop(self._key(settings), None)
+
+    @staticmethod
+    def _key(settings: Settings) -> str:
+        return json.dumps([settings[name] for name in (*_LOADED_WITH, "environment")])
 
     def candidates(self) -> list[Settings]:
         """All settings that the sweep tries."""
@@ -98,21 +112,32 @@ class Contender:
 
 
 def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question, times: int) -> Settings:
-    """The settings with which it translates the text in the least wall-clock time, the first time not counted."""
+    """The settings with which it translates the text in the least wall-clock time, the first time not counted.
+
+    An environment in which it does not run, as of instructions that this CPU lacks, is passed by.
+    """
     candidates = contender.candidates()
     if len(candidates) == 1:
         return candidates[0]
     seconds: list[float] = []
     told: set[int] = set()
     for settings in candidates:
-        child = contender.child(settings)
-        if id(child) not in told:
-            told.add(id(child))
-            child.ask({"sources": sources})
-            child.ask(rules | settings)
-        seconds.append(min(child.ask(rules | settings)["wall"] for _ in range(times)))
+        try:
+            child = contender.child(settings)
+            if id(child) not in told:
+                told.add(id(child))
+                child.ask({"sources": sources})
+                child.ask(rules | settings)
+            seconds.append(min(child.ask(rules | settings)["wall"] for _ in range(times)))
+        except EndedError:
+            if not settings["environment"]:
+                raise
+            contender.forget(settings)
+            seconds.append(math.inf)
         print(f"  {contender.name}: {described(settings)}: {seconds[-1]:.2f} s", file=sys.stderr)
-    return candidates[seconds.index(min(seconds))]
+    best = candidates[seconds.index(min(seconds))]
+    print(f"  {contender.name}: the fastest: {described(best)}", file=sys.stderr)
+    return best
 
 
 def described(settings: Settings) -> str:

@@ -9,7 +9,6 @@ from translate_models import Weights
 
 from nmt_core.config import ModelConfig, SearchConfig
 from nmt_core.search.hypothesis import Hypothesis
-from nmt_core.search.step import batches_by_length
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
@@ -32,16 +31,7 @@ class Asked:
             batch_tokens=question["batch_tokens"],
         )
         self.translator.search = search
-        batches = batches_by_length([len(ids) for ids in self.sources], search.batch_tokens)
-        # What `Translator.translate` does between reading and writing text, which no contender is asked for.
-        sources = [[self.sources[place] for place in batch] for batch in batches]
-        results = self.translator._search(sources, [[[] for _ in batch] for batch in batches])
-        found = {
-            place: n_best[0]
-            for batch, of_batch in zip(batches, results, strict=True)
-            for place, n_best in zip(batch, of_batch, strict=True)
-        }
-        return [found[place] for place in range(len(self.sources))]
+        return [best for best, *_ in self.translator.search_ids(self.sources, [[] for _ in self.sources])]
 
     def targets(self, translated: Any) -> list[Ids]:
         return [list(hypothesis.ids) for hypothesis in translated]

@@ -281,12 +281,12 @@ def training(
 
 
 @pytest.fixture(scope="module")
-def translations(tiny_bundle: Path) -> Iterator[Callable[[str, str], Translation]]:
-    """Makes translation jobs, of a source, in a place."""
+def translations(tiny_bundle: Path) -> Iterator[Callable[..., Translation]]:
+    """Makes translation jobs, of a source, in a place; in fp32, unless a bundle is given."""
     made: list[Translation] = []
 
-    def make(source: str, place: str) -> Translation:
-        made.append(Translation(tiny_bundle, source, place))
+    def make(source: str, place: str, bundle: Path = tiny_bundle) -> Translation:
+        made.append(Translation(bundle, source, place))
         return made[-1]
 
     yield make

@@ -1,5 +1,5 @@
 """kill -9, SIGTERM and a full disk in the middle of a translation: every line arrives, in the bytes of an undisturbed
-job, whoever ends it.
+job, whoever ends it. Models translate in int8, which CPUs prefer; those in S3 in fp32.
 """
 
 import os
@@ -22,6 +22,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from flows.settings import Settings
 from flows.translate import translate
 from flows.translation import Wanted, translate_job
+from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
 
 pytestmark = pytest.mark.faults
@@ -40,13 +41,16 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def job(translations: Callable[..., Any], source: Path, tmp_path: Path) -> Any:
-    return translations(str(source), str(tmp_path))
+def job(translations: Callable[..., Any], source: Path, int8_bundle: Path, tmp_path: Path) -> Any:
+    return translations(str(source), str(tmp_path), int8_bundle)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(translations: Callable[..., Any], source: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    job = translations(str(source), str(tmp_path_factory.mktemp("undisturbed")))
+def undisturbed(
+    translations: Callable[..., Any], source: Path, int8_bundle: Path, tmp_path_factory: pytest.TempPathFactory
+) -> bytes:
+    assert "int8" in read_bundle(int8_bundle).precisions
+    job = translations(str(source), str(tmp_path_factory.mktemp("undisturbed")), int8_bundle)
     assert job.ended(job.start()) == LINES
     return bytes(job.output())
 
@@ -124,9 +128,9 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
 
 
 @pytest.fixture
-def quick_bundle(tiny_bundle: Path, tmp_path: Path) -> Path:
+def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
     """The bundle with settings of a search that takes little time."""
-    folder = shutil.copytree(tiny_bundle, tmp_path / "bundle")
+    folder = shutil.copytree(int8_bundle, tmp_path / "bundle")
     (folder / "search.json").write_text(SearchConfig(beam_size=1, max_length_offset=1).model_dump_json())
     return Path(folder)
 

@@ -1,6 +1,8 @@
 """`nmt up`: both servers answer, deployments run, `nmt run` finds them, and Ctrl-C leaves nothing behind."""
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from flows.selection import STEPS
 
 
 @pytest.mark.timeout(400)
-def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up: Any) -> None:
+def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up: Any, tmp_path: Path) -> None:
     nmt, summary = finished
     up = start_up(nmt)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/api", up.servers["prefect"])
@@ -21,6 +23,7 @@ def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up:
     again = up.start("retrain/quickstart", config=summary["config"])
     stage = up.start("clean/quickstart", input=summary["run_id"])
     assert (up.wait(again), up.wait(stage)) == ("COMPLETED", "COMPLETED")
+    assert_translates(up, nmt, tmp_path)
 
     from_here = nmt.run("--until", "clean")
     assert up.state(from_here["prefect_flow_run_id"]) == "COMPLETED"
@@ -30,6 +33,22 @@ def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up:
     up.end()
     assert up.process.returncode == 130
     assert not (nmt.home / "servers.json").exists()
+
+
+def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
+    """The deployment `translate` fetches a registered model and writes a row for each row, with what became of it."""
+    source, target = folder / "in.tsv", folder / "out.jsonl"
+    source.write_bytes(b"id\ttext\n1\tI am a student.\n2\t\n3\t\xff\n")
+    where = {"source": str(source), "target": str(target), "column": "text"}
+    run = up.start("translate/translate", model="models:/quickstart@champion", **where)
+    assert up.wait(run) == "COMPLETED"
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [row["source"] for row in rows][:2] == ["I am a student.", ""]
+    assert rows[0]["status"] in {"ok", "unfinished"} and rows[0]["model"] == "quickstart"
+    assert [row["status"] for row in rows][1:] == ["empty", "invalid_utf8"]
+    shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    assert [each["key"] for each in shown] == ["report-translate"] and "invalid_utf8" in shown[0]["data"]
+    assert nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
 @pytest.mark.timeout(400)

@@ -15,6 +15,12 @@ from nmt_core.corpus.formats.streams import ByteStream
 from nmt_core.errors import DataError
 
 _ROWS_AT_A_TIME = 20_000
+_ROWS_OF_ANY_LENGTH = 256
+"""For `read_columns`, whose memory must not grow with the text: a file may say little of how long its rows are."""
+_BYTES_AT_A_TIME = 64 << 20
+_IN_FLAT_MEMORY = {"buffer_size": 1 << 20, "pre_buffer": False}
+"""A column is read by the mebibyte. Else all of it in a row group is, and what was read is kept to the end of the file.
+"""
 
 
 def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -22,11 +28,11 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     if stream.path is None:
         raise _packed_twice(stream)
     try:
-        with pq.ParquetFile(stream.path) as file:
+        with pq.ParquetFile(stream.path, **_IN_FLAT_MEMORY) as file:
             paths = list(_paths(file.schema_arrow))
             names = [".".join(path) for path in paths]
             columns = [paths[place] for place in find_columns(names, layout, stream.name)]
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(column) for column in columns]):
+            for batch in _batches(file, columns, _ROWS_AT_A_TIME):
                 yield paired(*(_side(batch, column, layout.max_line_bytes) for column in columns))
     except (pa.ArrowException, OSError) as error:
         raise DataError(
@@ -50,11 +56,11 @@ def read_columns(
     if opened is None:
         raise _packed_twice(stream)
     try:
-        with pq.ParquetFile(opened) as file:
+        with pq.ParquetFile(opened, **_IN_FLAT_MEMORY) as file:
             paths = list(_paths(file.schema_arrow))
             columns = [paths[place] for place in find([".".join(path) for path in paths], stream.name)]
             column, *prefix = columns
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=[".".join(path) for path in columns]):
+            for batch in _batches(file, columns, _ROWS_OF_ANY_LENGTH):
                 side = _side(batch, column, max_line_bytes)
                 side = side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
                 yield _with_prefix(side, _side(batch, prefix[0], max_line_bytes)) if prefix else side
@@ -64,6 +70,22 @@ def read_columns(
             f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
             f"no text ({error}): make the file anew, or name another column"
         ) from None
+
+
+def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int) -> Iterator[pa.RecordBatch]:
+    """At most so many rows at a time, and fewer where they are long: as many as have `_BYTES_AT_A_TIME` on average.
+
+    How long they are is what the file says of each row group. It says too little of a text that is repeated, which is
+    stored once.
+    """
+    names = [".".join(column) for column in columns]
+    places = [place for place in range(len(file.schema)) if file.schema.column(place).path in names]
+    longest = 1.0
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        size = sum(group.column(place).total_uncompressed_size for place in places)
+        longest = max(longest, size / max(group.num_rows, 1))
+    yield from file.iter_batches(min(most, max(1, int(_BYTES_AT_A_TIME / longest))), columns=names)
 
 
 def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:

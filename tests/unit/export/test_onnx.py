@@ -22,9 +22,10 @@ from nmt_core.config import (
 )
 from nmt_core.errors import ConfigError, ModelError, StageError
 from nmt_core.explain.explanation import explain
+from nmt_core.export.calibration import calibrate
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx import ExportReport, run
-from nmt_core.export.onnx_kernels import OnnxKernels
+from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
@@ -180,6 +181,31 @@ def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle
     assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
     for name in ("encoder.onnx", "step.onnx", "keep.onnx", *VIEWS):
         assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
+
+
+def test_in_int8_each_matrix_is_stored_once_and_small(tiny_model: Transformer, int8_bundle: Path) -> None:
+    """A byte for each weight of a matrix, of the embeddings too, and a scale for each of its rows."""
+    matrices = {id(one): one for one in tiny_model.parameters() if one.dim() == 2}
+    bytes_of_matrices = sum(one.numel() + 4 * len(one) for one in matrices.values())
+    others = [one for one in tiny_model.parameters() if one.dim() != 2] + [tiny_model.positions_LM]
+    parts = 2 * len(matrices) + len(others)
+    size = (int8_bundle / "int8/weights.bin").stat().st_size
+    assert size < bytes_of_matrices + 4 * sum(one.numel() for one in others) + 4_096 * parts
+    for name in ("encoder.onnx", "step.onnx", "keep.onnx"):
+        assert (int8_bundle / "int8" / name).stat().st_size < 100_000
+
+
+def test_in_int8_a_tied_embedding_is_stored_once(tmp_path: Path) -> None:
+    """Tied or not, it is the same model but for two matrices of the vocabulary."""
+    sizes = []
+    for tied in ("none", "three-way"):
+        config = ONE_LAYER.model_copy(update={"tied_embeddings": tied})
+        model = random_model(config, 3_000)
+        ranges = calibrate(model, [[5, 6, 7]], SearchConfig(max_length_offset=2))
+        export_graphs(Int8Kernels(model, ranges), tmp_path / tied)
+        sizes.append((tmp_path / tied / "weights.bin").stat().st_size)
+    matrix = 3_000 * (ONE_LAYER.d_model + 4)
+    assert sizes[0] - sizes[1] == pytest.approx(2 * matrix, abs=2 * 2 * 4_096)
 
 
 def test_what_shows_attention_needs_no_weights_of_its_own(

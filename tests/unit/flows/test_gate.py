@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +19,9 @@ from nmt_core.artifacts import REPORT
 from nmt_core.config import ModelConfig, PipelineConfig
 from nmt_core.evaluate.verdict import Check, CheckKind
 from nmt_core.models.transformer import Transformer
+from nmt_core.search.shortlist import Shortlist
 from nmt_core.tokenizer.tokenizer import Tokenizer
+from nmt_core.translator import Translator
 
 MANY_TIMES_SLOWER = ModelConfig(d_model=512, d_ff=4096, num_heads=8, encoder_layers=3, decoder_layers=3)
 HAND = Author(by="hand", why="it swears", who="me@here")
@@ -28,6 +31,13 @@ HAND = Author(by="hand", why="it swears", who="me@here")
 def slow_bundle(tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Path]) -> Path:
     torch.manual_seed(1)
     return bundle_of(Transformer(MANY_TIMES_SLOWER, tiny_tokenizer.vocab_size, 2_048).eval())
+
+
+@pytest.fixture(scope="module")
+def rich_bundle(other_model: Transformer, bundle_of: Callable[..., Path]) -> Path:
+    """Of another model, in int8 too, and with a shortlist that holds every piece."""
+    pieces = np.arange(other_model.vocab_size, dtype=np.uint8)
+    return bundle_of(other_model, int8=True, shortlist=Shortlist(pieces, pieces[:, None], len(pieces)))
 
 
 @pytest.fixture
@@ -154,17 +164,64 @@ def test_only_a_model_that_is_fast_enough_takes_the_champions_place(
     assert (allowed.version, "champion" in allowed.aliases) == (slower.version, True)
 
 
-def test_a_champion_that_can_no_longer_be_read_is_compared_by_what_it_translated(
+@pytest.mark.parametrize(
+    ("search", "way"),
+    [
+        ({"shortlist": True, "precision": "fp32"}, "greedy search in fp32 with the shortlist"),
+        ({"precision": "int8"}, "greedy search in int8"),
+        ({"beam_size": 2}, "beam 2 in int8"),
+        ({"precision": "fp32"}, ""),
+    ],
+)
+def test_each_is_timed_as_it_is_served(
+    registry: Any, champion: RegisteredModel, rich_bundle: Path, tiny_bundle: Path, search: dict[str, Any], way: str
+) -> None:
+    """Neither has all that the search of the other asks for."""
+    export = {"shortlist": search.get("shortlist", False)}
+    config = registry.config(search=registry.search.model_dump() | search, export=export)
+    references = [one.text for one in Translator.load(rich_bundle, config.search).translate(registry.sentences)]
+    rich = registry.register(registry.candidate(config, rich_bundle, registry.split(news=references)), config)
+    assert (failed(rich), "champion" in rich.aliases) == ([], True)
+    plain = "greedy search in fp32"
+    beside = f"({way}, the champion {plain})" if way else f"({plain})"
+    assert check(rich, "speed").why.endswith(f"tokens per second as version 1 on this machine {beside}")
+    config = registry.config(evaluate={"samples": 1})
+    split = registry.split(own=registry.references(tiny_bundle))
+    poor = registry.register(registry.candidate(config, tiny_bundle, split), config)
+    beside = f"({plain}, the champion {way})" if way else f"({plain})"
+    assert check(poor, "speed").why.endswith(f"tokens per second as version 2 on this machine {beside}")
+
+
+def test_a_challenger_that_cannot_be_loaded_as_it_would_be_served_stays_that(
     registry: Any, champion: RegisteredModel, other_bundle: Path
 ) -> None:
-    (file,) = registry.home.glob("mlflow/**/bundle/config.json")
-    file.write_text(file.read_text().replace('"format":2', '"format":1'))
+    split = registry.split(news=registry.references(other_bundle))
+    candidate = registry.candidate(registry.config(), other_bundle, split)
+    config = registry.config(search=registry.search.model_dump() | {"precision": "int8"})
+    model = registry.register(candidate, config)
+    assert (model.aliases, failed(model)) == (["challenger"], ["speed"])
+    assert "not compared (the challenger: search.precision=int8 on cpu: the model has fp32" in model.verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "former", "damaged", "problem"),
+    [
+        ("config.json", '"format":2', '"format":1', "format 1 is unknown"),
+        ("search.json", '"precision": "fastest"', '"precision": "int8"', "search.precision=int8 on cpu"),
+    ],
+)
+def test_a_champion_that_can_no_longer_be_used_is_compared_by_what_it_translated(
+    registry: Any, champion: RegisteredModel, other_bundle: Path, name: str, former: str, damaged: str, problem: str
+) -> None:
+    (file,) = registry.home.glob(f"mlflow/**/bundle/{name}")
+    assert former in file.read_text()
+    file.write_text(file.read_text().replace(former, damaged))
     config = registry.config()
     split = registry.split(news=registry.references(other_bundle))
     unknown = registry.register(registry.candidate(config, other_bundle, split), config)
     assert (unknown.aliases, failed(unknown)) == (["challenger"], ["quality"])
-    assert "format 1 is unknown" in unknown.verdict and "by hand" in unknown.verdict
-    assert "speed is not compared (" in check(unknown, "speed").why
+    assert problem in unknown.verdict and "by hand" in unknown.verdict
+    assert check(unknown, "speed").why.startswith("speed is not compared (version 1: ")
 
 
 def test_a_rolled_back_champion_comes_back_by_hand_alone(

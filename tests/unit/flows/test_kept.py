@@ -1,6 +1,8 @@
 """What somebody still needs is no garbage: here, and in the store that machines share."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -114,6 +116,38 @@ def test_a_pin_keeps_an_artifact_and_what_it_was_made_from(home: Settings, put: 
     assert rubbish(home) == {"clean/4"}
     pin_artifact("split/333", None)
     assert rubbish(home) == {"clean/2", "split/3", "clean/4"}
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from flows.copies import copy_folder
+with copy_folder(Path(sys.argv[1])) as folder:
+    (folder / "model").write_text("a copy")
+    print(folder.name, flush=True)
+    time.sleep(300)
+"""
+
+
+def test_what_a_killed_process_has_left_is_garbage(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    holders = [
+        subprocess.Popen([sys.executable, "-c", HOLDER, str(home.home)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        kept, left = (holder.stdout.readline().strip() for holder in holders if holder.stdout)
+        copies = home.home / "copies"
+        assert find_garbage(home, 0) == []
+        holders[1].kill()
+        holders[1].wait()
+        assert find_garbage(home, 0) == [copies / left]
+        collect_garbage(0, delete=True)
+        assert f"copies/{left}" in capsys.readouterr().out
+        assert sorted(path.name for path in copies.iterdir()) == [kept, f"{kept}.lock"]
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
 
 
 def test_a_run_in_progress_keeps_what_it_has_made(home: Settings, put: Put) -> None:

@@ -92,6 +92,24 @@ def test_an_alias_is_looked_up_once_for_a_job(
     assert plan and plan.asked == champion
 
 
+def test_the_latest_version_is_looked_up_once_for_a_job(
+    registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(f"models:/{tmp_path.name}/latest", str(source), str(tmp_path / "out.txt"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        run(wanted, settings)
+    registered.create_model_version(tmp_path.name, (tmp_path / "model").as_uri())
+    assert run(wanted, settings)["model_version"] == "2"
+    assert run(wanted, settings)["model_version"] == "3", "the next job begins anew"
+
+
+def test_a_stage_of_the_registry_is_refused(registered: MlflowClient, settings: Settings, tmp_path: Path) -> None:
+    stage = f"models:/{tmp_path.name}/Production"
+    with pytest.raises(ModelError, match=f"Production is no version: .* name a number, models:/{tmp_path.name}/latest"):
+        model_of(stage, settings).__enter__()
+
+
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
@@ -121,19 +139,27 @@ class Typed(io.BytesIO):
 
 @pytest.mark.parametrize("is_tty", [False, True])
 def test_a_pipe_gives_a_line_for_each_line_without_a_job(
-    is_tty: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    is_tty: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     out = Typed()
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     monkeypatch.setattr(sys, "stdout", out)
     translate(Wanted(str(tiny_bundle), "-", "-"))
     lines = out.getvalue().split(b"\n")
     assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
-    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes()))
+    said = "Bytes that are not UTF-8 are kept beside a file alone: name one with --output."
+    assert said in capfd.readouterr().err
+    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    assert said not in capfd.readouterr().err
+    (note,) = (tmp_path / "piped.txt.gz.unreadable.jsonl").read_text().splitlines()
+    assert json.loads(note) == {"file": "standard input", "line": 3, "base64": "/w=="}
     monkeypatch.setattr(sys, "stdout", again := Typed())
     translate(Wanted(str(tiny_bundle), str(source), "-"))
     assert again.getvalue() == out.getvalue()
+    monkeypatch.setattr(sys, "stdin", Typed(b"now\n"))
+    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "piped.txt.gz"]
 
 
@@ -149,6 +175,11 @@ WRONG = [
     ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: has room for one translation"),
     ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: has room for one translation"),
     ({"long_lines": "fold"}, ConfigError, "--long-lines fold: must be split or cut"),
+    (
+        {"model": "models:/nobody/latest"},
+        ModelError,
+        "model models:/nobody/latest: .*`nmt run RECIPE` registers one",
+    ),
     (
         {"model": "models:/nobody@champion"},
         ModelError,
@@ -234,7 +265,8 @@ def test_a_model_in_the_registry_is_known_by_its_number(
 ) -> None:
     with model_of(f"models:/{tmp_path.name}@champion", settings) as model:
         assert (model.version.name, model.version.version) == (tmp_path.name, "1")
-    assert not model.folder.exists(), "a copy for as long as it is needed"
+        assert settings.home in model.folder.parents
+    assert not list((settings.home / "copies").iterdir()), "a copy for as long as it is needed"
     assert mlflow.get_tracking_uri()
 
 
@@ -246,8 +278,28 @@ def test_a_job_keeps_the_precision_with_which_it_began(
     folder = JobFolder(str(tmp_path / "out.txt.job"))
     plan = folder.plan()
     assert plan and plan.order.search.precision == "fp32", "the fastest one of the bundle here"
+    folder.forget()
     begun = plan.order.model_copy(update={"search": plan.order.search.model_copy(update={"precision": "fp16"})})
     file = tmp_path / "out.txt.job" / "plan.json"
     file.write_text(plan.model_copy(update={"order": begun}).model_dump_json())
     with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
         run(wanted, settings)
+
+
+def test_a_job_that_is_done_binds_no_other_to_its_precision(
+    tiny_bundle: Path, int8_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    def precision_of(model: Path, *overrides: str) -> tuple[str, bool]:
+        report = run(Wanted(str(model), str(source), str(tmp_path / "out.txt"), overrides=overrides), settings)
+        plan = JobFolder(str(tmp_path / "out.txt.job")).plan()
+        assert plan
+        return plan.order.search.precision, report["reused"]
+
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle) == ("int8", False)
+    assert precision_of(int8_bundle) == ("int8", True)
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle, "search.precision=fp32") == ("fp32", False)
+    assert precision_of(int8_bundle) == ("fp32", True), "what is there is one of those that would do"
+    source.write_text("now\n")
+    assert precision_of(int8_bundle) == ("int8", False)

@@ -2,16 +2,19 @@
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from nmt_core.corpus import storage
 from nmt_core.errors import DataError, ModelError, StageError
 from nmt_core.jobs import run as run_module
+from nmt_core.jobs import writers
 from nmt_core.jobs.chunk import Bundle, ChunkResult, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.run import run_job
@@ -308,3 +311,22 @@ def test_a_damaged_chunk_or_journal_is_named(
     plan.write_text("{")
     with pytest.raises(DataError, match=r"plan\.json: damaged, .* remove the folder of the job to begin anew"):
         job.run(source, tmp_path / "out.txt", column="x")
+
+
+def test_a_row_group_of_long_lines_ends_early(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the same row by any workers, and after an interruption."""
+    monkeypatch.setattr(writers, "_GROUP_BYTES", 2_500_000)
+    (tmp_path / "in.txt").write_text(f"{'the cat sees it. ' * 58_824}\n" * 6)
+    search = job.search.model_copy(update={"long_lines": "cut"})
+    job.run(tmp_path / "in.txt", tmp_path / "alone.parquet", search=search)
+    file = pq.ParquetFile(tmp_path / "alone.parquet")
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [4, 2]
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_after(2, patch)
+        job.run(tmp_path / "in.txt", tmp_path / "stopped.parquet", search=search)
+    job.run(tmp_path / "in.txt", tmp_path / "stopped.parquet", search=search)
+    with LocalWorkers(2) as workers:
+        shared = replace(job, means=replace(job.means, workers=workers))
+        shared.run(tmp_path / "in.txt", tmp_path / "shared.parquet", search=search)
+    for name in ("stopped", "shared"):
+        assert (tmp_path / f"{name}.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()

@@ -9,6 +9,7 @@ import pytest
 
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError
+from nmt_core.jobs import writers
 from nmt_core.translator import Translator
 
 THREE = SearchConfig(beam_size=5, n_best=3, max_length_offset=20, max_source_tokens=16, batch_tokens=256)
@@ -140,3 +141,12 @@ def test_a_column_that_is_not_there_is_named(name: str, job: Any, source: Path, 
     columns, message = WRONG[name]
     with pytest.raises(DataError, match=message):
         job.run(tmp_path / name, tmp_path / "out.parquet", **columns)
+
+
+def test_alternatives_count_for_the_size_of_a_row_group(job: Any, source: Path, tmp_path: Path) -> None:
+    job.run(source, tmp_path / "out.parquet", search=THREE)
+    rows = pl.read_parquet(tmp_path / "out.parquet")
+    texts = [text for row in rows.to_dicts() for text in row.values() if isinstance(text, str)]
+    others = [other["translation"] for row in rows["alternatives"].to_list() for other in row]
+    assert sum(map(len, others)) > 100
+    assert writers._text_bytes(rows) == sum(len(text.encode()) for text in [*texts, *others])

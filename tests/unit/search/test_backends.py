@@ -27,6 +27,11 @@ def onnx_stepper(tiny_bundle: Path) -> OnnxStepper:
     return OnnxStepper(tiny_bundle / "fp32", 100)
 
 
+@pytest.fixture(scope="module")
+def int8_stepper(int8_bundle: Path) -> OnnxStepper:
+    return OnnxStepper(int8_bundle / "int8", 100)
+
+
 def some_sources(count: int, seed: int = 1) -> list[list[int]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(4, 100, size).tolist() for size in generator.integers(1, 13, count)]
@@ -79,7 +84,7 @@ def test_torch_onnx_and_reference_give_the_same(
     assert_same(beam_search(onnx_stepper, sources, config), expected)
 
 
-@pytest.mark.parametrize("backend", ["torch_stepper", "onnx_stepper"])
+@pytest.mark.parametrize("backend", ["torch_stepper", "onnx_stepper", "int8_stepper"])
 def test_neither_order_nor_company_matters(backend: str, request: pytest.FixtureRequest) -> None:
     stepper = request.getfixturevalue(backend)
     sources, config = some_sources(24, seed=2), SearchConfig(max_length_offset=6)
@@ -97,9 +102,10 @@ def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
-def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path) -> None:
+def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot (run|load) it"):
         open_graph(tiny_bundle / "fp32/step.onnx", "cuda")
+    assert capfd.readouterr().out == "", "translations may go there"
 
 
 def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:

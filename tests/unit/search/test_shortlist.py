@@ -144,11 +144,14 @@ def test_in_int8_nothing_else_is_said(graphs: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("backend", [1, 2], ids=["torch", "onnx"])
+@pytest.mark.parametrize("backend", [1, 2, 3], ids=["torch", "onnx", "int8"])
 @pytest.mark.parametrize("method", ["n-best", "samples"])
-def test_neither_order_nor_company_matters(backends: list[ListedStepper], backend: int, method: str) -> None:
+def test_neither_order_nor_company_matters(
+    backends: list[ListedStepper], graphs: Path, backend: int, method: str
+) -> None:
     """A sentence may not use what is listed for the others."""
-    held, sources = ShortlistStepper(backends[backend], FEW), some_sources(24, seed=2)
+    steppers = [*backends, OnnxStepper(graphs / "int8", PIECES, listed=True)]
+    held, sources = ShortlistStepper(steppers[backend], FEW), some_sources(24, seed=2)
     expected = search_batch(held, sources, METHODS[method])
     order = np.random.default_rng(3).permutation(len(sources))
     shuffled = search_batch(held, [sources[place] for place in order], METHODS[method])

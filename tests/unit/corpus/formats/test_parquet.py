@@ -1,6 +1,7 @@
 import gzip
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from nmt_core.corpus.formats import parquet
+from nmt_core.corpus.formats.columns import find_column
+from nmt_core.corpus.formats.streams import open_file
 from nmt_core.errors import DataError
 
 Reader = Callable[..., pl.DataFrame]
@@ -85,3 +89,27 @@ def test_a_truncated_damaged_or_packed_file_is_refused(read_both: Reader) -> Non
 def test_columns_that_hold_no_text_are_refused(read_both: Reader) -> None:
     with pytest.raises(DataError, match=r"no text.*correct the names of its columns"):
         read_both("a", packed(pl.DataFrame({"en": [1.5], "de": ["A"]})))
+
+
+@pytest.mark.parametrize(("long", "most"), [(20_000, 50), (10, 256)])
+def test_text_for_translation_is_read_by_the_row_and_by_the_byte(
+    long: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "_BYTES_AT_A_TIME", 1_000_000)
+    texts = [f"{number} ".ljust(long, "x") for number in range(600)]
+    pl.DataFrame({"other": ["y" * 1_000] * 600, "text": texts}).write_parquet(
+        tmp_path / "a", compression="uncompressed", row_group_size=200
+    )
+    with open_file(tmp_path / "a") as stream:
+        tables = list(parquet.read_columns(stream, lambda names, place: [find_column(names, "text", place)], 1 << 20))
+    assert [text for table in tables for text in table["text"]] == texts
+    assert max(table.height for table in tables) in range(most // 2, most + 1)
+
+
+def test_a_text_that_is_stored_once_is_read_by_the_row(tmp_path: Path) -> None:
+    texts = ["x" * 100_000] * 1_000
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "a")
+    assert (tmp_path / "a").stat().st_size < 10_000
+    with open_file(tmp_path / "a") as stream:
+        heights = [table.height for table in parquet.read_columns(stream, lambda names, place: [0], 1 << 20)]
+    assert sum(heights) == 1_000 and max(heights) <= 256
