@@ -168,4 +168,4 @@ def test_processes_read_the_row_groups_of_their_own_lanes_only(slices: int, proc
         {group for update in early for each in update[rank::processes] for group in each.lane.groups}
         for rank in range(processes)
     ]
-    assert {len(groups) for groups in read if groups} == {8 * lanes}
+    assert max(map(len, read)) == 8 * lanes

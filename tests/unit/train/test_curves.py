@@ -66,7 +66,7 @@ def test_lines_wait_for_room_on_a_full_disk(tmp_path: Path, capsys: pytest.Captu
     assert updates(file) == [1, 2, 3, 4]
 
 
-def test_training_is_taken_up_on_a_full_disk(tmp_path: Path) -> None:
+def test_training_is_taken_up_on_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To forget what did not happen needs no room."""
     file = tmp_path / "metrics.jsonl"
     curves = Curves(file)
@@ -83,5 +83,6 @@ def test_training_is_taken_up_on_a_full_disk(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert updates(file) == [10, 20]
+    assert "its lines wait until there is some" in capsys.readouterr().out
     again.point({"update": 26})
     assert updates(file) == [10, 20, 25, 26]

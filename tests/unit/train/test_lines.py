@@ -3,6 +3,7 @@
 import errno
 import tempfile
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
@@ -18,10 +19,10 @@ class Disk:
         self.is_full = False
         opened = Path.open
 
-        def open_if_there_is_room(path: Path, mode: str = "r", *arguments: int) -> object:
+        def open_if_there_is_room(path: Path, mode: str = "r", **options: Any) -> IO[Any]:
             if self.is_full and mode == "ab":
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return opened(path, mode, *arguments)
+            return opened(path, mode, **options)
 
         monkeypatch.setattr(Path, "open", open_if_there_is_room)
 
