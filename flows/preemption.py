@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from prefect.client.schemas.objects import StateType
-from prefect.states import State
+from prefect.client.schemas.objects import State, StateType
 
 from nmt_core.errors import BudgetError, PreemptedError, words_of
 
