@@ -25,6 +25,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import StateType
 from pydantic import SecretStr
 
+from flows.preemption import PREEMPTED
 from flows.watch import CHANGED, resource_of
 from nmt_core.errors import ConfigError
 
@@ -32,7 +33,7 @@ NOTIFY = "NMT_NOTIFY"
 HEARTBEATS_MISSED = 3
 
 _BEAT = "prefect.flow-run.heartbeat"
-_ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
+_ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", PREEMPTED)}
 _OF_A_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
 _BLOCK = "nmt-failures"
 _FAILURE = "{{ flow.name }} {{ flow_run.name }} is {{ flow_run.state.name }}: {{ flow_run.state.message }}"
@@ -69,7 +70,7 @@ def zombies(heartbeat_seconds: int) -> AutomationCore:
 
 
 def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
-    """Tell somebody about runs that fail or crash.
+    """Tell somebody about runs that fail or crash; not of those that are Preempted, which only want a Retry.
 
     Args:
         client: of the server.

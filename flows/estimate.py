@@ -21,25 +21,34 @@ class Estimate:
     basis: str
 
 
-def parameters(model: ModelConfig, vocab_size: int) -> int:
-    """Weights of a model, without building it; the vocabulary is joint."""
-    return (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model, vocab_size)
+def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
+    """Weights of a model, without building it; a size of the source's own vocabulary is 0 if there is none."""
+    core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
+    is_own = model.tied_embeddings != "three-way"
+    embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
+    return core + embeddings + _of_output(model, vocab_size)
 
 
-def _of_transformer(model: ModelConfig, vocab_size: int) -> int:
+def _of_output(model: ModelConfig, vocab_size: int) -> int:
+    """The output matrix, if it is not that of the target's embeddings."""
+    if model.tied_embeddings != "none":
+        return 0
+    return vocab_size * (model.rnn.state_size if model.architecture == "rnn" else model.d_model)
+
+
+def _of_transformer(model: ModelConfig) -> int:
     d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
     # Queries and keys, then values and the output that reads them
     attention = 2 * d * model.num_heads * sum(model.head_widths)
     feed_forward, norm = d * inner + inner + ff * d + d, 2 * d
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    matrices = {"three-way": 1, "two-way": 2, "none": 3}[model.tied_embeddings]
     last_norms = 2 * norm if model.norm == "pre" else 0
     positions = model.max_positions * d if model.positions == "learned" else 0
-    return encoder + decoder + last_norms + matrices * vocab_size * d + positions
+    return encoder + decoder + last_norms + positions
 
 
-def _of_recurrent(model: ModelConfig, vocab_size: int) -> int:
+def _of_recurrent(model: ModelConfig) -> int:
     rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
     gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
     directions = 2 if rnn.bidirectional else 1
@@ -58,17 +67,15 @@ def _of_recurrent(model: ModelConfig, vocab_size: int) -> int:
             decoder += hidden * (annotation + 1) + model.decoder_layers * first
         else:
             decoder += first + rnn.alignment_size * (hidden + annotation + 2)
-    matrices = {"three-way": 1, "two-way": 2, "none": 2}[model.tied_embeddings]
-    output = vocab_size * rnn.state_size if model.tied_embeddings == "none" else 0
-    return encoder + decoder + matrices * vocab_size * word + output
+    return encoder + decoder
 
 
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
-    """Disk that a new artifact of the stage will take."""
+    """Disk that making the stage's artifact will take; what training leaves is less than what it takes meanwhile."""
     former = [artifact for artifact in store.all(stage) if artifact.manifest().recipe == config.name]
-    if former:
+    if former and stage != "train":
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
-    weights = parameters(config.model, config.tokenizer.vocab_size)
+    weights = _weights(config)
     text, samples = _text_bytes(config), config.encode.samples
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
@@ -80,6 +87,13 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     }
     size, basis = rules.get(stage, (text, "as large as the text"))
     return Estimate(size, basis) if size else Estimate(None, "known when the text is here")
+
+
+def _weights(config: PipelineConfig) -> int:
+    """Weights of the model of a recipe."""
+    knobs = config.tokenizer
+    of_source = knobs.vocab_size if knobs.vocabularies == "separate" else 0
+    return parameters(config.model, knobs.target_vocab_size or knobs.vocab_size, of_source)
 
 
 def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:

@@ -1,11 +1,15 @@
 """The main job, end to end: from corpora to a registered model."""
 
+from typing import cast
+
 from prefect import flow
 
+from flows.preemption import preempted
 from flows.retraining import Retraining
 from flows.selection import Selection, StepName
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import PreemptedError
 
 
 @flow(name="retrain", flow_run_name="{config.name}", persist_result=False)
@@ -25,15 +29,18 @@ def retrain(
         force: Stages to run even if they have been made.
         run_id: Name of the run's folder; empty: made from the time and the recipe.
     """
-    with Retraining(config, Selection(from_, until, tuple(force)), run_id) as run:
-        run.stage("download")
-        run.stage("clean")
-        run.stage("split")
-        run.stage("tokenizer")
-        run.stage("encode")
-        run.stage("train")
-        run.stage("average")
-        run.stage("export")
-        run.stage("evaluate")
-        run.register()
+    try:
+        with Retraining(config, Selection(from_, until, tuple(force)), run_id) as run:
+            run.stage("download")
+            run.stage("clean")
+            run.stage("split")
+            run.stage("tokenizer")
+            run.stage("encode")
+            run.stage("train")
+            run.stage("average")
+            run.stage("export")
+            run.stage("evaluate")
+            run.register()
+    except PreemptedError as error:
+        return cast(RunSummary, preempted(error))
     return run.summary

@@ -7,19 +7,20 @@ recipe that everything else comes from. The table of stages decides which sectio
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.flows import Flow
 
 from flows.origin import LATEST, Origin, find_origin, producer_of
+from flows.preemption import preempted
 from flows.retraining import Retraining
 from flows.selection import REGISTER, STEPS, Selection, StepName
 from flows.settings import Settings
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import without_password
+from nmt_core.errors import PreemptedError, without_password
 from nmt_core.recipe import load_recipe, with_sections
 from nmt_core.stages import STAGES
 
@@ -92,7 +93,10 @@ def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
     meanings |= {name: text.format(producer=producer) for name, text in _MEANINGS.items() if name in parameters}
 
     def run(**values: Any) -> RunSummary:
-        return _run_step(step, values)
+        try:
+            return _run_step(step, values)
+        except PreemptedError as error:
+            return cast(RunSummary, preempted(error))
 
     run.__name__ = run.__qualname__ = step
     run.__doc__ = f"Run the stage {step} by itself.\n\nArgs:\n" + "".join(

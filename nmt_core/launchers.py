@@ -18,8 +18,9 @@ from nmt_core import processes
 
 CONFIG = "config.json"
 """What a training process reads, in the folder of its job."""
-MAX_RESTARTS = 3
-"""How often `torchrun` starts the processes again after one has died."""
+MAX_RESTARTS = 100
+"""How often `torchrun` starts the processes again after one has died, however far they had come. They give up sooner if
+they die again and again without a new checkpoint (`train/restarts.py`)."""
 
 TRAINING_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",

@@ -7,7 +7,9 @@ them, one after the other, make an update.
 
 All of that is a pure function of the shards, the seed and the epoch, so the state of the data is two integers, epoch
 and update of the epoch, and the number of processes plays no part: a process computes every n-th slice of an update. It
-has to read only the lanes that its slices lie in, and a window at a time, however large the corpus is.
+reads only the lanes that its slices lie in, and a window at a time, however large the corpus is. Of eight lanes these
+are at most 8 / gcd(8, slices of an update, processes), but for the end of a window: one where both are multiples of
+eight, and two for 12 slices on 8 processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +81,7 @@ class Plan:
         self._shards = shards
         self._batching: Batching = batching
         self._seed = seed
-        self.slices_of_an_update = max(1, max_tokens // slice_tokens)
+        self.slices_of_an_update = slices_of_an_update(max_tokens, slice_tokens)
         tokens_2 = shards.tokens_of_groups.sum(axis=0)
         self.capacity = (
             packed_capacity(slice_tokens, tokens_2) if batching == "packed" else Capacity(*[slice_tokens] * 2)
@@ -121,6 +123,11 @@ class Plan:
         cut = pad_slices if self._batching == "padded" else pack_slices
         slices = cut(lengths_N2, self.capacity, draw)
         return [Slice(lane, slices[index], lengths_N2[slices[index]]) for index in draw.permutation(len(slices))]
+
+
+def slices_of_an_update(max_tokens: int, slice_tokens: int) -> int:
+    """As many as fit, and one at least."""
+    return max(1, max_tokens // slice_tokens)
 
 
 def in_turn(lanes: Sequence[Sequence[Slice]]) -> list[Slice]:

@@ -19,18 +19,21 @@ import torch
 
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
 from nmt_core.config import BudgetConfig, ModelConfig, TrainConfig
-from nmt_core.errors import NmtError, PreemptedError
+from nmt_core.errors import NmtError, PreemptedError, StageError
 from nmt_core.launchers import CONFIG
 from nmt_core.models.build import build_model
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
 from nmt_core.train.profile import profiled
+from nmt_core.train.restarts import too_many_in_vain
 from nmt_core.train.spent import Meter
 from nmt_core.train.start import Start
 from nmt_core.train.status import Status, clear_status, read_status, write_status
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
+
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 if TYPE_CHECKING:
     from nmt_core.train.translate_dev import DevTranslator
@@ -48,6 +51,7 @@ def train(folder: Path, world: World) -> Status:
     model = build_model(architecture, shards.vocab_size, source_vocab_size=shards.source_vocab_size)
     curves = Curves(folder / METRICS if world.is_first else None)
     trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
+    _require_progress(folder, world, trainer.saved_update)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     budget = BudgetConfig.model_validate(job.get(BUDGET, {}))
@@ -72,12 +76,20 @@ def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "D
     return DevTranslator.load(job[DEV_TEXT], config, world)
 
 
+def _require_progress(folder: Path, world: World, saved_update: int) -> None:
+    """Raise, in all processes, if they die again and again without a new checkpoint."""
+    restarts = max(int(each) for (each,) in world.gather([os.environ.get(_RESTARTS, "0")]))
+    said = too_many_in_vain(folder, saved_update, restarts) if world.is_first else ""
+    if said := world.agree(said):
+        raise StageError(said)
+
+
 def main() -> int:
     """Entry of each process."""
     parser = argparse.ArgumentParser(prog="nmt_core.train", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="config.json in the folder of the run")
     folder = parser.parse_args().config.parent
-    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) and read_status(folder):
+    if int(os.environ.get(_RESTARTS, "0")) and read_status(folder):
         return 0
     try:
         with join_world() as world:

@@ -11,12 +11,10 @@ A checkpoint loads into any number of processes, however the weights are spread 
 written while training goes on.
 """
 
-import json
-import math
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,55 +28,17 @@ from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
 from nmt_core.errors import StageError
+from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
-from nmt_core.train.watchdog import LossWindow
+from nmt_core.train.progress import Progress
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
 
 _MOVING_AVERAGE = ".ema.safetensors"
+_MOST_OF_A_CAUSE = 500  # characters
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
-
-
-@dataclass
-class Progress:
-    """How far training is; with the configuration, the whole state of the data and of the random numbers."""
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    """Updates of this epoch that are done."""
-    best_dev_loss: float = math.inf
-    best: float = math.inf
-    """Least value of a validation (`count_validation`)."""
-    validations_since_best: int = 0
-    scores: dict[str, float] = field(default_factory=dict)
-    """Value of each validation by update, if the best checkpoints are kept."""
-    window: list[float] = field(default_factory=lambda: [0.0] * 4)
-    """Sums since the last point of the curves: a resumed run draws the point that an undisturbed one draws."""
-    losses: LossWindow = field(default_factory=LossWindow)
-    """What the watchdog compares with."""
-    rollbacks: int = 0
-    """How often the watchdog has gone back."""
-
-    def count_validation(self, value: float, *, remember: bool) -> None:
-        """Note how good the model is now: the less `value` is, the better."""
-        value = math.inf if math.isnan(value) else value
-        self.validations_since_best = 0 if value < self.best else self.validations_since_best + 1
-        self.best = min(self.best, value)
-        if remember:
-            self.scores[str(self.update)] = value
-
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> "Progress":
-        """From text."""
-        values = json.loads(text)
-        return Progress(**values | {"losses": LossWindow(**values["losses"])})
 
 
 @dataclass(frozen=True)
@@ -126,6 +86,7 @@ class Checkpoints:
         label: Label | None = None,
     ) -> None:
         self._folder = folder
+        self._places = CheckpointFolder(folder / _CHECKPOINTS, world)
         self._keep = keep
         self._keep_best = keep_best
         self._scores: Mapping[str, float] = {}
@@ -138,7 +99,12 @@ class Checkpoints:
 
     def whole(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        return sorted(file.parent for file in (self._folder / _CHECKPOINTS).glob("*/.metadata"))
+        return self._places.whole()
+
+    @property
+    def newest(self) -> int:
+        """Update of the newest whole checkpoint; -1 if there is none. Asked by every process."""
+        return max((int(path.name) for path in self.whole()), default=-1)
 
     def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
@@ -185,24 +151,66 @@ class Checkpoints:
             self._remove_old(_KEPT_FOR_RESUME)
 
     def load_newest(self, training: Training) -> Progress:
-        """Load the newest whole checkpoint; without one, change nothing."""
-        whole = self.whole()
-        state = training.state()
-        if not whole:
-            for state_of_one in training.optimizer.state.values():  # has just been made, by a step without a gradient
-                state_of_one["step"].zero_()
-            return Progress()
-        state["progress"] = ""
-        load(state, checkpoint_id=whole[-1])
+        """Load the newest whole checkpoint that can be read; if there has never been one, change nothing.
+
+        Raises:
+            StageError: there are some, and none can be read.
+        """
+        problems: dict[Path, str] = {}
+        for path in reversed(self.whole()):
+            try:
+                progress = self._load(training, path)
+            except DamagedError as error:
+                problems[path] = f"{error}"
+                continue
+            for damaged, problem in problems.items():
+                self._warn(f"checkpoint {int(damaged.name):,} cannot be read ({problem}): {int(path.name):,} is used")
+                if self._world.is_first:
+                    self._places.leave_out(damaged)
+            self._scores = dict(progress.scores)
+            return progress
+        if problems:
+            path, problem = next(iter(problems.items()))
+            raise StageError(
+                f"no checkpoint in {path.parent} can be read; of the newest, {problem}: restore these files, or remove "
+                "that folder to begin anew, then run the same command again"
+            )
+        training.state()  # makes that of the optimizer, by a step without a gradient, which is not to count
+        for state_of_one in training.optimizer.state.values():
+            state_of_one["step"].zero_()
+        return Progress()
+
+    def _load(self, training: Training, path: Path) -> Progress:
+        """Load one.
+
+        Raises:
+            DamagedError: a process cannot read it; in all of them. Weights may have been changed.
+        """
+        self._places.require_all(path)
+        state, problem = training.state() | {"progress": ""}, None
+        try:
+            load(state, checkpoint_id=path)
+        except CheckpointException as error:
+            problem = error
+        if self._world.any(problem is not None):
+            raise DamagedError(_cause(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why")
         set_state_dict(
             training.parallel.model,
             training.optimizer,
             model_state_dict=state["model"],
             optim_state_dict=state["optimizer"],
         )
-        progress = Progress.from_json(state["progress"])
-        self._scores = dict(progress.scores)
-        return progress
+        return Progress.from_json(state["progress"])
+
+    def give_up_newest(self) -> None:
+        """Go on from the checkpoint before the newest, if there is one, and average nothing of the newest.
+
+        For what was saved when training had gone wrong already, and nobody could see it yet. Called by every process.
+        """
+        *older, newest = self.whole()
+        if older and self._world.is_first:
+            self._places.leave_out(newest)
+            self._remove_weights(newest)
 
     @staticmethod
     def take_over_moments(training: Training, checkpoint: Path) -> None:
@@ -223,7 +231,7 @@ class Checkpoints:
             StageError: it could not be written.
         """
         self.settle()
-        if not self.whole() or int(self.whole()[-1].name) != update:
+        if self.newest != update:
             raise StageError(
                 f"the last checkpoint, of update {update:,}, could not be written to {self._folder}: free space, then "
                 "run the same command again"
@@ -235,9 +243,9 @@ class Checkpoints:
         """Write files of weights; what kept one from being written."""
         for name, weights in files.items():
             file = self._folder / WEIGHTS / name
-            file.parent.mkdir(exist_ok=True)
             draft = file.with_suffix(".tmp")
             try:
+                file.parent.mkdir(exist_ok=True)
                 safetensors.torch.save_file(weights, draft, self._metadata)
                 draft.replace(file)
             except Exception as error:  # safetensors has errors of its own for what the system says
@@ -254,8 +262,7 @@ class Checkpoints:
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
-            for file in (self._folder / WEIGHTS).glob(f"{path.name}.*"):
-                file.unlink()
+            self._remove_weights(path)
         if not older:
             raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
         self._warn(
@@ -263,9 +270,12 @@ class Checkpoints:
         )
         return True
 
+    def _remove_weights(self, path: Path) -> None:
+        for file in (self._folder / WEIGHTS).glob(f"{path.name}.*"):
+            file.unlink()
+
     def _remove_old(self, spare: int) -> None:
-        whole = self.whole()
-        for path in set((self._folder / _CHECKPOINTS).iterdir()) - set(whole[-spare:]):
+        for path in self._places.all() - set(self._places.seen()[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
         averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
         weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))

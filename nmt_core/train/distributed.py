@@ -6,9 +6,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+
+Value = TypeVar("Value")
 
 _BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1_024
 
@@ -43,6 +46,14 @@ class World:
         found: list[list[str]] = [[] for _ in range(self.size)]
         dist.all_gather_object(found, mine)
         return found
+
+    def agree(self, mine: Value) -> Value:
+        """What the first process gives, in all of them; it travels as `gather` does."""
+        if self.size == 1:
+            return mine
+        box = [mine]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        return box[0]
 
     def any(self, flag: bool) -> bool:
         """Whether any process says yes; all get the same answer."""

@@ -13,6 +13,7 @@ from nmt_core.errors import BudgetError, PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
 from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.restarts import forget_restarts
 from nmt_core.train.spent import Spent, read_spent
 from nmt_core.train.start import Start, content, find_start
 from nmt_core.train.status import clear_status, read_status
@@ -46,7 +47,8 @@ class TrainReport(StageReport):
     """Of the last validation's translations, as the next; None if `train.dev_sentences` is 0."""
     dev_chrf: float | None
     updates_passed_by: int
-    """Updates whose data led to a loss too high or no number, and was left out: see `incidents.jsonl`."""
+    """Updates without effect, for their loss was too high or no number, or they were between such a one and the
+    checkpoint that training went back to; their data was left out: see `incidents.jsonl`."""
     started_from: str
     """Artifact or file of the weights that it started from; empty: random weights."""
     tokens: int
@@ -89,10 +91,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     settings = _job(config, inputs, start) | {BUDGET: job.budget.model_dump()}
     (out / CONFIG).write_text(json.dumps(settings, indent=1))
     clear_status(out)
+    forget_restarts(out)
     with job.launcher.launch(out) as launched:
         last_lines = _relay(launched, config.train.max_updates, job)
         code = launched.wait()
     _require_the_end(out, code, last_lines)
+    forget_restarts(out)
     return _report(out, inputs["encode"].report()["items_out"], start.name, read_spent(out))
 
 

@@ -2,7 +2,8 @@
 
 Each process computes the loss of its own slices; the gradients that reach the optimizer are those of the whole update,
 whatever the number of processes is and whichever way the weights are spread. FSDP is PyTorch's `fully_shard` (Zhao et
-al. 2023, "PyTorch FSDP"): every layer is a group of its own, and the embeddings, which are tied, are one.
+al. 2023, "PyTorch FSDP"): every layer is a group of its own, and what is in no layer is one group. So embeddings and
+the output matrix are in the same, as they must be where they are the same weights.
 """
 
 from collections.abc import Mapping

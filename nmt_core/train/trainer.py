@@ -4,10 +4,8 @@ What an update computes depends on the configuration and on its number alone: no
 how often training was stopped and taken up again.
 """
 
-import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from nmt_core.batches.loader import Loader, Pass, Share, Update
+from nmt_core.batches.loader import Loader, Share, Update
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import TokenShards
 from nmt_core.config import TrainConfig
@@ -27,46 +25,16 @@ from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.sharing import waiting_for_others
 from nmt_core.train.speed import matrix_rate, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
-from nmt_core.train.watchdog import INCIDENTS, trouble
+from nmt_core.train.watchdog import INCIDENTS, Incidents, trouble
+from nmt_core.train.window import Window
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
 _PAIRS_NAMED = 5
-
-
-@dataclass
-class Window:
-    """Sums since the last point of the curves."""
-
-    plain_loss: Tensor | float = 0.0
-    """A tensor, so that a GPU need not be waited for before the window ends."""
-    target_tokens: float = 0.0
-    tokens: float = 0.0
-    padded_tokens: float = 0.0
-    gradient_norm: Tensor | float = 0.0
-    """Of the last update, before clipping."""
-    first_update: int = 0
-    waited_before: float = 0.0
-    """Seconds that the loader had kept us waiting until then."""
-    start: float = field(default_factory=time.monotonic)
-
-    def add(self, done: Pass, plain_loss: Tensor) -> None:
-        """Count one forward pass."""
-        self.plain_loss = self.plain_loss + plain_loss.double()
-        self.target_tokens += done.target_tokens
-        self.tokens += done.source_tokens + done.target_tokens
-        self.padded_tokens += done.batch.computed_tokens
-
-    def restore(self, sums: list[float]) -> None:
-        """Begin with sums that were counted before."""
-        self.plain_loss, self.target_tokens, self.tokens, self.padded_tokens = sums
-
-    def sums(self, world: World) -> list[float]:
-        """Loss, target tokens, tokens, and tokens with padding, over all processes."""
-        return world.sum(float(self.plain_loss), self.target_tokens, self.tokens, self.padded_tokens)
 
 
 class Trainer:
@@ -93,7 +61,7 @@ class Trainer:
         self._checkpoints = Checkpoints(
             folder, config.keep_checkpoints, world, listener.say, config.keep_best, start.label
         )
-        is_new = not self._checkpoints.whole()
+        is_new = self._checkpoints.newest < 0
         if is_new and start.weights:
             safetensors.torch.load_model(model, start.weights)
         self._parallel = Parallel(model, config, world)
@@ -102,6 +70,8 @@ class Trainer:
         self._world = world
         self._folder = folder
         self._listener = listener
+        self._incidents = Incidents(folder if world.is_first else None, listener.say)
+        self._gone_back_to = -1
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
@@ -118,7 +88,9 @@ class Trainer:
             StageError: training goes wrong again and again, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
-        if not self._checkpoints.whole():  # to go back to, and to see that there is room for it
+        if idle := waiting_for_others(self._config, self._world.size):
+            self._listener.say(idle)
+        if self._checkpoints.newest < 0:  # to go back to, and to see that there is room for it
             self._checkpoints.save(self._training, self.progress, with_weights=False)
             self._checkpoints.settle()
         while not self._is_done():
@@ -141,7 +113,7 @@ class Trainer:
     @property
     def saved_update(self) -> int:
         """Update of the checkpoint that another run would go on from."""
-        return int(self._checkpoints.whole()[-1].name)
+        return self._checkpoints.newest
 
     def _take_up(self) -> None:
         """Go on from the newest checkpoint."""
@@ -213,7 +185,7 @@ class Trainer:
         return learning_rate(number, self._config, self._model.config.d_model) * halved
 
     def _go_back(self, problem: str, update: Update, train: TokenShards) -> None:
-        """To the last checkpoint, and past the data that led to the problem.
+        """To the last checkpoint, and past the data that led to the problem; the second time to the one before it.
 
         Raises:
             StageError: that has been done `max_rollbacks` times already.
@@ -221,25 +193,28 @@ class Trainer:
         config, seen = self._config, self.progress
         pairs = [origin for each in update.slices for origin in train.origins(each.lane.groups, each.rows)]
         what = f"{problem} at update {seen.update:,} (update {update.number:,} of epoch {update.epoch})"
-        if self._world.is_first:
-            incident = {"update": seen.update, "epoch": update.epoch, "number": update.number, "problem": problem}
-            with (self._folder / INCIDENTS).open("a") as file:
-                file.write(json.dumps(incident | {"pairs": pairs}) + "\n")
+        incident = {"update": seen.update, "epoch": update.epoch, "number": update.number, "problem": problem}
         first = ", ".join(pairs[:_PAIRS_NAMED])
         named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}, are {first}"
         if seen.rollbacks >= config.max_rollbacks:
+            self._incidents.note(incident | {"back_to": None, "pairs": pairs})
             raise StageError(
                 f"{what}: training has diverged, and has gone back {seen.rollbacks} times; lower "
                 f"train.learning_rate_scale={config.learning_rate_scale} or raise train.warmup_updates="
                 f"{config.warmup_updates}, or look at the text: {named}"
             )
         self._checkpoints.settle()
+        if self._checkpoints.newest == self._gone_back_to:  # in vain: it may have been saved too late
+            self._checkpoints.give_up_newest()
         self._take_up()
+        back_to = self._gone_back_to = self.progress.update
+        self._incidents.note(incident | {"back_to": back_to, "pairs": pairs})
         self.progress.epoch, self.progress.batch = update.epoch, update.number + 1
         self.progress.rollbacks = seen.rollbacks + 1
         self._listener.say(
-            f"{what}: back to the checkpoint of update {self.progress.update:,}, and on with the data behind it, at "
-            f"{0.5 ** max(0, self.progress.rollbacks - 1):g} of the learning rate; {named}"
+            f"{what}: back to the checkpoint of update {back_to:,}, and on with the data behind it, at "
+            f"{0.5 ** max(0, self.progress.rollbacks - 1):g} of the learning rate; updates lost: "
+            f"{seen.update - back_to:,}; {named}"
         )
 
     def _after_update(self, dev: DevSet, stop: bool) -> None:
@@ -257,6 +232,7 @@ class Trainer:
             self._checkpoints.save(self._training, self.progress, with_weights=is_regular)
 
     def _report(self) -> None:
+        self._incidents.try_again()
         update, window = self.progress.update, self._window
         plain_loss, target_tokens, tokens, padded_tokens = window.sums(self._world)
         seconds = max(1e-9, time.monotonic() - window.start)

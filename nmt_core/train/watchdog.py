@@ -2,11 +2,15 @@
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from nmt_core.train.lines import Lines
 
 INCIDENTS = "incidents.jsonl"
-"""What it saw, in the folder of the run: for each time that training went back the reason, and the update's pairs."""
+"""What it saw, in the folder of the run: each time the reason, where training went back to, and the update's pairs."""
 
 _LEAST_SHARE_OF_MEAN = 0.01  # a smaller deviation is no measure: the loss of a model that hardly learns is constant
 
@@ -54,8 +58,39 @@ def trouble(loss: float, gradient_norm: float, window: LossWindow, length: int, 
     return ""
 
 
+class Incidents:
+    """The incidents of a run, one JSON object a line. A full disk costs no training, see `Lines`.
+
+    Args:
+        folder: of the run; None: this is not the first process, and notes nothing.
+        say: told if they cannot be written.
+    """
+
+    def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
+        self._lines = Lines(folder / INCIDENTS, say) if folder else None
+
+    def note(self, incident: Mapping[str, Any]) -> None:
+        """Add one, of which `updates_passed_by` reads `update`, `epoch`, `number` and `back_to`."""
+        if self._lines:
+            self._lines.append(json.dumps(incident))
+
+    def try_again(self) -> None:
+        """Write down what had no room when it was noted, if there is some now."""
+        if self._lines:
+            self._lines.try_again()
+
+
 def updates_passed_by(folder: Path) -> int:
-    """Updates of the plan whose data was left out of the run in this folder."""
+    """Updates that had no effect in the end, for the watchdog went back to before them, and on with later data."""
     file = folder / INCIDENTS
-    incidents = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    return len({(incident["epoch"], incident["number"]) for incident in incidents})  # a killed run sees some again
+    lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+    happened: list[dict[str, Any]] = []
+    for incident in (json.loads(line) for line in lines if line.endswith(b"\n")):
+        # The order of the data is always the same: a run that comes to an earlier place was killed and began before.
+        happened = [each for each in happened if _place(each) < _place(incident)]
+        happened.append(incident)
+    return sum(each["update"] - each["back_to"] for each in happened if each["back_to"] is not None)
+
+
+def _place(incident: Mapping[str, Any]) -> tuple[int, int]:
+    return incident["epoch"], incident["number"]

@@ -19,15 +19,16 @@ importance. Everything is in one JSON file, which is written anew after each sec
   that of tensors.
 - Profile: the kernels that take most of the GPU's time in 5 updates of base, DDP, compiled.
 
-Roofline of base at 25,000 + 25,000 tokens an update, 4.8 TB/s and some 700 TFLOP/s: the matrix products, 9.5 TFLOP,
-take 13.6 ms. In bytes:
+Roofline of base at 25,000 + 25,000 tokens an update, 4.8 TB/s and some 700 TFLOP/s, by counting, not by measuring: the
+matrix products, 9.5 TFLOP, take 13.6 ms. In bytes:
 
-- Softmax and loss: of each logit at least some 20 bytes are read or written (bf16 by the matrix product, fp32 by
-  log-softmax, bf16 for the gradient): 19 GB, 4 ms; kernel by kernel it is 38 bytes and 7.5 ms, save what stays in the
-  cache, as chunks of 256 tokens do. It is the largest part that is no matrix product, and a fused kernel that never
-  writes logits would need next to none of it. Each chunk of tokens also adds a [37,888, 512] matrix of fp32 to the
-  gradient, written, read and written again, 0.3 GB: 100 chunks of 256 are 30 GB, 6 ms, and 1,000 launches; 12 chunks of
-  2,048 a tenth of that.
+- Softmax and loss (models/loss.py): 0.95 G logits, in chunks of 1,024 tokens. A chunk has 39 M of them, 78 MB in bf16
+  and 155 MB in fp32, more than the cache holds. Kernel by kernel a logit is written by the matrix product (2 bytes),
+  widened (6), searched for the largest (4), shifted (8), exponentiated (8), summed (4), divided (8), smoothed (8), put
+  back in bf16 (6), and read by the two products of the gradient (4): 58 bytes, 55 GB, 11.5 ms. This is the largest part
+  that is no matrix product. Two fused kernels, for the sums and for the gradient, would need 12 bytes or 2.4 ms.
+- Each chunk also adds a [37,888, 512] matrix to the gradient of the output matrix: written and read in bf16, and the
+  sum read and written in fp32, 0.23 GB: 25 chunks are 6 GB, 1.2 ms. Some 20 launches a chunk, 500 in all.
 - Elementwise, for each token and layer: dropout, residual sum and norm, forward and backward, for 2 (encoder) or 3
   (decoder) sub-layers, and ReLU and its bias of 2,048. Fused by torch.compile some 12 reads or writes of 512 values in
   bf16 a sub-layer and 6 of 2,048: 0.05 GB per 1,000 tokens and layer, 15 GB, 3 ms; not fused 2 to 3 times as much,
@@ -36,7 +37,8 @@ take 13.6 ms. In bytes:
   0.4 ms (big: 215 M, 6 GB, 1.3 ms). Zeroing and casting weights to bf16: 10 bytes each, 0.1 ms.
 - Attention over sentences of 25 tokens: 0.1 TFLOP, but small tiles; some 1 ms.
 
-Base is so at 22 ms or 1.1 M tokens/s at best; big, with 32 TFLOP or 46 ms and about 15 ms of the rest, at 0.4 M.
+Base is so at 31 ms or 0.8 M tokens/s at best, and at 1.1 M with a fused loss; big, with 32 TFLOP or 46 ms, the same
+logits with twice the gradient, and 8 ms of the rest, at 68 ms or 0.37 M.
 """
 
 import argparse

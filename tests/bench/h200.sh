@@ -10,7 +10,10 @@
 # model.safetensors (the averaged weights that it was made from), and dev.source, dev.target, test.source and
 # test.target, plain text; the model is grown to the size of Transformer base and exported there (translate_grow.py).
 # That needs onnx, onnxscript, onnxruntime-gpu, ctranslate2, polars and sacrebleu as well. `--limit 0` leaves the
-# training out. This part has not been run yet: no GPU could be had when it was written.
+# training out.
+#
+# Neither part has been run on a GPU yet: none could be had when they were written. What has been run is all sections of
+# the training on a CPU, with `--device cpu --tiny`; a test does that (tests/faults/test_the_gpu_benchmark.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${OUT:-$PWD/h200-out}

@@ -24,7 +24,7 @@ Losses = dict[tuple[str, float], float]
 
 TRAIN = {
     "max_updates": 50,
-    "validate_every": 25,
+    "validate_every": 1,  # so that there is a loss of every update
     "checkpoint_every": 50,
     "max_gradient_norm": 0.5,
     "slice_tokens": 128,
@@ -73,7 +73,7 @@ def alone(one: Artifact) -> Losses:
     ("processes", "knobs"),
     [
         (2, {"parallel": "ddp"}),
-        (2, {"parallel": "fsdp", "dev_sentences": 10}),
+        (2, {"parallel": "fsdp"}),
         (4, {"parallel": "hsdp", "shard_size": 2}),
         (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed", "ema_decay": 0.9}),
     ],
@@ -92,26 +92,27 @@ def test_the_losses_are_those_of_one_process(
             for key, tensor in weights[0].items():
                 torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
     else:
-        made = train(config(**knobs), processes)
-        assert (made.report()["dev_chrf"] is not None) is ("dev_sentences" in knobs)
-        expected, found = alone, losses(made.path)
-    assert len(expected) == 6
+        expected, found = alone, losses(train(config(**knobs), processes).path)
+    assert len(expected) == 2 * 50 + 2, "loss and best loss of every update, mean loss of 25"
     assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
-    knobs = TRAIN | {"dev_sentences": 10}
+    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 25}
     expected = losses(train(make_config(train=knobs, model=model), 1).path)
     sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
-    assert losses(train(make_config(train=sharded, model=model), 2).path) == pytest.approx(expected, rel=1e-5)
+    made = train(make_config(train=sharded, model=model), 2)
+    assert made.report()["dev_chrf"] is not None
+    assert losses(made.path) == pytest.approx(expected, rel=1e-5)
 
 
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
     train: Any, config: Any, one: Artifact, alone: Losses
 ) -> None:
     start = {"start_from": str(one.path), "start_optimizer": "kept", "max_updates": 25, "checkpoint_every": 25}
+    start["validate_every"] = 25
     expected = losses(train(config(**start), 1).path)
     sharded = train(config(**start, parallel="fsdp", activation_checkpointing=True), 2)
     assert losses(sharded.path) == pytest.approx(expected, rel=1e-5)
@@ -119,11 +120,12 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
     assert max(expected.values()) < min(alone.values()), "it goes on from where the other has ended"
 
 
+@pytest.mark.parametrize("parallel", ["ddp", "hsdp"])
 def test_two_nodes_of_two_processes_train_as_one_process_does(
-    tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int
+    tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int, parallel: str
 ) -> None:
-    """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback."""
-    settings = config()
+    """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback; hsdp shards in a node."""
+    settings = config(parallel=parallel)
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
     (tmp_path / CONFIG).write_text(json.dumps(sections | {"data": str(tiny["encode"].path)}))
     rendezvous = Rendezvous("2", "2", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")

@@ -1,11 +1,13 @@
 """Training that is killed, wholly or in part, ends with the curve and the weights of an undisturbed one."""
 
 import json
+import os
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,15 @@ TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "slice_tokens": 128}
 STEADY = TRAIN | {"learning_rate_scale": 0.1, "parallel": "fsdp"}
 NO_DROPOUT = {"dropout": 0.0}  # each process draws its own
 SECONDS_OF_GRACE = 30
+SEED = os.environ.get("NMT_FAULTS_SEED") or f"{random.SystemRandom().randrange(1_000_000)}"
+"""Of the moments at which something is killed: others every time, or those of an earlier time, to look into it."""
+
+
+def draw(what: str, least: int, most: int) -> int:
+    """A number that this test's name and the seed decide; both stand in the output of a test that fails."""
+    number = random.Random(f"{SEED} {what}").randint(least, most)
+    print(f"NMT_FAULTS_SEED={SEED}: {what} at {number}")
+    return number
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -48,7 +59,7 @@ def alone(training: Maker) -> Path:
 
 
 def kill_a_rank(job: Any) -> None:
-    job.ranks()[random.Random(3).randrange(2)].kill()
+    job.ranks()[draw("rank", 0, 1)].kill()
 
 
 def kill_the_agent(job: Any) -> None:
@@ -72,7 +83,7 @@ def test_it_ends_as_if_it_had_not_been_killed(
     """By itself or with the same command once more; and from the last checkpoint, not from the beginning."""
     job = training(TRAIN, {})
     job.start()
-    job.wait_for_update(random.Random(kill.__name__).randint(EVERY + 5, UPDATES - 10))
+    job.wait_for_update(draw(kill.__name__, EVERY + 5, UPDATES - 10))
     assert len(job.ranks()) == 2
     kill(job)
     done_before = job.kept()
@@ -85,6 +96,43 @@ def test_it_ends_as_if_it_had_not_been_killed(
     assert curve(artifact) == curve(undisturbed)
     assert weights(artifact) == weights(undisturbed)
     assert not job.processes()
+
+
+def test_who_gets_further_between_is_started_again_however_often(
+    training: Maker, undisturbed: Path, curve: Curve
+) -> None:
+    """Five deaths, and a checkpoint between any two: a week on many machines has as many."""
+    job = training(TRAIN | {"checkpoint_every": 5}, {})
+    job.start()
+    for update in range(8, 68, 12):
+        job.wait_for_update(update)
+        job.wait_for(partial(_has_saved, job, update - 8))
+        (first, *_) = job.ranks()
+        first.kill()
+        first.wait()
+    assert job.wait() == 0, job.log
+    assert curve(job.made) == curve(undisturbed)
+
+
+def test_who_gets_no_further_is_given_up(training: Maker) -> None:
+    """The first death comes before it has been seen that there is a checkpoint, that of update 0."""
+    job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 100_000}, {})
+    job.start(processes=1)
+    for life in range(1, 6):
+        job.wait_for(partial(_has_trained, job, life))
+        (rank,) = job.ranks()
+        rank.kill()
+    assert job.wait() == 1
+    assert "StageError: train: processes have died 4 times since the checkpoint of update 0: look for" in job.log
+    assert not job.processes()
+
+
+def _has_saved(job: Any, update: int) -> bool:
+    return bool(job.newest_whole() >= update)
+
+
+def _has_trained(job: Any, times: int) -> bool:
+    return bool(job.log.count("update 3 of 100,000: ") == times)
 
 
 def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Maker) -> None:
@@ -105,7 +153,7 @@ def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Make
 def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
     job = training(STEADY, NO_DROPOUT)
     job.start(processes=2)
-    job.wait_for_update(random.Random("resharded").randint(EVERY + 5, UPDATES - 10))
+    job.wait_for_update(draw("resharded", EVERY + 5, UPDATES - 10))
     job.kill_all()
     done_before = job.kept()
     artifact = job.run(processes=1)
@@ -119,7 +167,7 @@ def test_a_preempted_job_goes_on_at_that_very_update(training: Maker, undisturbe
     """SIGTERM to all its processes, as a scheduler sends it; late, so that no checkpoint follows but the last."""
     job = training(TRAIN, {})
     job.start()
-    job.wait_for_update(random.Random("preempted").randint(2 * EVERY + 3, UPDATES - 15))
+    job.wait_for_update(draw("preempted", 2 * EVERY + 3, UPDATES - 15))
     asked = time.monotonic()
     for process in [*job.agents(), *job.ranks()]:
         process.terminate()
@@ -154,8 +202,8 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
             time.sleep(0.05)
         goes = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     metrics = job.folder / "metrics.jsonl"
-    draw = random.Random("node").randint(EVERY + 5, UPDATES - 20)
-    while not metrics.exists() or metrics.read_bytes().count(b'"dev_loss"') < draw:
+    last = draw("node", EVERY + 5, UPDATES - 20)
+    while not metrics.exists() or metrics.read_bytes().count(b'"dev_loss"') < last:
         assert stays.poll() is None, job.log
         time.sleep(0.005)
     (rank,) = [process for process in job.ranks() if process.ppid() == goes.pid]

@@ -71,6 +71,24 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     assert whole(nmt.home)
 
 
+def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(nmt: Any, recipe: list[str]) -> None:
+    """SIGTERM to the processes that train, and not to `nmt`, as a cluster does that takes its nodes back."""
+    process = start(nmt, *recipe, "--set", "train.max_updates=100000")
+    wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
+    for child in psutil.Process(process.pid).children(recursive=True):
+        if "nmt_core.train" in child.cmdline():
+            child.terminate()
+    out, error = process.communicate(timeout=_SECONDS_UNTIL_THE_END)
+    assert process.returncode == 75, error
+    assert "nmt: train: stopped from outside after " in error
+    summary = json.loads(out.splitlines()[-1])
+    assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
+    states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
+    assert states[summary["mlflow_run_id"]] == "KILLED"
+    found = nmt.select("prefect/prefect.db", "select state_type, state_name from flow_run")
+    assert found == [("CRASHED", "Preempted")]
+
+
 def test_a_run_that_is_ended_again_and_again_gets_there(nmt: Any, recipe: list[str]) -> None:
     draw = random.Random(2)
     finished: set[str] = set()

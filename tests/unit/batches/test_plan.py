@@ -1,5 +1,6 @@
 """The plan of batches: complete, bounded, reproducible, and the same however many processes share it."""
 
+import math
 from collections.abc import Sequence
 from itertools import islice
 
@@ -142,11 +143,29 @@ def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
     assert 0.95 < lengths_N2.sum() / (len(slices) * (capacity.source + capacity.target)) <= 1
 
 
-def test_processes_read_their_own_row_groups_only() -> None:
-    """Of eight processes each reads an eighth of a window, but for the end, where some lanes have slices left."""
+@pytest.mark.parametrize(
+    ("slices", "processes", "lanes"),
+    [
+        (8, 8, 1),
+        (16, 8, 1),
+        (16, 16, 1),
+        (12, 8, 2),
+        (4, 8, 2),
+        (12, 4, 2),
+        (6, 6, 4),
+        (8, 3, 3),
+        (12, 3, 8),
+        (1, 8, 8),
+    ],
+)
+def test_processes_read_the_row_groups_of_their_own_lanes_only(slices: int, processes: int, lanes: int) -> None:
+    """In the first updates of a window: in the last ones some lanes have slices left and others have none."""
+    assert lanes <= 8 // math.gcd(8, slices, processes), "the bound that the plan tells"
     corpus = Corpus(64 * 500, 500)
-    updates = Plan(corpus, "padded", slice_tokens=256, max_tokens=8 * 256, seed=1).updates(0)
-    early = list(islice(updates, 300))
-    for rank in range(8):
-        groups = {group for update in early for each in update[rank::8] for group in each.lane.groups}
-        assert len(groups) == 8
+    updates = Plan(corpus, "padded", slice_tokens=256, max_tokens=slices * 256, seed=1).updates(0)
+    early = list(islice(updates, 2_400 // slices))
+    read = [
+        {group for update in early for each in update[rank::processes] for group in each.lane.groups}
+        for rank in range(processes)
+    ]
+    assert max(map(len, read)) == 8 * lanes

@@ -2,7 +2,7 @@
 
 import math
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from torch import Tensor
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.train.checkpoint import Checkpoints, Progress, Training
+from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.progress import Progress
 from nmt_core.train.watchdog import LossWindow
 
 
@@ -133,6 +134,86 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: st
     again.settle()
     assert [path.name for path in again.whole()] == ["000000010", "000000030"]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
+
+
+def cut_off(checkpoint: Path) -> None:
+    (file,) = checkpoint.glob("*.distcp")
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def take_away(checkpoint: Path) -> None:
+    (file,) = checkpoint.glob("*.distcp")
+    file.unlink()
+
+
+def scramble(checkpoint: Path) -> None:
+    (file,) = checkpoint.glob("*.distcp")
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def cut_off_its_index(checkpoint: Path) -> None:
+    file = checkpoint / ".metadata"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+DAMAGES = [cut_off, take_away, scramble, cut_off_its_index]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_in_place_of_a_damaged_checkpoint_the_one_before_is_used(
+    tmp_path: Path, world: World, damage: Callable[[Path], None]
+) -> None:
+    """Its `.metadata` says that it is whole, which it was; then the disk lost something of it."""
+    warnings: list[str] = []
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    checkpoints.save(training.training, Progress(update=10), with_weights=True)
+    whole = training.weights()
+    training.step()
+    checkpoints.save(training.training, Progress(update=20), with_weights=True)
+    checkpoints.settle()
+    damage(tmp_path / "checkpoints" / "000000020")
+    other = Moved(seed=2, steps=0)
+    again = Checkpoints(tmp_path, 2, world, warnings.append)
+    assert again.load_newest(other.training).update == 10
+    assert equal(other.weights(), whole)
+    (message,) = warnings
+    assert message.startswith("checkpoint 20 cannot be read (")
+    assert message.endswith("10 is used")
+    assert len(message) < 1_000
+    assert again.newest == 10
+    again.save(other.training, Progress(update=30), with_weights=True)
+    again.settle()
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_if_no_checkpoint_can_be_read_nothing_is_touched(
+    tmp_path: Path, world: World, damage: Callable[[Path], None]
+) -> None:
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    for update in (10, 20):
+        checkpoints.save(training.training, Progress(update=update), with_weights=True)
+    checkpoints.settle()
+    for name in ("000000010", "000000020"):
+        damage(tmp_path / "checkpoints" / name)
+    with pytest.raises(
+        StageError, match=r"no checkpoint in .*/checkpoints can be read; of the newest, .*: restore these"
+    ):
+        Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training)
+    assert len(checkpoints.whole()) == 2
+
+
+def test_the_newest_checkpoint_may_be_given_up_with_its_weights(tmp_path: Path, world: World) -> None:
+    checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
+    for update in (10, 20):
+        checkpoints.save(training.training, Progress(update=update), with_weights=True)
+    checkpoints.settle()
+    checkpoints.give_up_newest()
+    assert checkpoints.newest == 10
+    assert {file.name.partition(".")[0] for file in (tmp_path / "weights").iterdir()} == {"000000010"}
+    assert checkpoints.load_newest(training.training).update == 10
+    checkpoints.give_up_newest()
+    assert checkpoints.newest == 10, "the only one stays"
 
 
 @contextmanager

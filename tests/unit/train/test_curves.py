@@ -64,3 +64,25 @@ def test_lines_wait_for_room_on_a_full_disk(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out.count("its lines wait until there is some") == 1
     curves.point({"update": 4})
     assert updates(file) == [1, 2, 3, 4]
+
+
+def test_training_is_taken_up_on_a_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To forget what did not happen needs no room."""
+    file = tmp_path / "metrics.jsonl"
+    curves = Curves(file)
+    for update in (10, 20, 30):
+        curves.point({"update": update})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
+    try:
+        again = Curves(file)
+        again.go_back(20)
+        again.point({"update": 25})
+        again.point({"update": 27})
+        again.go_back(25)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert updates(file) == [10, 20]
+    assert "its lines wait until there is some" in capsys.readouterr().out
+    again.point({"update": 26})
+    assert updates(file) == [10, 20, 25, 26]

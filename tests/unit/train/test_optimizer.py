@@ -62,3 +62,27 @@ def test_the_optimizer_is_the_papers() -> None:
     assert isinstance(optimizer, torch.optim.Adam)
     (group,) = optimizer.param_groups
     assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0)
+    assert group["fused"] is True
+
+
+@pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.1)])
+def test_adam_is_that_of_the_papers(name: str, decay: float) -> None:
+    """Kingma and Ba 2015, algorithm 1, and with decay Loshchilov and Hutter 2019, algorithm 2, step by step."""
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    holder = torch.nn.Module()
+    holder.weight = weight
+    knobs = {"optimizer": name, "weight_decay": decay, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-3}
+    optimizer = make_optimizer(holder, TrainConfig.model_validate(knobs))
+    (group,) = optimizer.param_groups
+    assert (type(optimizer).__name__.lower(), group["fused"]) == (name, True)
+    x, mean, square = torch.tensor([1.0, -2.0]), torch.zeros(2), torch.zeros(2)
+    gradients = ([0.5, -1.0], [0.25, 3.0], [-0.1, 0.0], [0.0, 2.0])
+    for step, (gradient, rate) in enumerate(zip(gradients, (0.1, 0.2, 0.05, 0.1), strict=True), start=1):
+        group["lr"] = rate  # as the trainer sets it, anew for each
+        weight.grad = torch.tensor(gradient)
+        optimizer.step()
+        mean = 0.8 * mean + 0.2 * weight.grad
+        square = 0.9 * square + 0.1 * weight.grad**2
+        unbiased = mean / (1 - 0.8**step), square / (1 - 0.9**step)
+        x = x - rate * decay * x - rate * unbiased[0] / (unbiased[1].sqrt() + 1e-3)
+        torch.testing.assert_close(weight.detach(), x)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import resource
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +19,8 @@ from nmt_core.batches.shards import ShardWriter, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.train.checkpoint import Progress
 from nmt_core.train.distributed import World
+from nmt_core.train.progress import Progress
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
 from nmt_core.train.watchdog import INCIDENTS, updates_passed_by
@@ -165,6 +166,7 @@ def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any, tm
     incidents = [json.loads(line) for line in (tmp_path / "run" / INCIDENTS).read_text().splitlines()]
     assert len(incidents) == 3
     assert incidents[-1]["pairs"][0] in str(caught.value)
+    assert [incident["back_to"] for incident in incidents] == [0, 0, None]
     numbers = [incident["number"] for incident in incidents]
     assert numbers == sorted(set(numbers)), "the data that led there is not gone through again"
 
@@ -216,7 +218,9 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(
     trainer, listener, incidents = watch(config, corpus_with([[POISON, 3]], [[5, 3]]), ruin=float("nan"))
     assert trainer.progress.rollbacks == len(incidents) >= 1
     assert trainer.progress.update == 100
-    assert updates_passed_by(tmp_path / "run") == len(incidents)
+    lost = [incident["update"] - incident["back_to"] for incident in incidents]
+    assert updates_passed_by(tmp_path / "run") == sum(lost) >= len(incidents)
+    assert {incident["back_to"] % 10 for incident in incidents} == {0}
     for incident in incidents:
         assert incident["problem"] == "the loss is nan"
         assert "poison:930" in incident["pairs"]
@@ -231,6 +235,77 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(
     best = set(sorted(dev_losses, key=dev_losses.__getitem__)[:2])
     assert best - {90, 100}
     assert {int(file.stem) for file in (tmp_path / "run" / "weights").iterdir()} == best | {90, 100}
+
+
+class Ruining(Remembering):
+    """Ruins the weights right before a checkpoint is saved: after the validation of its update, the first time."""
+
+    def __init__(self, model: Transformer, update: int) -> None:
+        super().__init__()
+        self.left = [update]
+        self.model = model
+
+    def point(self, values: Mapping[str, float]) -> None:
+        super().point(values)
+        if "dev_loss" in values and values["update"] in self.left:
+            self.left.clear()
+            ruin(self.model)
+
+
+@torch.no_grad()
+def ruin(model: Transformer) -> None:
+    model.output.weight.fill_(float("nan"))
+
+
+def test_a_checkpoint_that_was_saved_too_late_is_given_up(
+    pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
+) -> None:
+    config = make_config(train=SHORT | {"max_updates": 100})
+    model = Transformer(config.model, pairs[0].vocab_size)
+    listener = Ruining(model, update=50)
+    trainer = Trainer(model, config.train, world, tmp_path, listener)
+    assert trainer.fit(*pairs, lambda: False)
+    incidents = [json.loads(line) for line in (tmp_path / INCIDENTS).read_text().splitlines()]
+    assert [(incident["update"], incident["back_to"]) for incident in incidents] == [(51, 50), (51, 25)]
+    assert updates_passed_by(tmp_path) == 1 + 26
+    assert (trainer.progress.update, trainer.progress.rollbacks) == (100, 2)
+    for file in (tmp_path / "weights").iterdir():
+        assert all(bool(weight.isfinite().all()) for weight in safetensors.torch.load_file(file).values()), file.name
+    assert all(math.isfinite(loss) for loss in losses(listener.points).values())
+
+
+def test_a_full_disk_costs_no_training_that_goes_back(
+    pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
+) -> None:
+    """The system refuses any longer file from an update of NaN until training says that it cannot write."""
+    config = make_config(train=SHORT)
+    model = Transformer(config.model, pairs[0].vocab_size)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full: list[int] = []
+
+    class Freeing(Remembering):
+        def say(self, message: str) -> None:
+            super().say(message)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    listener = Freeing()
+    trainer = Trainer(model, config.train, world, tmp_path, listener)
+
+    def fill() -> bool:
+        if trainer.progress.update == 30 and not full:
+            full.append(30)
+            ruin(model)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+        return False
+
+    try:
+        assert trainer.fit(*pairs, fill)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "incidents.jsonl cannot be written" in listener.said[0]
+    assert "back to the checkpoint of update 25" in listener.said[1]
+    (incident,) = [json.loads(line) for line in (tmp_path / INCIDENTS).read_text().splitlines()]
+    assert (incident["update"], incident["back_to"]) == (31, 25)
 
 
 def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_config: Any) -> None:

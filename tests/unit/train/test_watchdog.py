@@ -1,13 +1,14 @@
 """The watchdog: what is trouble, and what is not."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_core.train.watchdog import LossWindow, trouble
+from nmt_core.train.watchdog import Incidents, LossWindow, trouble, updates_passed_by
 
 
 def window_of(losses: list[float], length: int = 50) -> LossWindow:
@@ -58,3 +59,29 @@ def test_before_the_window_is_full_a_high_loss_passes() -> None:
 
 def test_spikes_may_be_ignored() -> None:
     assert trouble(1e9, 1.0, window_of(NOISY), 50, 0.0) == ""
+
+
+def note(folder: Path, *incidents: tuple[int, int, int, int | None]) -> None:
+    """Each an update, its epoch, its number there, and where training went back to; in a process of its own."""
+    noted = Incidents(folder, print)
+    for update, epoch, number, back_to in incidents:
+        noted.note({"update": update, "epoch": epoch, "number": number, "back_to": back_to})
+
+
+def test_all_updates_since_the_checkpoint_are_passed_by(tmp_path: Path) -> None:
+    assert updates_passed_by(tmp_path) == 0
+    note(tmp_path, (230, 0, 229, 200), (215, 0, 244, 200), (401, 1, 10, 400))
+    assert updates_passed_by(tmp_path) == 30 + 15 + 1
+    note(tmp_path, (450, 1, 60, None))
+    assert updates_passed_by(tmp_path) == 46, "it gave up there"
+
+
+def test_what_a_killed_run_comes_to_again_counts_once(tmp_path: Path) -> None:
+    note(tmp_path, (150, 0, 149, 100), (230, 0, 280, 200))
+    with (tmp_path / "incidents.jsonl").open("a") as file:
+        file.write('{"update": 9')  # it was killed here, and goes on from the checkpoint of update 200
+    assert updates_passed_by(tmp_path) == 80
+    note(tmp_path, (230, 0, 280, 200))
+    assert updates_passed_by(tmp_path) == 80
+    note(tmp_path, (150, 0, 149, 100))  # and now from that of 100
+    assert updates_passed_by(tmp_path) == 50

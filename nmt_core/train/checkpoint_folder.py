@@ -1,0 +1,109 @@
+"""Which checkpoints of a run are whole: the first process looks, and speaks for all.
+
+On a file system that several nodes share, such as NFS, what one node has written may be unseen by another for a minute.
+If each process looked for itself, some would go on from one checkpoint and some from another.
+"""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+
+from nmt_core.errors import StageError, words_of
+from nmt_core.train.distributed import World
+
+_METADATA = ".metadata"
+_LEFT_OUT = ".metadata.left-out"
+_SECONDS_UNTIL_SEEN = 90.0
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class DamagedError(Exception):
+    """A checkpoint cannot be read; what is wrong with it."""
+
+
+class CheckpointFolder:
+    """The checkpoints of one training run. Every process has one.
+
+    Args:
+        folder: holds a folder for each checkpoint, named by its update.
+        world: the processes.
+    """
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self._folder = folder
+        self._world = world
+
+    def whole(self) -> list[Path]:
+        """Whole checkpoints, oldest first: those that the first process sees. Called by every process."""
+        names = [path.name for path in self.seen()] if self._world.is_first else []
+        return [self._folder / name for name in self._world.agree(names)]
+
+    def seen(self) -> list[Path]:
+        """Whole checkpoints that this process sees, oldest first."""
+        return sorted(file.parent for file in self._folder.glob(f"*/{_METADATA}"))
+
+    def all(self) -> set[Path]:
+        """What this process sees of whole and torn ones."""
+        return set(self._folder.iterdir())
+
+    def require_all(self, path: Path) -> None:
+        """Wait until every process sees all that the `.metadata` of a checkpoint tells of. Called by every process.
+
+        Raises:
+            DamagedError: something of it is missing; in all processes.
+            StageError: the first process sees all of it, and another one does not; in all processes.
+        """
+        files, problem = self._world.agree(_files_of(path) if self._world.is_first else ({}, ""))
+        if problem:
+            raise DamagedError(problem)
+        of_first, *of_others = (each for (each,) in self._world.gather([self._missing(path, files)]))
+        if of_first:
+            raise DamagedError(of_first)
+        if unseen := next(filter(None, of_others), ""):
+            raise StageError(
+                f"checkpoint {int(path.name):,}: {unseen} on a node after {_SECONDS_UNTIL_SEEN:.0f} s, and whole on "
+                "the first: see that all nodes share the file system of NMT_HOME, then run the same command again"
+            )
+
+    @staticmethod
+    def leave_out(path: Path) -> None:
+        """Let a checkpoint count as torn from now on, and be removed as these are. Called by the first process."""
+        with suppress(FileNotFoundError):
+            (path / _METADATA).rename(path / _LEFT_OUT)
+
+    def _missing(self, path: Path, files: dict[str, int]) -> str:
+        """What this process does not see of a checkpoint, even after some time if there are several nodes."""
+        is_one_node = self._world.local_size >= self._world.size
+        deadline = time.monotonic() + (0.0 if is_one_node else _SECONDS_UNTIL_SEEN)
+        while True:
+            found = ((name, bytes_of(path / name), wanted) for name, wanted in files.items())
+            short = next(((name, size, wanted) for name, size, wanted in found if size < wanted), None)
+            if not short:
+                return ""
+            if time.monotonic() >= deadline:
+                name, size, wanted = short
+                return f"{path / name} has {size:,} of {wanted:,} bytes" if size >= 0 else f"{path / name} is missing"
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def bytes_of(file: Path) -> int:
+    """Size of a file as the file system tells it now; -1 if there is none."""
+    try:
+        with file.open("rb") as opened:  # NFS asks its server when a file is opened, and may remember a size
+            return opened.seek(0, 2)
+    except OSError:
+        return -1
+
+
+def _files_of(path: Path) -> tuple[dict[str, int], str]:
+    """Files of a checkpoint with the least bytes that each must have; and why they cannot be known, if so."""
+    files = {_METADATA: 1}
+    try:
+        pieces = FileSystemReader(path).read_metadata().storage_data or {}
+    except Exception as error:  # a pickle that is cut off or damaged fails in any way
+        return {}, f"{path / _METADATA} cannot be read ({words_of(error)})"
+    for piece in pieces.values():
+        files[piece.relative_path] = max(files.get(piece.relative_path, 0), piece.offset + piece.length)
+    return files, ""

@@ -1,0 +1,98 @@
+"""Nodes that see each other's files late, as on NFS, go on from the same checkpoint all the same."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(120)  # processes that wait for each other for ever fail here
+
+SAVING_AND_LOADING = """
+import json
+import sys
+import time
+from pathlib import Path
+import torch
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.errors import StageError
+from nmt_core.models.transformer import Transformer
+from nmt_core.train import checkpoint_folder
+from nmt_core.train.checkpoint import Checkpoints, Training
+from nmt_core.train.distributed import join_world
+from nmt_core.train.optimizer import make_optimizer
+from nmt_core.train.parallel import Parallel
+from nmt_core.train.progress import Progress
+
+NEWEST = "000000020"
+folder, late, checkpoint_folder._SECONDS_UNTIL_SEEN = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+
+
+def hide(seconds):
+    "Let this process see nothing of the newest checkpoint for so long, whichever way it looks."
+    until, glob, opened = time.monotonic() + seconds, Path.glob, Path.open
+
+    def is_hidden(path):
+        return NEWEST in path.parts and time.monotonic() < until
+
+    def open_what_is_seen(path, *arguments, **options):
+        if is_hidden(path):
+            raise FileNotFoundError(path)
+        return opened(path, *arguments, **options)
+
+    Path.glob = lambda self, pattern: [path for path in glob(self, pattern) if not is_hidden(path)]
+    Path.open = open_what_is_seen
+
+
+with join_world() as world:
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1), 20)
+    config = TrainConfig(parallel="fsdp")
+    parallel = Parallel(model, config, world)
+    training = Training(parallel, make_optimizer(parallel.model, config))
+    checkpoints = Checkpoints(folder, 2, world, print)
+    for update in (10, 20):
+        checkpoints.save(training, Progress(update=update), with_weights=False)
+    checkpoints.settle()
+    if world.rank == 1:
+        hide(late)
+    again = Checkpoints(folder, 2, world, lambda message: None)
+    try:
+        found = [again.newest, again.load_newest(training).update]
+    except StageError as error:
+        found = str(error)
+print(json.dumps(found))
+"""
+
+
+def two_nodes(folder: Path, port: int, late: float, patience: float) -> list[Any]:
+    """What each of two processes on nodes of their own has found, of which the second sees the newest late."""
+    command = [sys.executable, "-c", SAVING_AND_LOADING, str(folder), str(late), str(patience)]
+    running = []
+    for rank in ("0", "1"):
+        each = {"RANK": rank, "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
+        each |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        running.append(subprocess.Popen(command, env=os.environ | each, stdout=subprocess.PIPE))
+    found = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    return [json.loads(each) for each in found]
+
+
+def test_all_wait_for_the_one_that_sees_the_newest_last(tmp_path: Path, free_port: int) -> None:
+    start = time.monotonic()
+    assert two_nodes(tmp_path, free_port, late=2, patience=90) == [[20, 20]] * 2
+    assert time.monotonic() - start > 2
+
+
+def test_a_folder_that_is_not_shared_is_named(tmp_path: Path, free_port: int) -> None:
+    found = two_nodes(tmp_path, free_port, late=1_000, patience=1)
+    assert found[0] == found[1]
+    assert "checkpoint 20: " in found[0]
+    assert "checkpoints/000000020/" in found[0]
+    assert (
+        "is missing on a node after 1 s, and whole on the first: see that all nodes share the file system" in found[0]
+    )

@@ -1,0 +1,41 @@
+"""What is said when processes would wait for each other, and whether what it says helps."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt_core.config import TrainConfig
+from nmt_core.train.sharing import waiting_for_others
+
+
+def said(processes: int, **knobs: int) -> str:
+    return waiting_for_others(TrainConfig.model_validate(knobs), processes)
+
+
+def test_the_published_recipes_on_eight_gpus() -> None:
+    assert said(8, max_tokens=25_000, slice_tokens=2_048) == (
+        "12 slices of an update on 8 processes: 25% of their time is waiting; for the next training set "
+        "train.slice_tokens=1536 (16 slices)"
+    )
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 6, 12])
+def test_nothing_is_said_if_all_have_the_same(processes: int) -> None:
+    assert said(processes, max_tokens=25_000, slice_tokens=2_048) == ""
+
+
+def test_too_few_tokens_for_so_many_processes() -> None:
+    assert said(8, max_tokens=256, slice_tokens=128, max_tokens_per_pass=256) == (
+        "2 slices of an update on 8 processes: 75% of their time is waiting; for the next training set "
+        "train.max_tokens=1024 (8 slices), or NMT_PROCESSES to fewer"
+    )
+
+
+@given(st.integers(64, 100_000), st.floats(0.001, 1), st.integers(1, 64))
+def test_what_it_advises_helps(max_tokens: int, share: float, processes: int) -> None:
+    sizes = {"max_tokens": max_tokens, "slice_tokens": max(64, int(share * max_tokens)), "max_tokens_per_pass": 100_000}
+    advice = said(processes, **sizes)
+    for knob, value in re.findall(r"train\.(\w+)=(\d+)", advice):
+        assert said(processes, **sizes | {knob: int(value)}) == ""
