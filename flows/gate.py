@@ -13,7 +13,7 @@ from flows.champions import Author, Champions
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ModelError, words_of
+from nmt_core.errors import FormatError, ModelError, words_of
 from nmt_core.evaluate import gate
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
@@ -87,7 +87,7 @@ class Incumbent:
             uri = self._settings.mlflow_tracking_uri
             found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
         except (MlflowException, OSError) as error:
-            raise ModelError(f"{self._uri}: {words_of(error)}") from None
+            raise ModelError(f"{self._uri} cannot be fetched ({words_of(error)})") from None
         return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:
@@ -172,8 +172,10 @@ class Gate:
         test = SpeedTest(lines, self._config.search, self._settings.threads)
         try:
             ratio = test.ratio(self._candidate.export.path, champion.bundle)
-        except ModelError as error:
+        except FormatError as error:
             return [gate.speed(None, f"speed is not compared ({error})", registry)]
+        except ModelError as error:
+            return [gate.not_measured("speed", str(error))]
         return [gate.speed(ratio, f"version {champion.version} on this machine", registry)]
 
     def _contamination(self) -> Check:
@@ -182,11 +184,14 @@ class Gate:
 
     def _sentences(self, champion: Incumbent | None) -> list[Check]:
         ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
-        theirs = None
-        if champion:
-            with contextlib.suppress(ModelError):  # that it cannot be read is said elsewhere
-                theirs = champion.sentences()
-        return gate.sentences(ours, theirs, self._config.registry)
+        theirs, unread = None, ""
+        try:
+            theirs = champion.sentences() if champion else None
+        except FormatError as error:
+            unread = f"the champion is not asked ({error})"
+        except ModelError as error:
+            return [*gate.sentences(ours, None, self._config.registry), gate.not_measured("sentences", str(error))]
+        return gate.sentences(ours, theirs, self._config.registry, unread)
 
     def _history(self, version: "ModelVersion") -> Check:
         event = self._champions.taken_back(version)

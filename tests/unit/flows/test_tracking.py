@@ -9,9 +9,10 @@ import pytest
 from mlflow.entities import Run, ViewType
 from mlflow.tracking import MlflowClient
 
+from flows.lineage import TextPart
 from flows.servers import free_port, start_mlflow
 from flows.settings import Settings
-from flows.tracking import TextPart, Tracker
+from flows.tracking import Tracker
 
 Finder = Callable[[], dict[str, Run]]
 
