@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from flows.in_use import used
 from flows.settings import Settings
 from flows.start_from import MADE_OF, tag_of
 from flows.summary import RegisteredModel, RunSummary, last_runs
@@ -23,8 +24,8 @@ def needed(settings: Settings, keep_runs: int) -> set[Name]:
     """Every artifact that must not be removed, on this machine or in the shared store.
 
     Kept with all that they were made from: what the last runs and those in progress have made and what they read, what
-    is pinned, and models that have an alias. Kept by themselves: what any other version of a registered model was made
-    of, and what the last runs start from.
+    a translation reads, what is pinned, and models that have an alias. Kept by themselves: what any other version of a
+    registered model was made of, and what the last runs start from.
 
     Raises:
         ModelError: MLflow does not answer, so nobody knows what is registered.
@@ -36,7 +37,7 @@ def needed(settings: Settings, keep_runs: int) -> set[Name]:
     parts = (name.partition("/") for run in recent for name in run.inputs)
     read = {(stage, fingerprint) for stage, _, fingerprint in parts}
     with_alias, others = _registered(settings)
-    whole = _with_lineage(store, made | read | store.pins() | with_alias)
+    whole = _with_lineage(store, made | read | used(store) | store.pins() | with_alias)
     return whole | others | _to_start_from(store, runs, recent)
 
 

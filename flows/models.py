@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from flows.in_use import in_use
 from flows.register import SEARCH_FILE
 from flows.settings import Settings
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
@@ -82,7 +83,8 @@ def model_of(asked: str, settings: Settings, *, shared: bool = False) -> Iterato
                 "or models:/NAME@champion"
             ) from None
         folder, name = artifact.path, artifact.short
-    yield _described(folder.absolute(), name, "")
+    with in_use(settings.store, folder):
+        yield _described(folder.absolute(), name, "")
 
 
 def _described(folder: Path, name: str, version: str) -> Model:

@@ -5,7 +5,7 @@
 Runs the small recipe of the integration tests once, so that everything is made: what MLflow says that a stage took,
 less what its manifest says that its work took, is what is around it; `register`, which has no manifest, is shown whole.
 Then runs it again, N times from the command line and N times as a deployment of `nmt up`, where a worker of Prefect's
-starts a process for each run. What is left of a stage that is reused is Prefect's task, MLflow's run, and looking at the
+starts a process for each run. Of a stage that is reused there are left Prefect's task, MLflow's run, and looking at the
 artifact. The median run is shown, part by part.
 """
 

@@ -1,6 +1,8 @@
 """What somebody still needs is no garbage: here, and in the store that machines share."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +14,12 @@ from mlflow.tracking import MlflowClient
 from flows.commands.artifacts import collect_garbage, pin_artifact
 from flows.garbage import garbage
 from flows.maintenance import gc
+from flows.models import model_of
 from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RunSummary, StageSummary
 from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
+from nmt_core.bundle import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ModelError
 from nmt_core.shared_store import Objects
@@ -144,6 +148,23 @@ def test_a_run_in_progress_keeps_what_it_reads(home: Settings, put: Put) -> None
     assert rubbish(home) == {"split/3"}
     run_of(home, 1, reads=[split])
     assert rubbish(home) == {"clean/1", "split/2", "split/3"}
+
+
+def test_a_translation_keeps_its_model(home: Settings, put: Put) -> None:
+    model = put(home, "export/2", put(home, "clean/1"))
+    (model.path / BUNDLE_FILE).write_text("{}")
+    for asked in ("export/2222", str(model.path)):
+        with model_of(asked, home) as found, model_of(asked, home):
+            assert found.folder == model.path
+            assert rubbish(home) == set()
+        assert rubbish(home) == {"clean/1", "export/2"}
+    code = (
+        "import os, pathlib, sys; from flows.models import model_of; from flows.settings import Settings\n"
+        "with model_of(sys.argv[1], Settings.load()): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(model.path)]).returncode == -9
+    assert list(model.path.parent.glob("*.used")), "it had no time to say that it ends"
+    assert rubbish(home) == {"clean/1", "export/2"}
 
 
 def test_the_flow_frees_the_shared_store_too(
