@@ -25,7 +25,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
-from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
@@ -33,6 +32,7 @@ from nmt_core.errors import StageError
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
+from nmt_core.train.reading import read_checkpoint
 from nmt_core.train.watchdog import LossWindow
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
@@ -193,7 +193,7 @@ class Checkpoints:
                 state_of_one["step"].zero_()
             return Progress()
         state["progress"] = ""
-        load(state, checkpoint_id=whole[-1])
+        read_checkpoint(state, whole[-1])
         set_state_dict(
             training.parallel.model,
             training.optimizer,
@@ -212,7 +212,7 @@ class Checkpoints:
         """
         ours = training.state()["optimizer"]
         theirs = {"optimizer": {"state": ours["state"]}}
-        load(theirs, checkpoint_id=checkpoint)
+        read_checkpoint(theirs, checkpoint)
         moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
         set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
 
