@@ -8,7 +8,7 @@ classes that an index is made of and nothing else, and other values are read wit
 import io
 import pickle
 from pathlib import Path, PosixPath
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
@@ -39,13 +39,20 @@ def read_checkpoint(state: dict[str, Any], checkpoint: Path) -> None:
         DataError: it names code, which a checkpoint of ours does not.
         CheckpointException: it cannot be read, or is not of these tensors.
     """
+    reader = _Reader(checkpoint)
     try:
-        load(state, storage_reader=_Reader(checkpoint), planner=_Planner())
-    except CheckpointException as error:
-        for failure, _ in error.failures.values():
-            if isinstance(failure, DataError | pickle.UnpicklingError):
-                raise DataError(f"{checkpoint}: {failure}") from None
+        reader.read_metadata()  # by every process: `load` would say of a refusal only that there is no index
+        load(state, storage_reader=reader, planner=_Planner())
+    except (_NamesCodeError, CheckpointException) as error:
+        failures = [failure for failure, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
+        for failure in (error, *failures):
+            if isinstance(failure, _NamesCodeError):
+                raise DataError(f"{checkpoint}: {failure}, and could run code: it is not ours: remove it") from None
         raise
+
+
+class _NamesCodeError(Exception):
+    """A pickle wants more than what belongs into it."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -60,10 +67,7 @@ class _Unpickler(pickle.Unpickler):
         value = getattr(torch, name, None) if module == "torch" else None
         if isinstance(value, torch.dtype | torch.layout):
             return value
-        raise DataError(
-            f"its index names {module}.{name}, which is no part of one: somebody else wrote it, and it could run code: "
-            "remove the checkpoint"
-        )
+        raise _NamesCodeError(f"its index names {module}.{name}, which is no part of one")
 
 
 class _Reader(filesystem.FileSystemReader):
@@ -72,15 +76,11 @@ class _Reader(filesystem.FileSystemReader):
     def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
         """As of `FileSystemReader`."""
         with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as file:
-            index: metadata.Metadata = _unpickled(file)
+            index: metadata.Metadata = _Unpickler(file).load()
         if index.storage_meta is None:
             index.storage_meta = metadata.StorageMeta()
         index.storage_meta.load_id = self.load_id
         return index
-
-
-def _unpickled(file: IO[bytes]) -> Any:
-    return _Unpickler(file).load()
 
 
 class _Planner(DefaultLoadPlanner):
@@ -89,6 +89,9 @@ class _Planner(DefaultLoadPlanner):
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
         """As of `DefaultLoadPlanner`, which takes any pickle: ours is given one that has been read and written anew."""
         plain = io.BytesIO()
-        torch.save(torch.load(value, weights_only=True), plain)
+        try:
+            torch.save(torch.load(value, weights_only=True), plain)
+        except pickle.UnpicklingError:  # whose words advise to read it all the same
+            raise _NamesCodeError(f"its value {read_item.dest_index.fqn} is more than text and numbers") from None
         plain.seek(0)
         super().load_bytes(read_item, plain)
