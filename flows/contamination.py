@@ -37,8 +37,8 @@ def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Sto
     """The same for a model that the training started from, and for the one that that one started from."""
     start = f"training started from {started_from}"
     try:
-        lineage = store.lineage(store.resolve(started_from))
-        made = {each.stage: store.find(each.stage, each.fingerprint) for each in lineage if each.stage in _NEEDED}
+        lineage = [each for each in store.lineage(store.resolve(started_from)) if each.stage in _NEEDED]
+        made = {each.stage: found for each in lineage if (found := store.find(each.stage, each.fingerprint))}
     except ArtifactError:
         made = {}
     if not all(stage in made for stage in _NEEDED):
