@@ -74,7 +74,8 @@ def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
 
     Args:
         client: of the server.
-        notify: the web address of a webhook, or the type and name of a block, as in slack-webhook/team.
+        notify: the web address of a webhook, or the type and name of a block that can notify, as in slack-webhook/team
+            or sendgrid-email/team.
 
     Raises:
         ConfigError: there is no such block.

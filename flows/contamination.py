@@ -37,7 +37,8 @@ def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Sto
     """The same for a model that the training started from, and for the one that that one started from."""
     start = f"training started from {started_from}"
     try:
-        made = {artifact.stage: artifact for artifact in store.lineage(store.resolve(started_from))}
+        lineage = [each for each in store.lineage(store.resolve(started_from)) if each.stage in _NEEDED]
+        made = {each.stage: found for each in lineage if (found := store.find(each.stage, each.fingerprint))}
     except ArtifactError:
         made = {}
     if not all(stage in made for stage in _NEEDED):

@@ -49,11 +49,6 @@ def remove_copy(folder: Path) -> None:
     Path(_lock_of(folder).lock_file).unlink(missing_ok=True)
 
 
-def is_copy(folder: Path, home: Path) -> bool:
-    """Whether a folder is one of these."""
-    return folder.parent == _root(home)
-
-
 def _root(home: Path) -> Path:
     return home / "copies"
 

@@ -42,6 +42,8 @@ _ONCE: dict[str, Flow[..., Any]] = {
     "reconcile": reconcile,
 }
 """Flows that are of no recipe, by the name of their one deployment."""
+_BY_THEMSELVES = {"reconcile": "*/15 * * * *"}
+"""When those of them run that nobody has to ask for."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]
     with_stages = recipes if asked else [recipe for recipe in recipes if recipe.address == _FIRST_RECIPE]
     entries = [entry for recipe in recipes for entry in _of_recipe(recipe, schedule)]
     entries += [_of_stage(step, recipe) for recipe in with_stages for step in STAGE_FLOWS]
-    return entries + [Entry(flow, name, {}) for name, flow in _ONCE.items()]
+    return entries + [Entry(flow, name, {}, cron=_BY_THEMSELVES.get(name, "")) for name, flow in _ONCE.items()]
 
 
 def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:

@@ -13,7 +13,7 @@ from flows.copies import copy_folder
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ConfigError, ModelError, words_of
+from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
 from nmt_core.evaluate import gate
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
 _FLOW_RUN_TAG = "prefect.flow_run_id"
 _UNUSABLE = (ConfigError, ModelError)  # what a model says that cannot be read, or cannot run here
+_OUTDATED = (ConfigError, FormatError)  # what one says that is whole, but not for this version or this machine
 _COMPARISONS = 3  # with one champion after the other, if another process changes it meanwhile
 
 
@@ -88,7 +89,7 @@ class Incumbent:
             uri = self._settings.mlflow_tracking_uri
             found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
         except (MlflowException, OSError) as error:
-            raise ModelError(f"{self._uri}: {words_of(error)}") from None
+            raise ModelError(f"{self._uri} cannot be fetched ({words_of(error)})") from None
         return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:
@@ -177,8 +178,10 @@ class Gate:
             return []
         try:
             theirs = champion.translator
-        except _UNUSABLE as error:
+        except _OUTDATED as error:
             return [gate.speed_unknown(f"version {champion.version}: {error}", registry, passed=True)]
+        except ModelError as error:
+            return [gate.not_measured("speed", str(error))]
         try:
             ours = Translator.load(self._candidate.export.path, self._config.search, self._settings.threads)
         except _UNUSABLE as error:
@@ -194,11 +197,14 @@ class Gate:
 
     def _sentences(self, champion: Incumbent | None) -> list[Check]:
         ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
-        theirs = None
-        if champion:
-            with contextlib.suppress(*_UNUSABLE):  # that is said elsewhere
-                theirs = champion.sentences()
-        return gate.sentences(ours, theirs, self._config.registry)
+        theirs, unread = None, ""
+        try:
+            theirs = champion.sentences() if champion else None
+        except _OUTDATED as error:
+            unread = f"the champion is not asked ({error})"
+        except ModelError as error:
+            return [*gate.sentences(ours, None, self._config.registry), gate.not_measured("sentences", str(error))]
+        return gate.sentences(ours, theirs, self._config.registry, unread)
 
     def _history(self, version: "ModelVersion") -> Check:
         event = self._champions.taken_back(version)

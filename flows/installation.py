@@ -5,20 +5,23 @@ and automations that they have paused stay as they are.
 """
 
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
 from prefect.client.schemas.objects import DeploymentSchedule, VersionInfo
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.sorting import DeploymentSort
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
 from flows import automations
-from flows.deploy import TRAINING_QUEUE, Entry, Pools
+from flows.deploy import TAG, TRAINING_QUEUE, Entry, Pools
 from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
@@ -47,6 +50,7 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
             _schedule(client, found[entry.full_name], entry)
             when = f", {entry.cron} ({entry.timezone})" if entry.cron else ""
             done.append(f"{entry.full_name} on {deployment.work_pool_name}/{deployment.work_queue_name}{when}")
+        done += _others(client, found)
         retrains = [(entry.name, found[entry.full_name]) for entry in entries if entry.flow.name == "retrain"]
         return done + automations.install(client, automations.wanted_automations(client, retrains))
 
@@ -93,6 +97,32 @@ def _schedule(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None
     if wanted and not any(_same(each, wanted) for each in there):
         schedule = DeploymentScheduleCreate(schedule=wanted, slug=_FROM_THE_RECIPE)
         client.create_deployment_schedules(deployment, [schedule])
+
+
+def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[str]:
+    """Name the deployments with a schedule that this package has installed before, and not now.
+
+    They are those of other recipes, or of one that has been renamed: then its old schedule retrains it still.
+    """
+    left = []
+    for deployment in _deployments(client):
+        scheduled = any(each.active for each in deployment.schedules)
+        if deployment.id not in installed.values() and scheduled and not deployment.paused:
+            left.append(f"{client.read_flow(deployment.flow_id).name}/{deployment.name}")
+    if not left:
+        return []
+    return [
+        f"not of this table, and still run by their schedules: {', '.join(sorted(left))}; what nobody wants any more "
+        "goes with `prefect deployment delete NAME`"
+    ]
+
+
+def _deployments(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
+    """All that have our tag; the server gives them page by page."""
+    ours, count = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])), 0
+    while page := client.read_deployments(deployment_filter=ours, sort=DeploymentSort.CREATED_DESC, offset=count):
+        yield from page
+        count += len(page)
 
 
 def _cron(entry: Entry) -> CronSchedule:

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from flows.in_use import used
 from flows.settings import Settings
 from flows.start_from import MADE_OF, tag_of
 from flows.summary import RegisteredModel, RunSummary, last_runs
 from nmt_core.artifacts import Store
 from nmt_core.errors import ModelError, words_of
-from nmt_core.shared_store import SharedStore
 from nmt_core.stages import STAGES
 
 Name = tuple[str, str]
@@ -23,9 +23,9 @@ _SQLITE = "sqlite:///"
 def needed(settings: Settings, keep_runs: int) -> set[Name]:
     """Every artifact that must not be removed, on this machine or in the shared store.
 
-    Kept with all that they were made from: what the last runs and those in progress have made, what is pinned, and
-    models that have an alias. Kept by themselves: what any other version of a registered model was made of, and what
-    the last runs start from.
+    Kept with all that they were made from: what the last runs and those in progress have made and what they read, what
+    a translation reads, what is pinned, and models that have an alias. Kept by themselves: what any other version of a
+    registered model was made of, and what the last runs start from.
 
     Raises:
         ModelError: MLflow does not answer, so nobody knows what is registered.
@@ -34,8 +34,10 @@ def needed(settings: Settings, keep_runs: int) -> set[Name]:
     store, runs = settings.store, last_runs(settings.runs, sys.maxsize)
     recent = [run for number, run in enumerate(runs) if number < keep_runs or _is_in_progress(run)]
     made = {(row.name, row.fingerprint) for run in recent for row in run.stages}
+    parts = (name.partition("/") for run in recent for name in run.inputs)
+    read = {(stage, fingerprint) for stage, _, fingerprint in parts}
     with_alias, others = _registered(settings)
-    whole = _with_lineage(store, made | store.pins() | with_alias)
+    whole = _with_lineage(store, made | read | used(store) | store.pins() | with_alias)
     return whole | others | _to_start_from(store, runs, recent)
 
 
@@ -50,16 +52,9 @@ def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
         name = ahead.pop()
         if name not in found:
             found.add(name)
-            ahead += _inputs(store, name)
+            manifest = store.manifest(*name)
+            ahead += manifest.inputs.items() if manifest else ()
     return found
-
-
-def _inputs(store: Store, name: Name) -> list[Name]:
-    local = store.local(*name)
-    manifest = local.manifest() if local else None
-    if manifest is None and isinstance(store, SharedStore):
-        manifest = store.shared_manifest(*name)
-    return list(manifest.inputs.items()) if manifest else []
 
 
 def _registered(settings: Settings) -> tuple[set[Name], set[Name]]:

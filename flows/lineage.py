@@ -2,10 +2,37 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
-from flows.tracking import TextPart
+from mlflow.entities import Dataset, DatasetInput, InputTag
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
 from nmt_core.artifacts import Artifact
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """Pairs that a run reads: a dataset to MLflow, which tells datasets apart by name and digest together."""
+
+    name: str
+    digest: str
+    """At most 36 characters."""
+    context: Literal["training", "validation", "testing"]
+    file: Path
+    pairs: int
+
+    def as_input(self) -> DatasetInput:
+        """As MLflow takes it."""
+        dataset = Dataset(
+            name=self.name,
+            digest=self.digest,
+            source_type="local",  # with a source of this form, `mlflow.data.get_source` finds the file
+            source=json.dumps({"uri": str(self.file)}),
+            profile=json.dumps({"pairs": self.pairs}),
+        )
+        return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, self.context)])
 
 
 def text_parts(split: Artifact) -> list[TextPart]:

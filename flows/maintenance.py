@@ -8,31 +8,31 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
 
 from flows import reports
-from flows.commands.artifacts import find_garbage, free, shown_name, size_of
+from flows.garbage import garbage
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
 
 
 @flow(name="gc", persist_result=False)
-def gc(keep_runs: int = 5, delete: bool = False) -> list[str]:
-    """Show which artifacts no recent run needs, and delete them if told to.
+def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30) -> list[str]:
+    """Show which artifacts no recent run needs, here and in the shared store, and delete them if told to.
 
     Args:
         keep_runs: Keep what this many of the last runs need.
         delete: Delete; else only show what would go.
+        older_than: Of the shared store, only what is as old as this, in days.
     """
-    settings, logger = Settings.load(), get_run_logger()
-    rows, total = [], 0
-    for folder in find_garbage(settings, keep_runs):
-        size = size_of(folder)
-        total += size
-        rows.append({"artifact": shown_name(folder, settings), "size": reports.size(size)})
-        if delete:
-            free(folder, settings)
+    logger = get_run_logger()
+    rubbish = garbage(Settings.load(), keep_runs, older_than)
+    if delete:
+        for one in rubbish:
+            one.remove()
     did = "freed" if delete else "would be freed; nothing was deleted"
-    logger.info(f"{reports.size(total)} in {len(rows)} folders {did}")
-    create_table_artifact(rows, key="gc", description=f"{reports.size(total)} {did}")
-    return [row["artifact"] for row in rows]
+    freed = reports.size(sum(one.bytes for one in rubbish))
+    logger.info(f"{freed} in {len(rubbish)} folders {did}")
+    rows = [{"artifact": one.name, "size": reports.size(one.bytes)} for one in rubbish]
+    create_table_artifact(rows, key="gc", description=f"{freed} {did}")
+    return [one.name for one in rubbish]
 
 
 @flow(name="reconcile", persist_result=False)

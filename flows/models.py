@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from flows.copies import copy_folder
+from flows.in_use import in_use
 from flows.register import SEARCH_FILE
 from flows.settings import Settings
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
@@ -87,7 +88,8 @@ def model_of(asked: str, settings: Settings) -> Iterator[Model]:
                 "or models:/NAME@champion"
             ) from None
         folder, name = artifact.path, artifact.short
-    yield _described(folder.absolute(), name, "")
+    with in_use(settings.store, folder):
+        yield _described(folder.absolute(), name, "")
 
 
 def _described(folder: Path, name: str, version: str) -> Model:

@@ -28,7 +28,7 @@ class Origin:
     config: PipelineConfig
     """Of the run that made the artifacts; the recipe's own, if there is none."""
     artifacts: tuple[Artifact, ...] = ()
-    """The artifact that was asked for, and all that it was made from."""
+    """The artifact that was asked for, and all that it was made from; some may be in the shared store alone."""
     run: RunSummary | None = None
     """The newest run that made or reused the artifact; None: the store has it, and no run here knows of it."""
 

@@ -1,13 +1,15 @@
 """MLflow runs that nobody will close any more: a process that is killed leaves its runs RUNNING for ever.
 
-Who owns a run is in its tags: the Prefect flow run, and the process. A run is closed if its flow run has ended, or if
-its process was on this machine and is gone; then Prefect is told as well.
+Who owns a run is in its tags: the Prefect flow run, which attempt at it (Retry keeps the flow run), and the process. A
+run is closed if its flow run has ended, or if its process was on this machine and is gone. If that was the process of
+the flow run as Prefect knows it, Prefect is told as well; another attempt that lives by now is left alone.
 """
 
 import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 import psutil
@@ -21,10 +23,13 @@ from prefect.states import Crashed
 from flows.summary import Status
 
 FLOW_RUN_TAG = "prefect.flow_run_id"
+ATTEMPT_TAG = "prefect.flow_run_attempt"
 PROCESS_TAG = "nmt.process"
 _CLOSED_TAG = "nmt.closed_by"
 _NOTE_TAG = "mlflow.note.content"
 _PAGE = 500
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_START_TICKS = 19  # of the fields of /proc/PID/stat that follow the name, which may hold spaces
 
 _ENDS: dict[StateType, Status] = {
     StateType.COMPLETED: "FINISHED",
@@ -32,6 +37,8 @@ _ENDS: dict[StateType, Status] = {
     StateType.CRASHED: "KILLED",
     StateType.CANCELLED: "KILLED",
 }
+_HOLDS_A_PLACE = {StateType.RUNNING, StateType.CANCELLING}
+"""States that only a process can end, and that keep a place in a queue until then."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +66,24 @@ def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: 
         unknown: also close runs of flow runs that this server knows nothing of. They may be alive and of another
             server, such as the embedded one of `nmt run` on another machine.
     """
-    done = []
+    by_owner: dict[str, list[Run]] = {}
     for run in _running(mlflow):
-        owner = run.data.tags.get(FLOW_RUN_TAG, "")
-        if not owner:  # not of this package
-            continue
-        status, why = _fate(_flow_run(prefect, owner), run, prefect)
-        if why and not status and unknown:
-            status = "KILLED"
-        if status:
-            _close(mlflow, run, status, why)
-        if why:
-            done.append(Closed(run.info.run_id, run.info.run_name, status, why))
+        if owner := run.data.tags.get(FLOW_RUN_TAG, ""):  # else it is not of this package
+            by_owner.setdefault(owner, []).append(run)
+    done = []
+    for owner, runs in by_owner.items():
+        flow_run = _flow_run(prefect, owner)
+        fates = [_fate(flow_run, run) for run in runs]
+        if flow_run and _is_dead(flow_run, runs):
+            message = f"{fates[0][1]}, found by reconcile"
+            prefect.set_flow_run_state(flow_run.id, Crashed(message=message), force=True)
+        for run, (status, why) in zip(runs, fates, strict=True):
+            if why and not status and unknown:
+                status = "KILLED"
+            if status:
+                _close(mlflow, run, status, why)
+            if why:
+                done.append(Closed(run.info.run_id, run.info.run_name, status, why))
     return done
 
 
@@ -94,7 +107,20 @@ def _flow_run(prefect: SyncPrefectClient, owner: str) -> FlowRun | None:
         return None
 
 
-def _fate(flow_run: FlowRun | None, run: Run, prefect: SyncPrefectClient) -> tuple[Status | str, str]:
+def _is_dead(flow_run: FlowRun, runs: list[Run]) -> bool:
+    """Whether Prefect takes a flow run for running, and all processes of its newest attempt are gone.
+
+    Before the first of them says in MLflow that it lives, a new attempt is known by its number alone.
+    """
+    if not flow_run.state or flow_run.state.type not in _HOLDS_A_PLACE:
+        return False
+    attempts = [int(run.data.tags.get(ATTEMPT_TAG, "") or 0) for run in runs]
+    if max(attempts) not in (0, flow_run.run_count):
+        return False
+    return all(_is_gone(run.data.tags.get(PROCESS_TAG, "")) for run in runs)
+
+
+def _fate(flow_run: FlowRun | None, run: Run) -> tuple[Status | str, str]:
     """The status that a run should get, and why; no status: it is left alone; no reason: it is alive."""
     if flow_run is None or flow_run.state is None:
         return "", "this Prefect server does not know its flow run"
@@ -102,11 +128,7 @@ def _fate(flow_run: FlowRun | None, run: Run, prefect: SyncPrefectClient) -> tup
     if state.type in _ENDS:
         return _ENDS[state.type], f"its flow run is {state.name}"
     process = run.data.tags.get(PROCESS_TAG, "")
-    if not _is_gone(process):
-        return "", ""
-    why = f"its process ({process}) is gone"
-    prefect.set_flow_run_state(flow_run.id, Crashed(message=f"{why}, found by reconcile"), force=True)
-    return "KILLED", why
+    return ("KILLED", f"its process ({process}) is gone") if _is_gone(process) else ("", "")
 
 
 def _is_gone(process: str) -> bool:
@@ -119,12 +141,22 @@ def _is_gone(process: str) -> bool:
         there = psutil.Process(int(number))
         # In a container, whose first process is no init, nobody buries the children of the dead
         return _name_of(there) != process or there.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return True
 
 
 def _name_of(process: psutil.Process) -> str:
-    return f"{socket.gethostname()} {process.pid} {process.create_time():.0f}"
+    return f"{socket.gethostname()} {process.pid} {_start_of(process)}"
+
+
+def _start_of(process: psutil.Process) -> str:
+    """When a process started: ticks since a boot, which no setting of the clock changes, where Linux tells."""
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:  # no Linux
+        return f"{process.create_time():.0f}"
+    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return f"{boot}/{fields[_START_TICKS]}"
 
 
 def _close(mlflow: MlflowClient, run: Run, status: str, why: str) -> None:

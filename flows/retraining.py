@@ -22,7 +22,7 @@ from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
 from flows.progress import StageReporter, current_display
-from flows.reconcile import FLOW_RUN_TAG, PROCESS_TAG, this_process
+from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, this_process
 from flows.register import register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
@@ -39,6 +39,7 @@ from nmt_core.train.spent import read_spent
 
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
+_READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train")
 _SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
 
 
@@ -84,7 +85,8 @@ class Retraining:
         settings = self._settings
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
-        more = {"mlflow.note.content": self.config.description, PROCESS_TAG: this_process()}
+        self._alive = {ATTEMPT_TAG: str(flow_run.run_count or ""), PROCESS_TAG: this_process()}
+        more = {"mlflow.note.content": self.config.description} | self._alive
         self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
         self._save()
         return self
@@ -109,9 +111,17 @@ class Retraining:
         return {FLOW_RUN_TAG: self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
 
     def begin_with(self, artifacts: Sequence[Artifact]) -> None:
-        """Take what other runs have made as input, the first of them being what the rest was made for."""
+        """Take what other runs have made as input, the first of them being what the rest was made for.
+
+        What the steps of this run read is fetched if another machine has made it.
+        """
+        store, read = self._settings.store, self._reads()
         for artifact in artifacts:
-            self._artifacts[artifact.stage], self._fingerprints[artifact.stage] = artifact, artifact.fingerprint
+            self._fingerprints[artifact.stage] = artifact.fingerprint
+            find = store.find if artifact.stage in read else store.local
+            if found := find(artifact.stage, artifact.fingerprint):
+                self._artifacts[artifact.stage] = found
+        self._note_inputs(artifacts)
         if artifacts:
             self._tracker.tags(self._tracked, {"artifact.input": artifacts[0].short})
         if "split" in self._artifacts:
@@ -124,17 +134,28 @@ class Retraining:
         if self._selection.begins_after(name):
             if found := self._settings.store.find(name, self._fingerprints[name]):
                 self._artifacts[name] = found
+                self._note_inputs([found])
         elif self._selection.includes(name):
             inputs = {need: self._input(need, name) for need in stage.needs}
             self._as_task(name, lambda step: self._make(stage, inputs, step))
         if name == "split" and name in self._artifacts:  # also where the run begins later: it is what it learns from
             self._tracker.datasets(self._tracked, text_parts(self._artifacts[name]))
 
+    def _reads(self) -> set[str]:
+        """Stages whose artifacts the steps of this run read."""
+        of_stages = {need for stage in STAGES.values() if self._selection.includes(stage.name) for need in stage.needs}
+        return of_stages | set(_READ_BY_REGISTER if self._selection.includes(REGISTER) else ())
+
+    def _note_inputs(self, artifacts: Sequence[Artifact]) -> None:
+        """Write down, for `gc`, what the run reads and has not made."""
+        self.summary.inputs += [f"{artifact.stage}/{artifact.fingerprint}" for artifact in artifacts]
+        self._save()
+
     def register(self) -> None:
         """Register the exported model, if the run includes that."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            download, clean, split, train = map(self._artifacts.get, ("download", "clean", "split", "train"))
+            download, clean, split, train = map(self._artifacts.get, _READ_BY_REGISTER[2:])
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
             candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split, train)
@@ -161,8 +182,7 @@ class Retraining:
         row = StageSummary(name=name, fingerprint=fingerprint, status="running")
         self.summary.stages.append(row)
         tags = {"artifact.fingerprint": fingerprint, "prefect.task_run_id": str(task_run.id or "")}
-        tags[PROCESS_TAG] = this_process()
-        tracked = self._tracker.start(name, self._tags | tags, {}, parent=self._tracked)
+        tracked = self._tracker.start(name, self._tags | self._alive | tags, {}, parent=self._tracked)
         step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
         meter = StageMeter(read_spent(self._settings.store.partial(name, fingerprint)))
         self._save()
@@ -218,13 +238,12 @@ class Retraining:
 
     def mlflow_page(self, run_id: str) -> str:
         """Address of the page of an MLflow run of this recipe; empty if no server shows it."""
-        uri = self._settings.mlflow_shown
-        server = uri if uri.startswith("http") else self._settings.running().mlflow
+        server = self._settings.pages().mlflow
         if not server or not run_id:
             return ""
         if not self._tracker.experiment:
             self._tracker.id_of(self._tracked, _SECONDS_FOR_A_LINK)
-        return f"{server.rstrip('/')}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
+        return f"{server}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         force, store = stage.name in self._selection.force, self._settings.store

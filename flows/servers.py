@@ -106,9 +106,9 @@ def start_mlflow(settings: Settings, port: int) -> Server:
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
 
 
-def worker_command(pool: str) -> list[str]:
-    """What starts a worker that runs flows as processes; arguments of Python."""
-    return ["-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--no-create-pool-if-not-found"]
+def worker_arguments(pool: str) -> list[str]:
+    """Arguments of `prefect worker start` for a worker that runs flows as processes."""
+    return ["--pool", pool, "--type", "process", "--no-create-pool-if-not-found"]
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
@@ -121,7 +121,8 @@ def start_worker(settings: Settings, pool: str) -> Server:
     """Start a worker for a work pool."""
     log = settings.home / "logs" / f"worker-{pool}.log"
     environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is our own
-    return Server(f"the worker of {pool}", worker_command(pool), log, environment)
+    command = ["-m", "prefect", "worker", "start", *worker_arguments(pool)]
+    return Server(f"the worker of {pool}", command, log, environment)
 
 
 class PrefectApi:

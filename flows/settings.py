@@ -16,7 +16,11 @@ NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: 
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
 NMT_CURRENCY         currency of both (default: EUR)
 NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: the web address of a webhook, or the type
-                     and name of a block of the server, as in slack-webhook/team (default: nobody)
+                     and name of a block of the server, as in slack-webhook/team or sendgrid-email/team (default:
+                     nobody)
+NMT_PREFECT_PAGES, NMT_MLFLOW_PAGES
+                     where browsers find the pages of both servers, for links to them (default: PREFECT_API_URL without
+                     /api, and MLFLOW_TRACKING_URI)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 PREFECT_SERVER_API_PORT, MLFLOW_PORT
@@ -63,7 +67,7 @@ LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
 
 @dataclass(frozen=True)
 class RunningServers:
-    """Addresses that a running `nmt up` has written down; empty if there is none."""
+    """Addresses of the two servers, such as a running `nmt up` has written down; empty if there is none."""
 
     prefect: str = ""
     mlflow: str = ""
@@ -76,6 +80,9 @@ class Settings:
     home: Path
     prefect_api_url: str
     mlflow_tracking_uri: str
+    prefect_pages: str
+    """Where browsers find Prefect's pages, if its API is asked at an address of its own; see `pages`."""
+    mlflow_pages: str
     prefect_port: int
     """Which port `nmt up` takes if it is free; the next likewise."""
     mlflow_port: int
@@ -103,6 +110,8 @@ class Settings:
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
             mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
+            prefect_pages=_pages(environment, "NMT_PREFECT_PAGES"),
+            mlflow_pages=_pages(environment, "NMT_MLFLOW_PAGES"),
             prefect_port=_count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
             mlflow_port=_count(environment, "MLFLOW_PORT") or 5_000,
             processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
@@ -131,6 +140,15 @@ class Settings:
     def mlflow_shown(self) -> str:
         """The address of MLflow as it may be shown and logged: without a password."""
         return without_password(self.mlflow_tracking_uri)
+
+    def pages(self) -> RunningServers:
+        """Where people find the pages of both servers, without passwords; empty: no server shows them."""
+        running = self.running()
+        api, mlflow = self.prefect_api_url or running.prefect, self.mlflow_shown
+        return RunningServers(
+            prefect=self.prefect_pages or without_password(api.removesuffix("/api")),
+            mlflow=self.mlflow_pages or (mlflow.rstrip("/") if mlflow.startswith("http") else running.mlflow),
+        )
 
     @property
     def runs(self) -> Path:
@@ -195,6 +213,13 @@ def _price(environment: Mapping[str, str], name: str) -> float:
     if not re.fullmatch(r"([0-9]+(\.[0-9]*)?)?", text):
         raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or not be set")
     return float(text or 0)
+
+
+def _pages(environment: Mapping[str, str], name: str) -> str:
+    text = environment.get(name, "").rstrip("/")
+    if text and not re.match(r"https?://.", text):
+        raise ConfigError(f"{name}={text!r}: must be a web address such as https://mlflow.example, or not be set")
+    return text
 
 
 def _workers(environment: Mapping[str, str]) -> str:

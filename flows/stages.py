@@ -20,7 +20,7 @@ from flows.selection import REGISTER, STEPS, Selection, StepName
 from flows.settings import Settings
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError, without_password
+from nmt_core.errors import PreemptedError
 from nmt_core.recipe import load_recipe, with_sections
 from nmt_core.stages import STAGES
 
@@ -70,8 +70,7 @@ def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
         return "\n".join([*lines, "No run here knows of it.", ""])
     lines.append(f"Made or reused by the run {maker.run_id}:")
     if maker.prefect_flow_run_id:
-        site = (settings.prefect_api_url or settings.running().prefect).removesuffix("/api")
-        page = f"{without_password(site)}/runs/flow-run/{maker.prefect_flow_run_id}"
+        page = f"{settings.pages().prefect}/runs/flow-run/{maker.prefect_flow_run_id}"
         lines.append(f"- [its page in Prefect]({page})")
     row = maker.stage(artifact.stage)
     if row and (page := run.mlflow_page(row.mlflow_run_id)):

@@ -111,6 +111,8 @@ class RunSummary(BaseModel):
     error: str = ""
     started: datetime
     seconds: float = 0
+    inputs: list[str] = Field(default_factory=list)
+    """`stage/fingerprint` of what other runs have made and this one reads."""
     stages: list[StageSummary] = Field(default_factory=list)
     metrics: list[Score] = Field(default_factory=list)
     samples: list[Sample] = Field(default_factory=list)

@@ -4,7 +4,6 @@ Everything is handed to one background thread, in order. While MLflow does not a
 says so once, tries again every few seconds and catches up: runs keep the times at which they really began and ended.
 """
 
-import json
 import logging
 import threading
 import time
@@ -14,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
+from flows.lineage import TextPart
 from flows.summary import Status
 from nmt_core.errors import without_password, words_of
 
@@ -34,6 +33,8 @@ _POINTS_HELD = 200_000
 _SECONDS_BETWEEN_BATCHES = 1.0
 _SECONDS_BETWEEN_TRIES = 5.0
 _HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "BAD_REQUEST"}
+
+_NO_ENTRY = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"}
 
 _log = logging.getLogger(__name__)
 
@@ -68,18 +69,6 @@ class TrackedRun:
 
 
 @dataclass(frozen=True)
-class TextPart:
-    """Pairs that a run reads: a dataset to MLflow, which tells datasets apart by name and digest together."""
-
-    name: str
-    digest: str
-    """At most 36 characters."""
-    context: Literal["training", "validation", "testing"]
-    file: Path
-    pairs: int
-
-
-@dataclass(frozen=True)
 class _Point:
     run: TrackedRun
     name: str
@@ -102,6 +91,7 @@ class Tracker:
         self._changed = threading.Condition()
         self._closing = False
         self._failing = False
+        self._trouble = "does not answer"
         self._has_answered = False
         self._gives_up_at = 0.0
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
@@ -162,7 +152,7 @@ class Tracker:
 
     def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
         """List text as input of a run."""
-        inputs = [_dataset_input(part) for part in parts]
+        inputs = [part.as_input() for part in parts]
         self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
 
     def finish(self, run: TrackedRun, status: Status) -> None:
@@ -192,7 +182,7 @@ class Tracker:
             self._changed.notify_all()
         self._thread.join(max(timeout, patience))
         if self._operations:
-            self._warn(f"MLflow at {self._uri} still does not answer: what it should have logged of this run is lost")
+            self._warn(f"MLflow at {self._uri} still {self._trouble}: what it should have logged of this run is lost")
 
     def _enqueue(self, operation: Operation) -> None:
         with self._changed:
@@ -262,8 +252,9 @@ class Tracker:
     def _wait_out(self, error: Exception) -> None:
         if not self._failing:
             _log.debug("MLflow does not answer", exc_info=error)
+            self._trouble = _trouble(error)
             if not self._closing:
-                self._warn(f"MLflow at {self._uri} does not answer: going on, and logging it later")
+                self._warn(f"MLflow at {self._uri} {self._trouble}: going on, and logging it later")
             else:
                 self._say_that_it_waits()
         with self._changed:
@@ -277,22 +268,18 @@ class Tracker:
             self._warn(f"waiting for MLflow at {self._uri} for up to {seconds:.0f} s, to log what it has missed")
 
 
+def _trouble(error: Exception) -> str:
+    """Why nothing can be logged now: what to look at first."""
+    if getattr(error, "error_code", "") not in _NO_ENTRY:
+        return "does not answer"
+    return "does not let us in (see MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+
+
 def _log_points(points: list[_Point]) -> Operation:
     def log_points(client: MlflowClient) -> None:
         client.log_batch(points[0].run.id, metrics=[Metric(p.name, p.value, p.at, p.step) for p in points])
 
     return log_points
-
-
-def _dataset_input(part: TextPart) -> DatasetInput:
-    dataset = Dataset(
-        name=part.name,
-        digest=part.digest,
-        source_type="local",  # with a source of this form, `mlflow.data.get_source` finds the file
-        source=json.dumps({"uri": str(part.file)}),
-        profile=json.dumps({"pairs": part.pairs}),
-    )
-    return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, part.context)])
 
 
 def _now() -> int:

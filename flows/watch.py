@@ -1,22 +1,28 @@
 """New text starts a retraining: look at the addresses of a recipe, and tell Prefect if one has other text by now."""
 
+import asyncio
 import json
 from pathlib import Path
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
-from prefect.events import emit_event
-from prefect.events.worker import EventsWorker
+from prefect.client.orchestration import get_client
+from prefect.events import Event, Resource, get_events_client
+from prefect.events.related import related_resources_from_run_context
 
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.watching import changes, look, watched
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, NmtError, words_of
 
 CHANGED = "nmt.text.changed"
-_SECONDS_FOR_THE_EVENT = 30
+_TRIES = 10  # to send the event; a second apart after the first three
+
+
+class EventError(NmtError):
+    """Prefect has not been told of a change."""
 
 
 def resource_of(recipe: str) -> str:
@@ -34,6 +40,10 @@ def watch(config: PipelineConfig) -> list[str]:
 
     Args:
         config: The recipe.
+
+    Raises:
+        ConfigError: no lock file says what the text was.
+        EventError: the text has changed, and Prefect does not take the event; the next look finds the change again.
     """
     logger, addresses = get_run_logger(), watched(config)
     if not config.corpus.lock and any(scheme_of(address) for address in addresses):
@@ -53,13 +63,39 @@ def watch(config: PipelineConfig) -> list[str]:
     if found:
         logger.info(f"{len(found)} of {len(seen)} addresses have other text: {', '.join(found)}")
         Lockfile(config.corpus.lock).forget(found)
-        payload = {"recipe": config.name, "addresses": found}
-        emit_event(CHANGED, {"prefect.resource.id": resource_of(config.name)}, payload=payload)
-        EventsWorker.drain_all(timeout=_SECONDS_FOR_THE_EVENT)
+        tell(Event(event=CHANGED, resource=_resource(config.name), payload={"recipe": config.name, "addresses": found}))
     else:
         logger.info(f"nothing has changed at {len(seen)} addresses")
     _write(state, seen)  # last: whoever is stopped before this finds the same change again
     return found
+
+
+def tell(event: Event) -> None:
+    """Send an event, and return when the server has it.
+
+    `emit_event` leaves it to a thread that says nothing of what it cannot send.
+
+    Raises:
+        EventError: the server does not answer, or takes no events from us.
+    """
+    try:
+        asyncio.run(_send(event))
+    except Exception as error:  # of the socket, of the handshake; of httpx for what the event is linked with
+        raise EventError(
+            f"Prefect has not been told that text has changed ({words_of(error)}): see that its server answers, then "
+            "run `watch` again"
+        ) from error
+
+
+async def _send(event: Event) -> None:
+    async with get_client() as client:
+        event.related += await related_resources_from_run_context(client)
+    async with get_events_client(reconnection_attempts=_TRIES, checkpoint_every=1) as events:  # each is confirmed
+        await events.emit(event)
+
+
+def _resource(recipe: str) -> Resource:
+    return Resource({"prefect.resource.id": resource_of(recipe)})
 
 
 def _read(file: Path) -> dict[str, str]:

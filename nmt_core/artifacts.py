@@ -147,6 +147,11 @@ class Store:
         """What `find` would give, at no cost."""
         return self.local(stage, fingerprint)
 
+    def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
+        """The manifest of what `find` would give; nothing is fetched."""
+        found = self.local(stage, fingerprint)
+        return found.manifest() if found else None
+
     def share(self, artifact: Artifact) -> None:
         """See that whoever shares the store has the artifact too; a folder is shared as it is."""
 
@@ -212,14 +217,19 @@ class Store:
         return Artifact(manifest.stage, manifest.fingerprint, final)
 
     def lineage(self, artifact: Artifact) -> list[Artifact]:
-        """The artifact and everything that it was made from, nearest first, as far as the store still has it."""
-        found = [artifact]
-        for current in found:
-            for stage, fingerprint in current.manifest().inputs.items():
-                parent = self.local(stage, fingerprint)
-                if parent and parent not in found:
-                    found.append(parent)
-        return found
+        """The artifact and everything that it was made from, nearest first, as far as the store still has it.
+
+        Nothing is fetched: `find` gives the files of whichever is to be read.
+        """
+        found = {artifact: artifact.manifest()}
+        ahead = [artifact]
+        for current in ahead:
+            for stage, fingerprint in found[current].inputs.items():
+                parent = Artifact(stage, fingerprint, self.path(stage, fingerprint))
+                if parent not in found and (manifest := self.manifest(stage, fingerprint)):
+                    found[parent] = manifest
+                    ahead.append(parent)
+        return ahead
 
     def pin(self, artifact: Artifact, why: str | None) -> None:
         """Note that an artifact is to be kept, and why; None: no longer."""

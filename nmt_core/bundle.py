@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig
-from nmt_core.errors import ConfigError, ModelError
+from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, Device
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
@@ -124,7 +124,8 @@ def read_bundle(folder: Path) -> BundleConfig:
     """Read `config.json`.
 
     Raises:
-        ModelError: the folder is no bundle of a known format.
+        FormatError: the bundle is of another format.
+        ModelError: the folder is no bundle, or it is damaged.
     """
     file = folder / BUNDLE_FILE
     if not file.is_file():
@@ -135,7 +136,7 @@ def read_bundle(folder: Path) -> BundleConfig:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "whole file"
         if where == "format":
-            raise ModelError(
+            raise FormatError(
                 f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: install the "
                 "nmt-pipeline that made the bundle"
             ) from None

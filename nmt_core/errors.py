@@ -8,11 +8,19 @@ import re
 from typing import ClassVar
 
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^@\s]*@")
+_TOKEN = re.compile(r"(?<=://)[^/@\s:?#]+@")
+"""In place of a name and a password; a mere name looks the same, and is hidden too."""
+_IN_A_QUERY = re.compile(
+    r"([?&][\w.-]*(?:token|signature|secret|password|passwd|credential|key|sig)=)[^&#\s]+", re.IGNORECASE
+)
 
 
 def without_password(text: str) -> str:
-    """A text with *** in place of the passwords of the addresses in it: what a log or a page shows is read by many."""
-    return _PASSWORD.sub(r"\1:***@", text)
+    """A text with *** in place of passwords, tokens and signatures of the addresses in it.
+
+    What a log or a page shows is read by many.
+    """
+    return _IN_A_QUERY.sub(r"\1***", _PASSWORD.sub(r"\1:***@", _TOKEN.sub("***@", text)))
 
 
 def words_of(error: BaseException, most: int = 300) -> str:
@@ -62,3 +70,7 @@ class BudgetError(PreemptedError):
 
 class ModelError(NmtError):
     """A bundle or registered model cannot be found, is damaged, or does not fit its tokenizer."""
+
+
+class FormatError(ModelError):
+    """A bundle is of a format that this version does not read."""

@@ -152,13 +152,17 @@ class SharedStore(Store):
         """
         if found := self.local(stage, fingerprint):
             return found
-        manifest = self.shared_manifest(stage, fingerprint)
+        manifest = self._shared_manifest(stage, fingerprint)
         return self._fetch(manifest) if manifest else None
 
     def knows(self, stage: str, fingerprint: str) -> Artifact | None:
         """What `find` would give; but nothing is fetched, so the folder need not be there."""
-        there = self.local(stage, fingerprint) or self.shared_manifest(stage, fingerprint)
+        there = self.local(stage, fingerprint) or self._shared_manifest(stage, fingerprint)
         return Artifact(stage, fingerprint, self.path(stage, fingerprint)) if there else None
+
+    def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
+        """As of `Store`; that of the store of objects, if the artifact is not here."""
+        return super().manifest(stage, fingerprint) or self._shared_manifest(stage, fingerprint)
 
     def resolve(self, name: str) -> Artifact:
         """As of `Store`; `stage/fingerprint` with all digits is looked for in the store of objects as well."""
@@ -195,7 +199,7 @@ class SharedStore(Store):
         self._mark(folder.parent.name, folder.name).unlink(missing_ok=True)
         super().remove(folder)
 
-    def shared_manifest(self, stage: str, fingerprint: str) -> Manifest | None:
+    def _shared_manifest(self, stage: str, fingerprint: str) -> Manifest | None:
         """The manifest of an artifact in the store of objects, if there is one that can be read."""
         text = self.objects.manifest(_name(stage, fingerprint))
         with contextlib.suppress(ValidationError):

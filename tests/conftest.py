@@ -74,6 +74,8 @@ _TINY: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an embedded Prefect server, such as `nmt run` starts; Prefect in this process uses it."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     from flows.servers import free_port, start_prefect
@@ -86,6 +88,8 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait_until(f"http://127.0.0.1:{port}/api/health")
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
             yield f"http://127.0.0.1:{port}/api"
+            for background in (EventsWorker, APILogWorker):  # they would try for minutes to reach a server that is gone
+                background.drain_all(timeout=5)
         server.stop()
 
 

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from flows.progress import terminal
-from flows.servers import PrefectApi, answers, worker_command, worker_environment
+from flows.servers import PrefectApi, answers, worker_arguments, worker_environment
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 from nmt_core.recipe import load_recipe
@@ -60,7 +60,7 @@ def worker(pool: str) -> None:
     settings.prepare()
     _find_server(settings)
     os.environ.update(worker_environment(settings))
-    os.execv(sys.executable, [sys.executable, *worker_command(pool)])
+    os.execv(sys.executable, [sys.executable, "-m", "flows.worker", *worker_arguments(pool)])
 
 
 def reconcile(*, close_unknown: bool) -> None:

@@ -12,7 +12,7 @@ from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.significance import compare
 from nmt_core.evaluate.test_sets import TestSet
-from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.evaluate.verdict import Check, CheckKind, Verdict
 from nmt_core.scoring import SentenceStatistics
 
 _SHOWN_PROBLEMS = 2
@@ -148,6 +148,16 @@ def _speed_name(registry: RegistryConfig) -> str:
     return f"at most {registry.max_slowdown:.0%} slower than the champion"
 
 
+def not_measured(kind: CheckKind, problem: str) -> Check:
+    """What cannot be known of the challenger, as the champion cannot be had; it may be there again by the next time."""
+    return Check(
+        kind=kind,
+        name=f"{kind}: the champion can be asked",
+        passed=False,
+        why=f"the champion cannot be asked ({problem}): see that its files are there, and run it again; or {_BY_HAND}",
+    )
+
+
 def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConfig) -> Check:
     """Whether no test sentence was trained on.
 
@@ -168,10 +178,19 @@ def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConf
 
 
 def sentences(
-    challenger: Sequence[SentenceCheck], champion: Sequence[SentenceCheck] | None, registry: RegistryConfig
+    challenger: Sequence[SentenceCheck],
+    champion: Sequence[SentenceCheck] | None,
+    registry: RegistryConfig,
+    unread: str = "",
 ) -> list[Check]:
     """Whether the sentences that a model must get right are right: one check for those of the recipe, if it has any,
     and one for each kind of the built-in ones.
+
+    Args:
+        challenger: its translations.
+        champion: its translations; None: there are none.
+        registry: how many must be right.
+        unread: why a champion that there is has none.
     """
     checks = []
     for kind in dict.fromkeys(one.kind for one in challenger):
@@ -186,6 +205,7 @@ def sentences(
         examples = "; ".join(f"{one.source!r} -> {one.translation!r}: {one.problem}" for one in wrong[:_SHOWN_PROBLEMS])
         why = f"{kept} of {len(own)} are right" + (f", {before} of the champion's" if theirs else "")
         passed = kept >= needed
+        why += f"; {unread}" if unread else ""
         why += f"; {examples}" if wrong and (absolute or not passed) else ""
         what = "the recipe's must-translate sentences" if kind == "recipe" else f"{kind} are copied"
         checks.append(

@@ -23,7 +23,6 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
-from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
@@ -33,6 +32,7 @@ from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.progress import Progress
+from nmt_core.train.reading import read_checkpoint
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
 
@@ -189,7 +189,7 @@ class Checkpoints:
         self._places.require_all(path)
         state, problem = training.state() | {"progress": ""}, None
         try:
-            load(state, checkpoint_id=path)
+            read_checkpoint(state, path)
         except CheckpointException as error:
             problem = error
         if self._world.any(problem is not None):
@@ -220,7 +220,7 @@ class Checkpoints:
         """
         ours = training.state()["optimizer"]
         theirs = {"optimizer": {"state": ours["state"]}}
-        load(theirs, checkpoint_id=checkpoint)
+        read_checkpoint(theirs, checkpoint)
         moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
         set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
 

@@ -1,13 +1,16 @@
-"""What orchestration costs: seconds of a retraining of ten stages of which each is reused, by who spends them.
+"""What orchestration costs: seconds of a retraining of ten stages that are no stage's work, by who spends them.
 
     .venv/bin/python tests/bench/orchestration.py [--times N] [--home NMT_HOME]
 
-Runs a small quickstart once, so that everything is made; then again, N times from the command line and N times as a
-deployment of `nmt up`, where a worker of Prefect's starts a process for each run. What is left of a stage that is
-reused is Prefect's task, MLflow's run, and looking at the artifact. The median run is shown, part by part.
+Runs the small recipe of the integration tests once, so that everything is made: what MLflow says that a stage took,
+less what its manifest says that its work took, is what is around it; `register`, which has no manifest, is shown whole.
+Then runs it again, N times from the command line and N times as a deployment of `nmt up`, where a worker of Prefect's
+starts a process for each run. Of a stage that is reused there are left Prefect's task, MLflow's run, and looking at the
+artifact. The median run is shown, part by part.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -20,20 +23,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-SMALL = {
-    "corpus.toy.pairs": 2_000,
-    "corpus.toy.held_out": 20,
-    "tokenizer.vocab_size": 700,
-    "model.d_model": 32,
-    "model.d_ff": 64,
-    "model.num_heads": 2,
-    "model.encoder_layers": 1,
-    "model.decoder_layers": 1,
-    "train.max_updates": 40,
-    "train.validate_every": 20,
-    "train.checkpoint_every": 20,
-    "average.checkpoints": 2,
-}
 ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 ALLOWED_SECONDS = 20
 
@@ -49,8 +38,10 @@ def main() -> None:
     arguments = parser.parse_args()
     home = (arguments.home or Path(tempfile.mkdtemp(prefix="nmt-orchestration-"))).absolute()
     home.mkdir(parents=True, exist_ok=True)
-    from_the_command_line(home)
-    by_command = [from_the_command_line(home) for _ in range(arguments.times)]
+    first, made = from_the_command_line(home)
+    if made:
+        show("nmt run where nothing is made yet", [first])
+    by_command = [all_reused(*from_the_command_line(home)) for _ in range(arguments.times)]
     by_worker = as_deployments(home, arguments.times)
     show("nmt run", by_command)
     show("a deployment of nmt up", by_worker)
@@ -59,8 +50,8 @@ def main() -> None:
         sys.exit(f"{worst:.1f} s: more than {ALLOWED_SECONDS}")
 
 
-def from_the_command_line(home: Path) -> Parts:
-    """`nmt run`, from the start of its process to the end."""
+def from_the_command_line(home: Path) -> tuple[Parts, list[str]]:
+    """`nmt run`, from the start of its process to the end, and which stages it made."""
     began = time.time()
     done = nmt(home, "run", *recipe(), "--json").communicate()
     ended = time.time()
@@ -95,25 +86,39 @@ def as_a_deployment(home: Path, api: str) -> Parts:
         time.sleep(0.1)
     if state["type"] != "COMPLETED":
         sys.exit(f"the run is {state['name']}: {state['message']}")
-    return parts_of(home, run, began, time.time())
+    return all_reused(*parts_of(home, run, began, time.time()))
 
 
-def parts_of(home: Path, flow_run: str, began: float, ended: float) -> Parts:
-    """Before the first stage, each stage, and after the last, by the times of their MLflow runs."""
+def parts_of(home: Path, flow_run: str, began: float, ended: float) -> tuple[Parts, list[str]]:
+    """Before the first stage, each stage, and after the last, by the times of their MLflow runs; which were made now.
+
+    Of a stage that was made now, its work is left out.
+    """
     query = """
-    select r.name, r.start_time / 1e3, r.end_time / 1e3, reused.value from runs r
+    select r.name, r.start_time / 1e3, r.end_time / 1e3, reused.value, made.value from runs r
     join tags owner on owner.run_uuid = r.run_uuid and owner.key = 'prefect.flow_run_id' and owner.value = ?
-    join tags reused on reused.run_uuid = r.run_uuid and reused.key = 'artifact.reused' order by r.start_time
+    join tags reused on reused.run_uuid = r.run_uuid and reused.key = 'artifact.reused'
+    join tags made on made.run_uuid = r.run_uuid and made.key = 'artifact.fingerprint' order by r.start_time
     """
     with sqlite3.connect(home / "mlflow.db") as database:
         stages = database.execute(query, (flow_run,)).fetchall()
     parts = {"processes, imports, servers": stages[0][1] - began}
-    for number, (name, start, _, _) in enumerate(stages):
+    for number, (name, start, _, reused, fingerprint) in enumerate(stages):
         end = stages[number + 1][1] if number + 1 < len(stages) else stages[-1][2]
-        parts[name] = end - start
+        parts[name] = end - start - (0 if reused == "true" else seconds_of_work(home, name, fingerprint))
     parts["after the last stage"] = ended - stages[-1][2]
-    made = [name for name, _, _, reused in stages if reused != "true"]
-    if made and list(home.glob("runs/*"))[1:]:
+    return parts, [name for name, _, _, reused, _ in stages if reused != "true"]
+
+
+def seconds_of_work(home: Path, stage: str, fingerprint: str) -> float:
+    """What the manifest says that a stage took; 0 of `register`, which is no stage of the library."""
+    manifest = home / "artifacts" / stage / fingerprint / "manifest.json"
+    return float(json.loads(manifest.read_text())["seconds"]) if manifest.is_file() else 0.0
+
+
+def all_reused(parts: Parts, made: list[str]) -> Parts:
+    """The parts of a run that has made nothing."""
+    if made:
         sys.exit(f"not reused, but made now: {', '.join(made)}: this run measured nothing")
     return parts
 
@@ -128,8 +133,15 @@ def show(kind: str, runs: list[Parts]) -> None:
 
 
 def recipe() -> list[str]:
-    """The small recipe, as arguments."""
-    return ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
+    """The small recipe of the integration tests, as arguments."""
+    file = Path(__file__).parents[1] / "integration" / "conftest.py"
+    spec = importlib.util.spec_from_file_location("integration", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look for it there
+    spec.loader.exec_module(module)
+    arguments: list[str] = module.small()
+    return arguments
 
 
 def nmt(home: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -14,6 +14,12 @@ ADDRESS = "ftp://nmt:sesame@example.org/a.txt"
         ("http://nmt:pa:ss@mlflow:5000/x", "http://nmt:***@mlflow:5000/x"),
         ("postgresql+psycopg://:pass@db/mlflow", "postgresql+psycopg://:***@db/mlflow"),
         ("no http://u:p@a/, no http://u:q@b/: mail me@b", "no http://u:***@a/, no http://u:***@b/: mail me@b"),
+        ("https://ghp_TOKEN@host/x.git", "https://***@host/x.git"),
+        ("https://s3/b/k?X-Amz-Date=1&X-Amz-Signature=abc/+%3D&x=2", "https://s3/b/k?X-Amz-Date=1&X-Amz-Signature=***&x=2"),
+        ("https://hook?token=sesame, then", "https://hook?token=*** then"),
+        ("https://h/?access_token=a&api_key=b#top", "https://h/?access_token=***&api_key=***#top"),
+        ("https://h/?tokenizer=spm&page=2", "https://h/?tokenizer=spm&page=2"),
+        ("s3://bucket/me@work/a?b", "s3://bucket/me@work/a?b"),
         ("sqlite:////home/me@work/mlflow.db", "sqlite:////home/me@work/mlflow.db"),
     ],
 )  # fmt: skip

@@ -81,6 +81,20 @@ def test_another_machine_finds_what_one_has_made(url: str, tmp_path: Path) -> No
     assert not list(there.root.glob("*/*.partial"))
 
 
+def test_the_lineage_reaches_to_what_other_machines_have_made(url: str, tmp_path: Path) -> None:
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    clean = make(here, "clean")
+    split = make(here, "split", clean, stage="split")
+    encode = make(here, "encode", split, stage="encode")
+    found = there.find("encode", encode.fingerprint)
+    assert found
+    names = [(each.stage, each.fingerprint) for each in there.lineage(found)]
+    assert names == [(each.stage, each.fingerprint) for each in (encode, split, clean)]
+    assert there.manifest("split", split.fingerprint) == split.manifest()
+    assert not there.path("split", split.fingerprint).exists(), "nothing is fetched that nobody reads"
+    assert there.manifest("split", "0" * 32) is None
+
+
 def test_what_is_in_no_store_is_found_by_nobody(url: str, tmp_path: Path) -> None:
     store = machine(url, tmp_path)
     assert store.find("clean", "0" * 32) is store.knows("clean", "0" * 32) is None

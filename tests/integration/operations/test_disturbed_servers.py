@@ -1,4 +1,4 @@
-"""Worker killed, machine gone, server killed, while a run trains: what is alive goes on; what is dead is said to be.
+"""Worker killed or ended, machine gone, server killed, while a run trains: what lives goes on, of the dead it is said.
 
 The servers are those of `nmt up` or, where one of them is killed, started one by one; workers are `nmt worker`.
 """
@@ -24,6 +24,7 @@ _SECONDS_UNTIL_TRAINING = 300
 _SECONDS_UNTIL_THE_END = 400
 _SECONDS_WITHOUT_A_SERVER = 8
 _HEARTBEAT_SECONDS = 30
+_SECONDS_OF_A_CONTAINER = 90  # from SIGTERM to SIGKILL, in compose and on Kubernetes
 _SECONDS_UNTIL_IT_LOOKS = 120  # how long after the last beat that counts the server may look, on a slow machine
 
 
@@ -48,11 +49,14 @@ def kill_all(processes: list[psutil.Process]) -> None:
     assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
 
 
-def training(up: Any, nmt: Any, run: str) -> None:
-    """Return when a run trains."""
+def training(up: Any, nmt: Any, run: str, after: int = 0) -> None:
+    """Return when a run trains, and is beyond an update."""
     deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
     while not any(
-        "train_loss" in file.read_text() for file in nmt.home.glob("artifacts/train/*.partial/metrics.jsonl")
+        json.loads(line)["update"] > after
+        for file in nmt.home.glob("artifacts/train/*.partial/metrics.jsonl")
+        for line in file.read_text().splitlines()
+        if "train_loss" in line and line.endswith("}")
     ):
         assert time.monotonic() < deadline, up.call(f"flow_runs/{run}")["state"]
         time.sleep(0.1)
@@ -116,6 +120,51 @@ def test_a_run_outlives_its_worker(nmt: Any, deployed: Any, worker: Any, small_r
     assert {status for _, status in up.tracked(run)} == {"FINISHED"}
     again = up.start("clean/quickstart", input=run)
     assert up.wait(again, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "and another worker takes what comes next"
+    up.end()
+
+
+def saved_at(home: Any) -> int:
+    """Update of the newest whole checkpoint; 0 if there is none."""
+    return max((int(file.parent.name) for file in home.glob("artifacts/train/*/checkpoints/*/.metadata")), default=0)
+
+
+def test_a_worker_that_is_ended_has_its_runs_save_and_end_first(
+    nmt: Any, deployed: Any, worker: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when a container is stopped, which ends with its worker."""
+    up = deployed
+    config = long(small_recipe, 1_000_000)
+    config["train"]["checkpoint_every"] = 1_000_000
+    runs, saved = [], [0]
+    for _ in range(2):
+        ended = worker(up)
+        runs.append(up.start("retrain/quickstart", config=config, until="train"))
+        training(up, nmt, runs[-1], after=saved[-1])
+        family, start = [ended, *ended.children(recursive=True)], time.monotonic()
+        assert len(family) > 3, "worker, run, torchrun, rank"
+        ended.terminate()
+        assert psutil.wait_procs(family, timeout=_SECONDS_OF_A_CONTAINER)[1] == []
+        with capsys.disabled():
+            print(f"\n{time.monotonic() - start:.1f} s from SIGTERM until the worker and all of its runs have gone")
+        assert engines(nmt.home) == []
+        assert up.state(runs[-1]) == "CRASHED", "its place in the queue is free"
+        assert dict(up.tracked(runs[-1]))["train"] == up.tracked(runs[-1])[0][1] == "KILLED"
+        assert saved_at(nmt.home) > saved[-1], "saved at the end, and not because it was due"
+        saved.append(saved_at(nmt.home))
+    first = "(select min(m.step) from metrics m where m.run_uuid = r.run_uuid and m.key = 'train_loss')"
+    assert dict(up.tracked(runs[1], first))["train"] > saved[1], "it goes on, and does not begin again"
+    up.end()
+
+
+def test_one_run_trains_at_a_time(nmt: Any, deployed: Any, worker: Any, small_recipe: dict[str, Any]) -> None:
+    up = deployed
+    worker(up)
+    config = long(small_recipe, 400)
+    first, second = (up.start("retrain/quickstart", config=config, until="train") for _ in range(2))
+    training(up, nmt, first)
+    assert (up.state(first), up.state(second)) == ("RUNNING", "SCHEDULED")
+    assert [up.wait(run, limit=_SECONDS_UNTIL_THE_END) for run in (first, second)] == ["COMPLETED", "COMPLETED"]
+    assert up.call(f"flow_runs/{second}")["start_time"] >= up.call(f"flow_runs/{first}")["end_time"]
     up.end()
 
 

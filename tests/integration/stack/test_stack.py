@@ -99,6 +99,14 @@ def test_it_ends_with_a_registered_model(retrained: Retrained) -> None:
     assert worker == ("ONLINE",)
 
 
+def test_its_links_lead_to_where_browsers_find_the_pages(retrained: Retrained) -> None:
+    """The worker asks MLflow at an address that nothing outside its networks knows."""
+    with retrained.stack.postgres.connect("prefect") as prefect:
+        links = dict(prefect.execute("SELECT key, data::text FROM artifact WHERE key LIKE 'mlflow-%'").fetchall())
+    assert links.keys() == {f"mlflow-{step}" for step in (*STAGES, "register")}
+    assert all("(https://mlflow.localhost/#/experiments/" in link for link in links.values()), links
+
+
 def test_its_files_lie_in_s3(retrained: Retrained) -> None:
     files = {Path(file).name for file in retrained.bucket.find("mlflow")}
     assert {"MLmodel", "spm.model", "report.md"} <= files

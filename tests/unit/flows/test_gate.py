@@ -222,6 +222,25 @@ def test_a_champion_that_can_no_longer_be_used_is_compared_by_what_it_translated
     assert (unknown.aliases, failed(unknown)) == (["challenger"], ["quality"])
     assert problem in unknown.verdict and "by hand" in unknown.verdict
     assert check(unknown, "speed").why.startswith("speed is not compared (version 1: ")
+    assert "the champion is not asked (" in check(unknown, "sentences").why
+
+
+@pytest.mark.parametrize("lost", ["the whole model", "one file"])
+def test_a_champion_that_cannot_be_fetched_is_not_passed_by(
+    registry: Any, tiny_bundle: Path, other_bundle: Path, lost: str
+) -> None:
+    """What it translated is still in the store, so its quality is known; how fast it is, and what it keeps, is not."""
+    config = registry.config()
+    split = registry.split(own=registry.references(other_bundle))
+    assert registry.register(registry.candidate(config, tiny_bundle, split), config).verdict == "the first champion"
+    (file,) = registry.home.glob("mlflow/**/bundle/spm.model")
+    shutil.rmtree(file.parents[2]) if lost == "the whole model" else file.unlink()
+    model = registry.register(registry.candidate(config, other_bundle, split), config)
+    assert (model.aliases, failed(model)) == (["challenger"], ["speed", "sentences"])
+    assert check(model, "quality").passed
+    for refusal in model.gate.failed:
+        assert refusal.why.startswith("the champion cannot be asked (")
+        assert "see that its files are there, and run it again" in refusal.why
 
 
 def test_a_rolled_back_champion_comes_back_by_hand_alone(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.blocks.notifications import SlackWebhook
+from prefect.blocks.notifications import SendgridEmail, SlackWebhook
 from prefect.blocks.webhook import Webhook
 from prefect.cli.deploy._config import _load_deploy_configs_and_actions
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -154,6 +154,37 @@ def test_somebody_is_told_of_failures(
     assert automation.actions[0].type == "send-notification"
 
 
+def test_somebody_can_be_told_by_mail(
+    client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mail = SendgridEmail(api_key="sesame", sender_email="nmt@example.org", to_emails=["team@example.org"])
+    block = mail.save("team", overwrite=True)
+    monkeypatch.setenv(NOTIFY, "sendgrid-email/team")
+    install([retrain], POOLS)
+    (automation,) = client.read_automations_by_name("nmt: tell of runs that fail")
+    (action,) = automation.actions
+    assert (action.type, action.block_document_id) == ("send-notification", block)
+    assert "flow_run.state.name" in action.body
+    assert "sesame" not in automation.model_dump_json()
+
+
+def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, retrain: Entry) -> None:
+    gone = [replace(retrain, name=name, cron="0 3 * * 1") for name in ("renamed", "paused")]
+    install([*gone, replace(retrain, name="by-hand")], POOLS)
+    paused = client.read_deployment_by_name("retrain/paused")
+    (schedule,) = client.read_deployment_schedules(paused.id)
+    client.update_deployment_schedule(paused.id, schedule.id, active=False)
+    (line,) = [line for line in install([retrain], POOLS) if line.startswith("not of this table")]
+    assert "still run by their schedules: retrain/renamed; " in line
+    client.delete_deployment(client.read_deployment_by_name("retrain/renamed").id)
+    assert not [line for line in install([retrain], POOLS) if line.startswith("not of this table")]
+
+
+def test_orphans_are_looked_for_without_being_asked() -> None:
+    crons = {entry.full_name: entry.cron for entry in table() if entry.flow.name in {"reconcile", "gc", "promote"}}
+    assert crons == {"reconcile/reconcile": "*/15 * * * *", "gc/gc": "", "promote/promote": ""}
+
+
 @pytest.mark.parametrize(("notify", "message"), [("me", "must be a web address"), ("webhook/nobody", "no such block")])
 def test_a_block_that_is_not_there_is_named(
     client: SyncPrefectClient, retrain: Entry, monkeypatch: pytest.MonkeyPatch, notify: str, message: str
@@ -178,4 +209,4 @@ def test_the_yaml_is_what_prefect_reads(tmp_path: Path) -> None:
         assert load_flow_from_entrypoint(found["entrypoint"]) is entry.flow
         assert found["parameters"] == dict(entry.parameters)
         assert found["work_pool"]["name"] == ("gpu" if entry.trains else "cpu")
-        assert bool(found.get("schedules")) == entry.trains
+        assert [each["cron"] for each in found.get("schedules", [])] == ([entry.cron] if entry.cron else [])

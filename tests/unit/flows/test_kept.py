@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from flows.commands.artifacts import collect_garbage, find_garbage, pin_artifact
+from flows.commands.artifacts import collect_garbage, pin_artifact
+from flows.garbage import garbage
+from flows.maintenance import gc
+from flows.models import model_of
 from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RunSummary, StageSummary
 from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
+from nmt_core.bundle import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ModelError
 from nmt_core.shared_store import Objects
@@ -78,8 +82,16 @@ def register() -> Callable[..., None]:
     return version
 
 
-def run_of(settings: Settings, number: int, *artifacts: Artifact, ended: bool = True, days: int = 0) -> None:
+def run_of(
+    settings: Settings,
+    number: int,
+    *artifacts: Artifact,
+    ended: bool = True,
+    days: int = 0,
+    reads: Sequence[Artifact] = (),
+) -> None:
     summary = RunSummary.begin(CONFIG, f"2026010{number}")
+    summary.inputs = [f"{each.stage}/{each.fingerprint}" for each in reads]
     summary.started = datetime.now(UTC) - timedelta(days=days)
     summary.stages = [StageSummary(name=each.stage, fingerprint=each.fingerprint, status="done") for each in artifacts]
     if ended:
@@ -88,7 +100,8 @@ def run_of(settings: Settings, number: int, *artifacts: Artifact, ended: bool = 
 
 
 def rubbish(settings: Settings, keep_runs: int = 0) -> set[str]:
-    return {f"{folder.parent.name}/{folder.name[0]}" for folder in find_garbage(settings, keep_runs)}
+    names = (Path(one.name) for one in garbage(settings, keep_runs, shared_days=30))
+    return {f"{name.parent.name}/{name.name[0]}" for name in names}
 
 
 def test_what_a_registered_model_needs_is_kept(home: Settings, put: Put, register: Callable[..., None]) -> None:
@@ -105,7 +118,7 @@ def test_without_the_registry_nothing_is_called_garbage(home: Settings, put: Put
     put(home, "clean/1")
     environment = {"NMT_HOME": str(home.home), "MLFLOW_TRACKING_URI": f"http://me:secret@127.0.0.1:{free_port}"}
     with pytest.raises(ModelError, match="which models are registered") as caught:
-        find_garbage(Settings.load(environment), 0)
+        garbage(Settings.load(environment), 0, shared_days=30)
     assert "secret" not in str(caught.value)
 
 
@@ -137,10 +150,10 @@ def test_what_a_killed_process_has_left_is_garbage(home: Settings, capsys: pytes
     try:
         kept, left = (holder.stdout.readline().strip() for holder in holders if holder.stdout)
         copies = home.home / "copies"
-        assert find_garbage(home, 0) == []
+        assert garbage(home, 0, 30) == []
         holders[1].kill()
         holders[1].wait()
-        assert find_garbage(home, 0) == [copies / left]
+        assert [one.name for one in garbage(home, 0, 30)] == [f"copies/{left}"]
         collect_garbage(0, delete=True)
         assert f"copies/{left}" in capsys.readouterr().out
         assert sorted(path.name for path in copies.iterdir()) == [kept, f"{kept}.lock"]
@@ -157,6 +170,49 @@ def test_a_run_in_progress_keeps_what_it_has_made(home: Settings, put: Put) -> N
     run_of(home, 3, three)
     assert rubbish(home) == {"clean/2", "clean/3"}, "what was killed long ago is not in progress"
     assert rubbish(home, 1) == {"clean/2"}
+
+
+def test_a_run_in_progress_keeps_what_it_reads(home: Settings, put: Put) -> None:
+    """A stage that was started by itself has made nothing yet, and no manifest says what it is being made from."""
+    split = put(home, "split/2", put(home, "clean/1"))
+    put(home, "split/3")
+    run_of(home, 1, ended=False, reads=[split])
+    assert rubbish(home) == {"split/3"}
+    run_of(home, 1, reads=[split])
+    assert rubbish(home) == {"clean/1", "split/2", "split/3"}
+
+
+def test_a_translation_keeps_its_model(home: Settings, put: Put) -> None:
+    model = put(home, "export/2", put(home, "clean/1"))
+    (model.path / BUNDLE_FILE).write_text("{}")
+    for asked in ("export/2222", str(model.path)):
+        with model_of(asked, home) as found, model_of(asked, home):
+            assert found.folder == model.path
+            assert rubbish(home) == set()
+        assert rubbish(home) == {"clean/1", "export/2"}
+    code = (
+        "import os, pathlib, sys; from flows.models import model_of; from flows.settings import Settings\n"
+        "with model_of(sys.argv[1], Settings.load()): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(model.path)]).returncode == -9
+    assert list(model.path.parent.glob("*.used")), "it had no time to say that it ends"
+    assert rubbish(home) == {"clean/1", "export/2"}
+
+
+def test_the_flow_frees_the_shared_store_too(
+    home: Settings, put: Put, prefect_api: str, s3_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NMT_STORE", s3_folder)
+    here = Settings.load()
+    kept, loose = put(here, "clean/1"), put(here, "clean/2")
+    here.store.pin(kept, "the paper")
+    both = [f"clean/{loose.fingerprint}", f"{s3_folder}/clean/{loose.fingerprint}"]
+    assert gc(keep_runs=0) == both[:1], "what is young stays in the shared store"
+    assert gc(keep_runs=0, older_than=0) == both
+    assert loose.path.is_dir() and len(Objects(s3_folder).all()) == 2, "nothing was deleted"
+    assert gc(keep_runs=0, delete=True, older_than=0) == both
+    assert Objects(s3_folder).all().keys() == {f"clean/{kept.fingerprint}"}
+    assert here.store.find("clean", loose.fingerprint) is None and kept.path.is_dir()
 
 
 def test_the_shared_store_keeps_what_others_need(

@@ -1,12 +1,11 @@
 """MLflow runs without an owner are closed, and no others."""
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psutil
 import pytest
@@ -14,9 +13,9 @@ from mlflow.tracking import MlflowClient
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import State
-from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Failed, Running
 
-from flows.reconcile import FLOW_RUN_TAG, PROCESS_TAG, close_orphans, this_process
+from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, close_orphans, this_process
 
 
 @flow
@@ -44,18 +43,20 @@ def mlflow(made_database: str) -> Iterator[MlflowClient]:
         client.delete_run(run.info.run_id)
 
 
+def child() -> tuple[subprocess.Popen[bytes], str]:
+    """A process that waits, and what it calls itself."""
+    code = "from flows.reconcile import this_process; print(this_process(), flush=True); input()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout
+    return process, process.stdout.readline().decode().strip()
+
+
 @pytest.fixture
 def dead_process() -> str:
     """The name of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    name = f"{os.uname().nodename} {process.pid} {_second_of(process.pid)}"
+    process, name = child()
     process.communicate(b"\n")
     return name
-
-
-def _second_of(number: int) -> str:
-    """When a process was started."""
-    return f"{psutil.Process(number).create_time():.0f}"
 
 
 def tracked(mlflow: MlflowClient, prefect: SyncPrefectClient, state: State | None, process: str = "") -> str:
@@ -106,8 +107,8 @@ def test_a_run_whose_process_is_gone_is_closed_and_prefect_told(
 
 
 def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    tracked(mlflow, prefect, Running(), f"{os.uname().nodename} {process.pid} {_second_of(process.pid)}")
+    process, name = child()
+    tracked(mlflow, prefect, Running(), name)
     assert close_orphans(mlflow, prefect) == []
     process.kill()
     while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
@@ -119,9 +120,70 @@ def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, pre
 def test_a_number_that_another_process_has_by_now_does_not_deceive(
     mlflow: MlflowClient, prefect: SyncPrefectClient
 ) -> None:
-    host, number, _ = this_process().split(" ")
-    tracked(mlflow, prefect, Running(), f"{host} {number} 1")
+    host, number, start = this_process().split(" ")
+    boot, _, ticks = start.partition("/")
+    tracked(mlflow, prefect, Running(), f"{host} {number} {boot}/{int(ticks) - 1}")
     assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
+
+
+def test_a_process_keeps_its_name_when_somebody_sets_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = this_process()
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: 0.0)
+    assert this_process() == name
+
+
+def attempt(mlflow: MlflowClient, owner: UUID, number: int, process: str) -> str:
+    """A RUNNING run of one attempt at a flow run."""
+    tags = {FLOW_RUN_TAG: str(owner), ATTEMPT_TAG: str(number), PROCESS_TAG: process}
+    run_id: str = mlflow.create_run("0", tags=tags).info.run_id
+    return run_id
+
+
+@pytest.fixture
+def retried(prefect: SyncPrefectClient) -> UUID:
+    """A flow run whose first process was killed, and that somebody has retried."""
+    run = prefect.create_flow_run(nothing).id
+    for state in (Running(), Crashed(), AwaitingRetry(), Running()):
+        prefect.set_flow_run_state(run, state, force=True)
+    assert prefect.read_flow_run(run).run_count == 2
+    return run
+
+
+def state_of(prefect: SyncPrefectClient, run: UUID) -> str:
+    state = prefect.read_flow_run(run).state
+    assert state
+    return state.name
+
+
+def test_a_retry_that_lives_is_left_alone_and_what_was_before_it_closed(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, dead_process: str, retried: UUID
+) -> None:
+    stale = attempt(mlflow, retried, 1, dead_process)
+    alive = attempt(mlflow, retried, 2, this_process())
+    assert [(closed.run_id, closed.status) for closed in close_orphans(mlflow, prefect)] == [(stale, "KILLED")]
+    assert mlflow.get_run(alive).info.status == "RUNNING"
+    assert state_of(prefect, retried) == "Running"
+
+
+def test_a_retry_that_mlflow_does_not_know_yet_is_left_alone(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, dead_process: str, retried: UUID
+) -> None:
+    stale = attempt(mlflow, retried, 1, dead_process)
+    assert [closed.run_id for closed in close_orphans(mlflow, prefect)] == [stale]
+    assert state_of(prefect, retried) == "Running"
+    attempt(mlflow, retried, 2, dead_process)
+    assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
+    assert state_of(prefect, retried) == "Crashed", "now the newest attempt is gone as well"
+
+
+@pytest.mark.parametrize(("state", "name"), [(AwaitingRetry(), "AwaitingRetry"), (Cancelling(), "Crashed")])
+def test_only_a_flow_run_that_runs_is_called_crashed(
+    mlflow: MlflowClient, prefect: SyncPrefectClient, dead_process: str, state: State, name: str
+) -> None:
+    """One that waits for its retry has no process; one that is being cancelled would keep its place for ever."""
+    run_id = tracked(mlflow, prefect, state, dead_process)
+    assert [(closed.run_id, closed.status) for closed in close_orphans(mlflow, prefect)] == [(run_id, "KILLED")]
+    assert state_of(prefect, UUID(mlflow.get_run(run_id).data.tags[FLOW_RUN_TAG])) == name
 
 
 def test_runs_of_another_server_are_closed_only_if_asked_for(mlflow: MlflowClient, prefect: SyncPrefectClient) -> None:

@@ -127,3 +127,29 @@ def test_ports_of_the_servers_are_those_that_prefect_and_mlflow_call_theirs() ->
     assert (usual.prefect_port, usual.mlflow_port, own.prefect_port, own.mlflow_port) == (4_200, 5_000, 4_300, 5_100)
     with pytest.raises(ConfigError, match="MLFLOW_PORT='x': must be a whole number"):
         Settings.load({"MLFLOW_PORT": "x"})
+
+
+def test_links_lead_to_where_browsers_find_the_pages(tmp_path: Path) -> None:
+    home = {"NMT_HOME": str(tmp_path)}
+    assert Settings.load(home).pages() == RunningServers(), "a database has no pages"
+    inside = home | {
+        "PREFECT_API_URL": "http://nmt:sesame@prefect:4200/api",
+        "MLFLOW_TRACKING_URI": "http://proxy:5001/",
+    }
+    assert Settings.load(inside).pages() == RunningServers("http://nmt:***@prefect:4200", "http://proxy:5001")
+    outside = {"NMT_PREFECT_PAGES": "https://prefect.example/", "NMT_MLFLOW_PAGES": "https://mlflow.example"}
+    assert Settings.load(inside | outside).pages() == RunningServers(
+        "https://prefect.example", "https://mlflow.example"
+    )
+
+
+def test_links_lead_to_a_running_nmt_up(tmp_path: Path) -> None:
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    addresses = {"prefect": "http://127.0.0.1:1/api", "mlflow": "http://127.0.0.1:2"}
+    settings.servers_file.write_text(json.dumps({"pid": os.getpid(), **addresses}))
+    assert settings.pages() == RunningServers("http://127.0.0.1:1", "http://127.0.0.1:2")
+
+
+def test_a_page_that_is_no_web_address_is_an_error_that_says_so() -> None:
+    with pytest.raises(ConfigError, match="NMT_MLFLOW_PAGES='mlflow:5000': must be a web address such as https://"):
+        Settings.load({"NMT_MLFLOW_PAGES": "mlflow:5000"})

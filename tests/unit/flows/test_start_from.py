@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from flows.commands.artifacts import find_garbage
+from flows.garbage import garbage
 from flows.selection import Selection
 from flows.settings import Settings
 from flows.start_from import resolved, tag_of
@@ -177,8 +177,9 @@ def ran(settings: Settings) -> Callable[..., None]:
     return write
 
 
-def garbage(settings: Settings, keep_runs: int) -> set[str]:
-    return {f"{folder.parent.name}/{folder.name[0]}" for folder in find_garbage(settings, keep_runs)}
+def rubbish(settings: Settings, keep_runs: int) -> set[str]:
+    names = (Path(one.name) for one in garbage(settings, keep_runs, shared_days=30))
+    return {f"{name.parent.name}/{name.name[0]}" for name in names}
 
 
 def test_the_weights_of_champion_and_challenger_are_no_garbage(settings: Settings, ran: Any) -> None:
@@ -187,12 +188,12 @@ def test_the_weights_of_champion_and_challenger_are_no_garbage(settings: Setting
     ran(3, ["challenger"])
     ran(4, ["challenger"])
     old = {f"{stage}/{number}" for stage in ("average", "tokenizer") for number in (1, 3)}
-    assert garbage(settings, 0) == old | {f"train/{number}" for number in (1, 2, 3, 4)}
-    assert garbage(settings, 1) == old | {f"train/{number}" for number in (1, 2, 3)}
+    assert rubbish(settings, 0) == old | {f"train/{number}" for number in (1, 2, 3, 4)}
+    assert rubbish(settings, 1) == old | {f"train/{number}" for number in (1, 2, 3)}
 
 
 def test_what_a_kept_run_starts_from_is_no_garbage(settings: Settings, ran: Any) -> None:
     ran(1, [])
     ran(2, [], start_from=str(settings.store.path("train", "1" * 32)))
-    assert garbage(settings, 1) == {"average/1", "tokenizer/1"}
-    assert "train/1" in garbage(settings, 0)
+    assert rubbish(settings, 1) == {"average/1", "tokenizer/1"}
+    assert "train/1" in rubbish(settings, 0)

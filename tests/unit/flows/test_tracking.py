@@ -1,17 +1,20 @@
 import contextlib
+import http.server
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import mlflow.data
 import pytest
 from mlflow.entities import Run, ViewType
 from mlflow.tracking import MlflowClient
 
+from flows.lineage import TextPart
 from flows.servers import free_port, start_mlflow
 from flows.settings import Settings
-from flows.tracking import TextPart, Tracker
+from flows.tracking import Tracker
 
 Finder = Callable[[], dict[str, Run]]
 
@@ -130,6 +133,30 @@ def test_a_dead_server_costs_no_time_and_one_warning(settings: Settings) -> None
         (True, False),
         (False, True),
     ]
+
+
+def test_a_wrong_password_is_said_to_be_one(settings: Settings) -> None:
+    class Closed(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # so `http.server` calls it
+            self.send_response(401)
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, *arguments: Any) -> None: ...
+
+    warnings: list[str] = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Closed) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        tracker = Tracker(f"http://127.0.0.1:{server.server_port}", "corpus", settings.model_files, warnings.append)
+        run = tracker.start("run", {}, {})
+        assert tracker.id_of(run, timeout=30) == ""
+        tracker.close(timeout=5)
+        server.shutdown()
+        thread.join()
+    assert ["does not let us in (see MLFLOW_TRACKING_USERNAME" in warning for warning in warnings] == [True, True]
+    assert "is lost" in warnings[-1]
 
 
 def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

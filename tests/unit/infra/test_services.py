@@ -20,6 +20,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 
 INFRA = Path(__file__).parents[3] / "infra"
 STACK = INFRA / "k8s" / "stack"
+POOL = INFRA / "k8s" / "pool" / "worker.yaml"
 COMPOSE = yaml.safe_load((INFRA / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 MANIFESTS = sorted(file for file in STACK.glob("*.yaml") if file.name != "kustomization.yaml")
@@ -113,7 +114,7 @@ def test_every_variable_is_explained() -> None:
     assert {found[1] for found in _VARIABLE.finditer(text)} - {"NMT_VERSION", "NMT_S3_KEY"} == listed
 
 
-@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*MANIFESTS, POOL], ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_manifests_are_valid(file: Path) -> None:
     for each in yaml.safe_load_all(file.read_text(encoding="utf-8")):
         kubernetes_validate.validate(each, _KUBERNETES, strict=True)
@@ -134,7 +135,8 @@ def test_all_manifests_are_applied() -> None:
 @pytest.mark.parametrize("name", ["postgres", "s3", "buckets", "mlflow", "prefect", "worker", "proxy", "deployments"])
 def test_kubernetes_starts_what_compose_starts(name: str) -> None:
     service, container = SERVICES[name], pods()[name]["containers"][0]
-    assert container.get("command", container.get("args")) == service.get("command")
+    command = [_VARIABLE.sub(r"$(\1)", word) for word in service.get("command") or ()]
+    assert (container.get("command") or container.get("args") or []) == command
     if "build" not in service:
         assert container["image"] == service["image"]
     theirs = {
@@ -175,6 +177,48 @@ def test_every_server_has_a_policy_who_may_ask_it() -> None:
     guarded = {spec["podSelector"].get("matchLabels", {}).get("app") for spec in policies}
     services = {each["spec"]["selector"]["app"] for each in objects() if each["kind"] == "Service"}
     assert services <= guarded
+
+
+def test_a_job_that_has_ended_makes_room_for_the_next() -> None:
+    """What a Job runs cannot be changed, so that one that stayed would refuse the next version of the stack."""
+    jobs = {each["metadata"]["name"]: each["spec"] for each in objects() if each["kind"] == "Job"}
+    assert jobs.keys() == {"buckets", "deployments"}
+    assert {spec["ttlSecondsAfterFinished"] for spec in jobs.values()} == {600}
+
+
+def allowed(labels: dict[str, str], service: str) -> set[int]:
+    """Ports of a service that pods with these labels may ask."""
+    ports = set()
+    for each in objects():
+        if each["kind"] == "NetworkPolicy" and each["spec"]["podSelector"].get("matchLabels") == {"app": service}:
+            for rule in each["spec"]["ingress"]:
+                if any(selects(peer["podSelector"], labels) for peer in rule.get("from", [{"podSelector": {}}])):
+                    ports |= {port["port"] for port in rule["ports"]}
+    return ports
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a selector selects pods with these labels."""
+    wanted = selector.get("matchLabels", {}).items() <= labels.items()
+    expressions = selector.get("matchExpressions", [])
+    assert all(each["operator"] == "In" for each in expressions)
+    return wanted and all(labels.get(each["key"]) in each["values"] for each in expressions)
+
+
+def test_pods_of_a_kubernetes_pool_reach_what_the_worker_reaches() -> None:
+    template = json.loads((INFRA / "prefect" / "kubernetes.json").read_text(encoding="utf-8"))
+    pod = template["job_configuration"]["job_manifest"]["spec"]["template"]["metadata"]["labels"]
+    services = ("prefect", "proxy", "s3", "postgres", "mlflow")
+    worker = {service: allowed({"app": "worker"}, service) for service in services}
+    assert worker == {"prefect": {4200}, "proxy": {80, 443, 5001}, "s3": {8333}, "postgres": set(), "mlflow": set()}
+    assert {service: allowed(pod, service) for service in services} == worker
+    made = {each["kind"]: each for each in yaml.safe_load_all(POOL.read_text(encoding="utf-8"))}
+    its_own = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert allowed(its_own, "prefect") == {4200}
+    rights = {resource: rule["verbs"] for rule in made["Role"]["rules"] for resource in rule["resources"]}
+    assert {"get", "list", "watch", "create", "delete"} <= set(rights["jobs"])
+    assert all({"get", "list", "watch"} <= set(rights[kind]) for kind in ("pods", "pods/log", "events"))
+    assert not [kind for kind in rights if kind in {"secrets", "*"}]
 
 
 def test_the_job_template_of_a_kubernetes_pool() -> None:

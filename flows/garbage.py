@@ -1,0 +1,77 @@
+"""What can go: artifacts that nobody needs, here and in the store that machines share, and copies of models."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from flows.copies import abandoned_copies, remove_copy
+from flows.kept import Name, needed
+from flows.settings import Settings
+from nmt_core.corpus import storage
+from nmt_core.shared_store import Objects
+
+
+@dataclass(frozen=True)
+class Rubbish:
+    """One artifact, one in the making, or a copy of a model, that can go."""
+
+    name: str
+    """Its path within the store or the home of this machine, or its address in the shared store."""
+    bytes: int
+    remove: Callable[[], None]
+
+
+def garbage(settings: Settings, keep_runs: int, shared_days: int) -> list[Rubbish]:
+    """All that neither runs, nor registered models, nor who pinned something need.
+
+    Args:
+        settings: where the stores are.
+        keep_runs: what this many of the last runs need is kept.
+        shared_days: what is younger than so many days is kept in the shared store, which knows nothing of the runs of
+            other machines.
+
+    Raises:
+        ModelError: MLflow does not say what registered models need.
+        ArtifactError: the shared store does not answer.
+    """
+    kept = needed(settings, keep_runs)
+    return [*_here(settings, kept), *_copies(settings), *_shared(settings, kept, timedelta(days=shared_days))]
+
+
+def _here(settings: Settings, kept: set[Name]) -> Iterator[Rubbish]:
+    """Folders of this machine; those of a run that may go on are kept though they are no artifacts yet."""
+    store = settings.store
+    artifacts = [artifact for name in kept if (artifact := store.local(*name))]
+    whole = {(artifact.stage, artifact.fingerprint) for artifact in artifacts}
+    for folder in store.garbage(artifacts):
+        if (folder.parent.name, folder.name.split(".")[0]) not in kept - whole:
+            yield Rubbish(str(folder.relative_to(store.root)), _size_of(folder), partial(_free, folder, settings))
+
+
+def _copies(settings: Settings) -> Iterator[Rubbish]:
+    """Copies of models that a process which was killed has left."""
+    for folder in abandoned_copies(settings.home):
+        yield Rubbish(str(folder.relative_to(settings.home)), _size_of(folder), partial(remove_copy, folder))
+
+
+def _shared(settings: Settings, kept: set[Name], age: timedelta) -> Iterator[Rubbish]:
+    """Artifacts of the shared store that no other machine has made lately."""
+    if not settings.shared_store:
+        return
+    objects, now = Objects(settings.shared_store), datetime.now(UTC)
+    for name, listed in sorted(objects.all().items()):
+        stage, _, fingerprint = name.partition("/")
+        if (stage, fingerprint) not in kept and listed.newest < now - age:
+            yield Rubbish(f"{objects.url}/{name}", listed.bytes, partial(objects.remove, listed))
+
+
+def _free(folder: Path, settings: Settings) -> None:
+    settings.store.remove(folder)
+    if settings.scratch:  # what a stage that was killed has left there
+        storage.remove_folder(settings.resources.scratch_for(folder))
+
+
+def _size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,82 @@
+"""A worker that ends in order: SIGTERM and Ctrl-C reach its runs first, and it ends after them.
+
+    python -m flows.worker --pool cpu --type process        # arguments of `prefect worker start`
+
+By itself, a worker of Prefect's kills its runs at SIGTERM and is gone. Training hears of that, and still writes a
+checkpoint; but a container ends with its first process, and then nobody is left to write one, or to tell Prefect and
+MLflow. A worker that is killed (SIGKILL) leaves its runs alone, as Prefect's does.
+"""
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+import psutil
+
+_GRACE_SECONDS = 75.0  # of the 90 that compose and Kubernetes give us
+_SECONDS_FOR_THE_WORKER = 10.0
+_SECONDS_BETWEEN_LOOKS = 0.25
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded now: a forked child had better not
+
+
+def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
+    """Run a worker, whose child processes are its runs, until it ends or we are told to end it.
+
+    Args:
+        command: program and arguments.
+        grace: seconds that the runs get to end by themselves.
+
+    Returns:
+        The exit code of the worker; 0 if it was ended by us.
+    """
+    told = threading.Event()
+    former = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    # In a session of its own: Ctrl-C is for us alone
+    worker = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent)
+    try:
+        while worker.poll() is None and not told.wait(_SECONDS_BETWEEN_LOOKS):
+            pass
+        if worker.poll() is not None:
+            return worker.returncode
+        _end_runs(psutil.Process(worker.pid), grace)
+        worker.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.wait(_SECONDS_FOR_THE_WORKER)
+        return 0
+    finally:
+        worker.kill()
+        worker.wait()
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _end_runs(worker: psutil.Process, grace: float) -> None:
+    """SIGTERM to each run, also to one that the worker starts meanwhile; return when all have ended, or time is up."""
+    told: set[psutil.Process] = set()
+    deadline = time.monotonic() + grace
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while (runs := _alive(worker.children())) and time.monotonic() < deadline:
+            for run in runs - told:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    run.terminate()
+            told |= runs
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
+    return {process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE}
+
+
+def _die_with_parent() -> None:
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(supervise([sys.executable, "-m", "prefect", "worker", "start", *sys.argv[1:]]))

@@ -1,0 +1,71 @@
+"""A checkpoint that somebody has tampered with is refused before it runs anything."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from nmt_core.errors import DataError
+from nmt_core.train.reading import read_checkpoint
+
+VALUES: dict[str, Any] = {
+    "model": {"weight": torch.arange(6.0).reshape(2, 3), "ids": torch.arange(3), "bf16": torch.ones(2).bfloat16()},
+    "optimizer": {"param_groups": {"lr": 0.1, "betas": (0.9, 0.98), "fused": None, "names": ["a", "b"], "flag": True}},
+    "progress": "{}",
+}
+
+
+class Planted:
+    """Makes a file when it is read."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._file),)
+
+
+def empty() -> dict[str, Any]:
+    """What is loaded into."""
+    model = {name: torch.zeros_like(value) for name, value in VALUES["model"].items()}
+    groups = dict.fromkeys(VALUES["optimizer"]["param_groups"], 0)
+    return {"model": model, "optimizer": {"param_groups": groups}, "progress": ""}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    save(VALUES, checkpoint_id=tmp_path / "1")
+    return tmp_path / "1"
+
+
+def test_what_was_saved_is_read(checkpoint: Path) -> None:
+    state = empty()
+    read_checkpoint(state, checkpoint)
+    assert all(torch.equal(state["model"][name], value) for name, value in VALUES["model"].items())
+    assert state["model"]["bf16"].dtype == torch.bfloat16
+    assert (state["optimizer"], state["progress"]) == (VALUES["optimizer"], VALUES["progress"])
+
+
+def test_an_index_that_names_code_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    """PyTorch's own reader would have run it."""
+    index = pickle.loads((checkpoint / ".metadata").read_bytes())
+    index.planner_data = Planted(tmp_path / "pwned")
+    (checkpoint / ".metadata").write_bytes(pickle.dumps(index))
+    with pytest.raises(DataError, match=rf"{checkpoint}: its index names (posix|nt)\.mkdir, .*: remove it"):
+        read_checkpoint(empty(), checkpoint)
+    assert not (tmp_path / "pwned").exists()
+    load(empty(), checkpoint_id=checkpoint)
+    assert (tmp_path / "pwned").exists(), "what is planted here works"
+
+
+def test_a_value_that_names_code_is_refused(tmp_path: Path) -> None:
+    planted = VALUES | {"progress": Planted(tmp_path / "pwned")}
+    save(planted, checkpoint_id=tmp_path / "1")
+    with pytest.raises(DataError, match="its value progress is more than text and numbers, and could run code"):
+        read_checkpoint(empty(), tmp_path / "1")
+    assert not (tmp_path / "pwned").exists()
