@@ -66,7 +66,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
     finally:
         if runs:
             show(runs, form)
-        if figure:
+        if figure and runs:
             is_drawn = write_figure(rows(runs), figure)
             told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
             console.print(told, highlight=False, markup=False, soft_wrap=True)

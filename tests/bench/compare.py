@@ -195,7 +195,7 @@ def main() -> None:
     command += [part for change in (*experiment.of_all, *arguments.overrides) for part in ("--set", change)]
     figure = arguments.figure or (arguments.home / "context.svg" if arguments.experiment == "context" else None)
     command += ["--figure", str(figure)] if figure else []
-    print(f"{len(experiment.rows) * (arguments.seeds or experiment.seeds)} trainings", file=sys.stderr, flush=True)
+    print(f"{len(experiment.rows) * (arguments.seeds or experiment.seeds)} runs", file=sys.stderr, flush=True)
     home = {"NMT_HOME": str(arguments.home.absolute())}
     with subprocess.Popen(command, env=os.environ | home, stdout=subprocess.PIPE) as running:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what runs has it as well, and ends with what it has so far

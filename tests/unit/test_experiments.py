@@ -14,6 +14,7 @@ import torch
 from flows.comparison import ComparedRun, contenders
 from flows.comparison_table import rows
 from nmt_core.artifacts import Artifact
+from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
 from nmt_core.recipe import load_recipe
 from nmt_core.stage import Job, Resources, SilentReporter
@@ -148,6 +149,12 @@ def test_text_of_many_syllables_fits_the_vocabulary_of_each_row(split: Artifact,
         assert SYLLABLES < tokenizers.target.vocab_size < 15_000, "all that there are"
     else:
         assert tokenizers.target.vocab_size == 8_000
+
+
+def test_the_sizes_of_the_recipes_alone_would_not_fit_such_text(split: Artifact, tmp_path: Path) -> None:
+    config = load_recipe("korean-bpe")
+    with pytest.raises(ConfigError, match=r"target_vocab_size=1200 .* the characters, bytes and symbols alone need 17"):
+        learn(config, {"split": split}, tmp_path, Job(SilentReporter(), Resources()))
 
 
 def a_run(recipe: str, seed: int, **values: Any) -> ComparedRun:
