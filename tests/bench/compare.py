@@ -25,7 +25,7 @@ unless another is named. `--updates` shortens or lengthens all trainings: as lar
 the warm-up, to the same highest rate, and the last five of twenty checkpoints are averaged. A run that was stopped goes
 on where it was when the command is repeated.
 
-Each experiment, as it is without options, is meant to fit an hour on two cores that do nothing else: by estimate, and not
+Each experiment, as it is without options, is meant to fit an hour on two idle cores: by estimate, which nobody has
 measured as a whole, context 22 minutes a seed, table3 66 seconds a run, of 54, korean 36 minutes of 100,000 pairs (8 of
 tatoeba with `--pieces 1200 --updates 300`), averaging 11 minutes a seed, and regularisation 31. It counts on 18,000
 target tokens per second of the Transformer, 14,000 of RNNsearch, and 25 seconds of a run beside training. A larger
