@@ -209,8 +209,8 @@ def main() -> None:
         printed, _ = running.communicate()
     if printed.strip():
         table = [ComparedRecipe.model_validate(row) for row in json.loads(printed.splitlines()[-1])]
-        further = experiment.further(table)
-        print("\n".join([markdown(table), "", *further, "", experiment.said]))
+        parts = [markdown(table), "\n".join(experiment.further(table)), experiment.said]
+        print("\n\n".join(filter(None, parts)))
     sys.exit(running.returncode)
 
 
