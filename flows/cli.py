@@ -4,6 +4,7 @@ import gc
 import importlib.metadata
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -109,14 +110,19 @@ def compare(
     ] = "",
     as_json: AsJson = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw BLEU by the length of the source there, a curve for each recipe."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Run several recipes up to `evaluate`, and print one table. What they have in common is made once."""
-    from flows.commands.compare import compare
+    from flows.commands.compare import Form, compare
     from flows.comparison import contenders
 
     wanted = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
-    compare(wanted, form="json" if as_json else "markdown" if markdown else "table", debug=debug)
+    form: Form = "json" if as_json else "markdown" if markdown else "table"
+    compare(wanted, form=form, figure=figure, debug=debug)
 
 
 @app.command()

@@ -2,11 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 from pydantic import BaseModel
@@ -45,8 +44,16 @@ class ComparedRun(BaseModel):
     parameters: int | None = None
     """Tied ones counted once."""
     updates: int | None = None
+    trained_tokens: int | None = None
+    """Of the target side, each time that training read them counted."""
+    weights: str = ""
+    """Which were exported: of one checkpoint, or the average of some."""
     dev_perplexity: float | None = None
-    """Per token of the dev set, of the weights that were exported."""
+    """Per token of the dev set, of the weights that were exported, as the next two."""
+    averaged_dev_perplexity: float | None = None
+    """Of the average that was tried, whether it went on or not."""
+    best_single_dev_perplexity: float | None = None
+    """Of the best checkpoint alone."""
     dev_bleu: float | None = None
     """Of the export's dev sentences, in fp32."""
     bleu: float | None = None
@@ -58,58 +65,19 @@ class ComparedRun(BaseModel):
     """BLEU of the sentences of which the vocabulary knows every word."""
     pieces: int | None = None
     """Of the target's vocabulary, as the next two."""
-    tokens: float | None = None
-    """Of a sentence of the training text, its end mark not counted."""
+    tokens_per_sentence: float | None = None
+    """Of the training text, end marks not counted."""
     unknown: float | None = None
-    """Share of the tokens of the training text that are <unk>."""
+    """Share of the tokens of the first test set's references that are <unk>."""
     by_length: list[LengthBucket] = []
     """Of the first test set, short sources first."""
     hours: float | None = None
-    """Of training, whenever that was."""
+    """Of training, over all its attempts, whenever they were."""
     signatures: list[str] = []
     """sacreBLEU's, and the test set."""
 
 
-class Spread(BaseModel):
-    """A measure over the seeds."""
-
-    mean: float
-    deviation: float | None
-    """Sample standard deviation; None of one run."""
-
-
-class ComparedRecipe(BaseModel):
-    """One row of the table."""
-
-    recipe: str
-    measures: dict[str, Spread]
-    """By their names in `ComparedRun`; without those that no run came to."""
-    runs: list[ComparedRun]
-
-    @property
-    def failed(self) -> int:
-        """Runs that did not come to their end."""
-        return sum(run.status != "finished" for run in self.runs)
-
-
-MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "parameters": ("parameters", "{:,.0f}".format),
-    "updates": ("updates", "{:,.0f}".format),
-    "dev_perplexity": ("dev perplexity", "{:.2f}".format),
-    "dev_bleu": ("dev BLEU", "{:.2f}".format),
-    "bleu": ("BLEU", "{:.2f}".format),
-    "chrf": ("chrF", "{:.2f}".format),
-    "hours": ("hours", "{:.3g}".format),
-    "bleu_morphemes": ("BLEU ko-mecab", "{:.2f}".format),
-    "bleu_no_unk": ("BLEU no UNK", "{:.2f}".format),
-    "pieces": ("target pieces", "{:,.0f}".format),
-    "tokens": ("tokens a sentence", "{:.1f}".format),
-    "unknown": ("<unk>", "{:.2%}".format),
-}
-"""Columns of the table, by their names in `ComparedRun`: what each is called, and how it is written."""
-
-_WHERE_ROWS_DIFFER = ("bleu_morphemes", "bleu_no_unk", "pieces", "tokens", "unknown")
-
+_MOST_NATS = 700.0  # of more, the exponential is no number
 _METRICS = {"BLEU": "bleu", "chrF": "chrf", "BLEU ko-mecab": "bleu_morphemes", "BLEU no UNK": "bleu_no_unk"}
 
 
@@ -167,115 +135,46 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
     found: dict[str, Any] = {}
     if "encode" in done:
         report = done["encode"].report()
-        found |= {"pieces": report["vocab_size"], "unknown": report["target_unknown"]}
-        found["tokens"] = report["target_tokens_per_sentence"]
+        found |= {"pieces": report["vocab_size"], "tokens_per_sentence": report["target_tokens_per_sentence"]}
     if "train" in done:
-        found["updates"] = done["train"].report()["updates"]
-        found["hours"] = done["train"].manifest().seconds / 3_600
+        report = done["train"].report()
+        found |= {"updates": report["updates"], "trained_tokens": report["tokens"]}
+        found["hours"] = report["seconds"] / 3_600  # the manifest's are of the last attempt alone
     if "average" in done:
-        found["dev_perplexity"] = math.exp(_dev_loss(done["average"].report()))
+        found |= _of_average(done["average"].report())
     if "export" in done:
         report = done["export"].report()
         found["parameters"], found["dev_bleu"] = report["items_in"], report["bleu"]["fp32"]
     first = [score for score in summary.metrics if score.test_set == summary.metrics[0].test_set]
     found |= {_METRICS[score.metric]: score.score for score in first if score.metric in _METRICS}
     if first and "evaluate" in done:
-        buckets = map(LengthBucket.model_validate, done["evaluate"].report()["by_length"])
+        report = done["evaluate"].report()
+        buckets = map(LengthBucket.model_validate, report["by_length"])
         found["by_length"] = [bucket for bucket in buckets if bucket.test_set == first[0].test_set]
+        found["unknown"] = report["unknown_in_references"][first[0].test_set]
     found["signatures"] = [f"{score.metric} on {score.test_set}: {score.signature}" for score in first]
     return run.model_copy(update=found)
 
 
-def _dev_loss(average: Report) -> float:
-    """Plain loss in nats per target token, of the weights that went on."""
-    return float(average["averaged_dev_loss" if average["taken"] == "averaged" else "best_single_dev_loss"])
+def _perplexity(loss: float | None) -> float | None:
+    """Of a loss in nats; None if that was no finite number."""
+    return None if loss is None else math.exp(min(loss, _MOST_NATS))
 
 
-def rows(runs: Sequence[ComparedRun]) -> list[ComparedRecipe]:
-    """A row for each recipe, in the order of their first runs."""
-    of: dict[str, list[ComparedRun]] = {}
-    for run in runs:
-        of.setdefault(run.recipe, []).append(run)
-    return [ComparedRecipe(recipe=recipe, measures=_measures(own), runs=own) for recipe, own in of.items()]
-
-
-def _measures(runs: Sequence[ComparedRun]) -> dict[str, Spread]:
-    measures = {}
-    for name in MEASURES:
-        values = [value for run in runs if (value := getattr(run, name)) is not None]
-        if values:
-            measures[name] = _spread(values)
-    return measures
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    return Spread(mean=mean(values), deviation=stdev(values) if len(values) > 1 else None)
-
-
-def main_table(table: Sequence[ComparedRecipe]) -> list[list[str]]:
-    """Headings, and a row for each recipe: measures, and how many of its runs came to their end.
-
-    What follows from the text or is only for some languages is there only if rows differ in it.
-    """
-    names = [name for name in MEASURES if name not in _WHERE_ROWS_DIFFER or _differ(name, table)]
-    lines = [["recipe", *(MEASURES[name][0] for name in names), "runs"]]
-    for row in table:
-        spreads = [(row.measures.get(name), MEASURES[name][1]) for name in names]
-        runs = f"{row.failed} of {len(row.runs)} failed" if row.failed else str(len(row.runs))
-        lines.append([row.recipe, *(_shown(spread, written) if spread else "-" for spread, written in spreads), runs])
-    return lines
-
-
-def _differ(name: str, table: Sequence[ComparedRecipe]) -> bool:
-    return len({row.measures[name].mean for row in table if name in row.measures}) > 1
-
-
-def _shown(spread: Spread, written: Callable[[float], str]) -> str:
-    mean = written(spread.mean)
-    return f"{mean} ± {written(spread.deviation)}" if spread.deviation else mean
-
-
-def by_length(table: Sequence[ComparedRecipe]) -> list[list[str]]:
-    """BLEU by the length of the source (after Bahdanau et al. 2015, figure 2): headings, and a row for each recipe.
-
-    Nothing if no run was evaluated. A recipe with another test set than the first has dashes.
-    """
-    buckets = next((run.by_length for row in table for run in row.runs if run.by_length), [])
-    if not buckets:
-        return []
-    lines = [[f"BLEU by {buckets[0].unit} of the source", *(f"{each.shortest}-{each.longest}" for each in buckets)]]
-    for row in table:
-        found = [run.by_length for run in row.runs if [*map(_place, run.by_length)] == [*map(_place, buckets)]]
-        spreads = [_spread([bucket.bleu for bucket in same]) for same in zip(*found, strict=True)]
-        lines.append([row.recipe, *(_shown(spread, "{:.1f}".format) for spread in spreads)])
-        lines[-1] += ["-"] * (len(lines[0]) - len(lines[-1]))
-    return lines
-
-
-def _place(bucket: LengthBucket) -> tuple[str, int, int]:
-    return bucket.test_set, bucket.shortest, bucket.longest
-
-
-def markdown(table: Sequence[ComparedRecipe]) -> str:
-    """The tables, and which runs they are of, as Markdown."""
-    lines = _markdown(main_table(table))
-    if lengths := by_length(table):
-        lines += ["", *_markdown(lengths)]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes(table))])
-
-
-def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:
-    columns = len(lines[0])
-    with_rule = [lines[0], ["---", *["---:"] * (columns - 1)], *lines[1:]]
-    return [f"| {' | '.join(line)} |" for line in with_rule]
-
-
-def notes(table: Sequence[ComparedRecipe]) -> list[str]:
-    """Which runs the rows are of, what failed, and how the scores were computed."""
-    runs = [run for row in table for run in row.runs]
-    told = [f"{run.recipe}, seed {run.seed}: {run.run_id}" + (f": {run.error}" if run.error else "") for run in runs]
-    told += dict.fromkeys(signature for run in runs for signature in run.signatures)
-    told.append(
-        "Perplexity is per token of the dev set: it compares rows of one tokenizer only. Hours are of training."
-    )
-    return told
+def _of_average(report: Report) -> dict[str, Any]:
+    """Which weights went on, and how well they and the others predict the dev set."""
+    averaged, single = _perplexity(report["averaged_dev_loss"]), _perplexity(report["best_single_dev_loss"])
+    is_average = report["taken"] == "averaged"
+    count = len(report["checkpoints"])
+    if not is_average:
+        weights = "best alone"
+    elif report["strategy"] == "ema":
+        weights = "moving average"
+    else:
+        weights = f"average of {count}" if count > 1 else f"{report['strategy']} alone"
+    return {
+        "weights": weights,
+        "dev_perplexity": averaged if is_average else single,
+        "averaged_dev_perplexity": averaged,
+        "best_single_dev_perplexity": single,
+    }

@@ -61,7 +61,7 @@ STAGES: dict[str, Stage] = {
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
         ),
-        Stage("evaluate", 2, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+        Stage("evaluate", 3, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
     )
 }
 

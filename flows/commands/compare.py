@@ -3,6 +3,7 @@
 import json
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from rich import box
@@ -11,7 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.run import Retrain, explained, ready
-from flows.comparison import ComparedRun, Contender, by_length, main_table, markdown, measured, notes, rows
+from flows.comparison import ComparedRun, Contender, measured
+from flows.comparison_figure import check_figure, write_figure
+from flows.comparison_table import by_length, main_table, markdown, notes, rows
 from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, terminal
 from flows.selection import Selection
@@ -27,19 +30,24 @@ class ComparisonError(NmtError):
     """Some of the recipes did not come to their end."""
 
 
-def compare(contenders: Sequence[Contender], *, form: Form, debug: bool) -> None:
+def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None, debug: bool) -> None:
     """Run all, whatever becomes of one of them, and show what came of it, also where a signal ended it.
 
     Args:
         contenders: what to run, in this order.
         form: how to print the table; in any but the first, progress goes to stderr.
+        figure: where to draw BLEU by the length of the source; None: nowhere.
         debug: show tracebacks.
 
     Raises:
         ComparisonError: a run failed.
+        ConfigError: the figure cannot be drawn.
+        DataError: the figure cannot be written.
         PreemptedError: the machines were taken away.
         Stopped: a signal came.
     """
+    if figure:
+        check_figure(figure, len({contender.label for contender in contenders}))
     settings = Settings.load()
     settings.prepare(debug=debug)
     console = terminal(to_stderr=form != "table")
@@ -58,6 +66,10 @@ def compare(contenders: Sequence[Contender], *, form: Form, debug: bool) -> None
     finally:
         if runs:
             show(runs, form)
+        if figure and runs:
+            is_drawn = write_figure(rows(runs), figure)
+            told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "

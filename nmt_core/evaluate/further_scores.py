@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import Score, score, score_morphemes
 from nmt_core.spelling import Spelling
+from nmt_core.tokenizer.tokenizer import UNK_ID
 from nmt_core.translator import Translator
 
 
@@ -37,7 +38,19 @@ def further_scores(
 
 def known_sentences(test: TestSet, translator: Translator) -> list[int]:
     """Places of the pairs that hold no <unk> on either side."""
-    tokenizers, of_target = translator.tokenizers, Spelling(translator.spelling.unicode_form)
+    tokenizers = translator.tokenizers
     sources = tokenizers.source.has_unknown([translator.spelling.tidy(line) for line in test.sources])
-    targets = tokenizers.target.has_unknown([of_target.tidy(line) for line in test.references])
+    targets = tokenizers.target.has_unknown(_tidied_references(test, translator))
     return [place for place, unknown in enumerate(zip(sources, targets, strict=True)) if not any(unknown)]
+
+
+def unknown_in_references(test: TestSet, translator: Translator) -> float:
+    """Share of the tokens of the references that are <unk>: no translation can have what they stand for."""
+    ids = translator.tokenizers.target.encode(_tidied_references(test, translator))
+    return round(sum(line.count(UNK_ID) for line in ids) / max(1, sum(map(len, ids))), 6)
+
+
+def _tidied_references(test: TestSet, translator: Translator) -> list[str]:
+    """As the target side of the training text is spelt."""
+    spelling = Spelling(translator.spelling.unicode_form)
+    return [spelling.tidy(line) for line in test.references]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import by_length
-from nmt_core.evaluate.further_scores import further_scores, known_sentences
+from nmt_core.evaluate.further_scores import further_scores, known_sentences, unknown_in_references
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
@@ -37,6 +37,8 @@ class EvaluateReport(StageReport):
     """BLEU and chrF of each test set, the main test set first; behind those of each, what `further_scores` adds."""
     known_sentences: dict[str, int]
     """Sentences of each test set that hold nothing that is <unk> to the vocabulary, on either side."""
+    unknown_in_references: dict[str, float]
+    """Share of the target tokens of each test set's references that are <unk> to the vocabulary."""
     samples: list[Sample]
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
@@ -67,7 +69,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     """
     translator = Translator.load(inputs["export"].path, config.search, job.resources.threads)
     tests = read_test_sets(inputs["split"].path)
-    scores, samples, known_of = list[Score](), list[Sample](), dict[str, int]()
+    scores, samples = list[Score](), list[Sample]()
+    known_of, unknown_of = dict[str, int](), dict[str, float]()
     buckets = list[LengthBucket]()
     sentences = tokens = unfinished = 0
     seconds = 1e-9  # no division by 0, whatever the clock's resolution
@@ -85,7 +88,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
         known = known_sentences(test, translator)
-        known_of[test.name] = len(known)
+        known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, translator)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log)
         buckets += by_length(test, hypotheses, config.languages)
         if number == 0:
@@ -98,6 +101,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         unit="sentences",
         scores=scores,
         known_sentences=known_of,
+        unknown_in_references=unknown_of,
         samples=samples,
         by_length=buckets,
         must_translate=check_sentences(config, translator),

@@ -1,104 +1,241 @@
-"""Experiments of the literature in small, each one call of `nmt compare`: tables of means and spreads, as Markdown.
+"""Experiments of the literature in small, each one command: tables of means and spreads, as Markdown.
 
     .venv/bin/python tests/bench/compare.py {context,table3,korean,averaging,regularisation}
-        [--recipe RECIPE] [--text FOLDER] [--seeds N] [--home NMT_HOME] [--set SECTION.KEY=VALUE ...]
+        [--updates N] [--seeds N] [--recipe RECIPE] [--rows A C D E] [--text FOLDER] [--pieces N]
+        [--home NMT_HOME] [--figure FILE.svg] [--set SECTION.KEY=VALUE ...]
 
 - context: what a decoder sees of the source. One vector for all of it (Cho et al. 2014), what an alignment model weighs
   for each step (Bahdanau et al. 2015), and the attention of a Transformer, on the same text, with about as many
-  parameters, and for as many updates; BLEU by the length of the source is the second table.
-- table3: the rows of Table 3 of Vaswani et al. 2017, in the proportions of the recipe: heads, widths of keys, layers,
-  widths, dropout, smoothing, learned positions; and rotary ones, which the paper does not have.
+  parameters, and for as many updates; BLEU by the length of the source is the second table, and a figure.
+- table3: rows of Table 3 of Vaswani et al. 2017, in the proportions of the recipe, by the paper's families (--rows; A C
+  D E unless others are named): heads, widths of keys, layers and widths, dropout and smoothing, learned positions; F is
+  rotary ones, which the paper does not have. Single checkpoints, as there. The second table says which way each change
+  goes, there and here. Batches are of 2,048 tokens: so short a training learns more from more of them.
 - korean: pieces of Korean, from characters to morphemes: the recipes korean-*, on the text in FOLDER: `train`, `dev`
-  and `test`, each as `.en.gz` and `.ko.gz`. Of the training text 100,000 pairs are taken at most.
+  and `test`, each as `.en.gz` and `.ko.gz`. Of the training text 100,000 pairs are taken at most. Pieces of English and
+  of Korean are 8,000 unless --pieces says otherwise, as it must of little text: 1,200 fit 2,600 short sentences. Words
+  are the 30,000 most frequent at most, characters all that there are.
 - averaging: one training for each seed, whose checkpoints are taken alone, averaged (the last, the best), or followed
   by a moving average. The stage `average` goes on with the best checkpoint alone where that has the lower dev loss, so
-  that no row can be worse than "alone" on dev.
+  that no row can be worse than that on dev; the second table has the dev perplexity of both.
 - regularisation: dropout and label smoothing, on and off.
 
-The proportions of the others are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256),
-the recipe unless another is named. A run that was stopped goes on where it was when the command is repeated.
+The proportions are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256), the recipe
+unless another is named. `--updates` shortens or lengthens all trainings: as large a share of them as in the recipe is
+the warm-up, to the same highest rate, and the last five of twenty checkpoints are averaged. A run that was stopped goes
+on where it was when the command is repeated.
+
+Each experiment, as it is without options, is meant to fit an hour on two idle cores: by estimate, which nobody has
+measured as a whole, context 22 minutes a seed, table3 66 seconds a run, of 54, korean 36 minutes of 100,000 pairs (8 of
+tatoeba with `--pieces 1200 --updates 300`), averaging 11 minutes a seed, and regularisation 31. It counts on 18,000
+target tokens per second of the Transformer, 14,000 of RNNsearch, and 25 seconds of a run beside training. A larger
+machine can have more --updates and --seeds.
 """
 
 import argparse
+import json
+import math
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-_RECIPES = {
-    "context": ("multi30k-rnn", "multi30k-rnnsearch", "multi30k-en-de"),
-    "korean": ("korean-char", "korean-word", "korean-bpe", "korean-unigram", "korean-morphemes"),
-}
-_ROWS: dict[str, tuple[str, ...]] = {
-    "table3": (
-        "",
-        *(f"model.num_heads={heads}" for heads in (1, 2, 8, 16)),
-        *(f"model.key_width={width}" for width in (8, 16)),
-        *(f"model.encoder_layers={layers}+model.decoder_layers={layers}" for layers in (1, 2, 6)),
-        *(f"model.d_model={width}" for width in (64, 256)),
-        *(f"model.d_ff={width}" for width in (128, 512)),
-        *(f"model.dropout={share}" for share in (0.0, 0.1, 0.5)),
-        *(f"train.label_smoothing={mass}" for mass in (0.0, 0.2)),
-        *(f"model.positions={kind}" for kind in ("learned", "rotary")),
-    ),
-    "averaging": (
-        "average.checkpoints=1",
-        "average.checkpoints=5",
-        "average.checkpoints=10",
-        "average.strategy=best+average.checkpoints=5",
-        "average.strategy=best+average.checkpoints=10",
-        "average.strategy=ema",
-    ),
-    "regularisation": (
-        "",
-        "model.dropout=0",
-        "train.label_smoothing=0",
-        "model.dropout=0+train.label_smoothing=0",
-    ),
-}
-_OF_ALL: dict[str, tuple[str, ...]] = {
-    "context": ("export.precisions=[fp32]",),  # one that all three have
-    "korean": (
-        "corpus={{train: [{{name: train, source: '{text}/train.en.gz', target: '{text}/train.ko.gz'}}], "
-        "dev: [{{name: dev, source: '{text}/dev.en.gz', target: '{text}/dev.ko.gz'}}], "
-        "test: [{{name: test, source: '{text}/test.en.gz', target: '{text}/test.ko.gz'}}]}}",
-        "mix.corpora=[{{corpus: train, max_pairs: 100000}}]",
-        "export.precisions=[fp32]",
-    ),
-    # What every average needs is kept by one and the same training
-    "averaging": (
-        "train.ema_decay=0.999",
+from compare_tables import BASE, TABLE_3, averages, beside_the_paper
+
+from flows.comparison_table import ComparedRecipe, markdown
+from nmt_core.recipe import load_recipe
+
+MORE_THAN_ANY = 20_000  # characters: Hangul alone has 11,172 syllables
+_FEWEST_UPDATES = 10
+_SIDES = {"source": "en", "target": "ko"}
+_SMALL_EXPORT = ("export.precisions=[fp32]", "export.parity_sentences=100", "evaluate.interval_samples=0")
+_AVERAGES = (
+    "average.checkpoints=1",
+    "average.checkpoints=5",
+    "average.checkpoints=10",
+    "average.strategy=best+average.checkpoints=5",
+    "average.strategy=best+average.checkpoints=10",
+    "average.strategy=ema",
+)
+_REGULARISATIONS = ("", "model.dropout=0", "train.label_smoothing=0", "model.dropout=0+train.label_smoothing=0")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What `nmt compare` is to run, and what has to be known to read its table."""
+
+    rows: Sequence[str]
+    of_all: Sequence[str]
+    """Changes of all rows."""
+    said: str
+    seeds: int = 1
+    """Trainings of each row, unless the command line says otherwise."""
+    further: Callable[[Sequence[ComparedRecipe]], list[str]] = field(default=lambda table: [])
+    """Lines of a table of its own."""
+
+
+def context(arguments: argparse.Namespace) -> Experiment:
+    """Fixed context against attention against self-attention."""
+    updates = arguments.updates or 2_000
+    changes = schedule("multi30k-en-de", updates)
+    rnn = load_recipe("multi30k-rnn").train
+    said = (
+        f"The recurrent models learn with Adam at a constant rate of {rnn.learning_rate_scale:g}, and gradients of a "
+        f"norm of at most {rnn.max_gradient_norm:g}: Adadelta and gradient descent, as in their papers, take hundreds "
+        "of thousands of updates. The Transformer's rate rises and falls as published, in proportion to its updates."
+    )
+    rows = ["multi30k-rnn", "multi30k-rnnsearch", "+".join(["multi30k-en-de", *changes])]
+    return Experiment(rows, [*length(updates), *averaged(5), *_SMALL_EXPORT], said)
+
+
+def table3(arguments: argparse.Namespace) -> Experiment:
+    """Variations of the Transformer."""
+    updates, recipe = arguments.updates or 300, arguments.recipe
+    chosen = [BASE, *(variation for variation in TABLE_3 if variation.family in arguments.rows)]
+    variations = {of_recipe(load_recipe(recipe).name, variation.change): variation for variation in chosen}
+    said = (
+        "Single checkpoints. The paper's numbers are of newstest2013 and of 100,000 updates of 25,000 tokens; those "
+        "below base are differences from it. One is even if it is no larger than the spread over the seeds."
+    )
+    batches = ["train.max_tokens=2048", "train.slice_tokens=2048"]
+    of_all = [*length(updates), *batches, *averaged(1), *schedule(recipe, updates), *_SMALL_EXPORT]
+    rows = [of_recipe(recipe, variation.change) for variation in chosen]
+    return Experiment(rows, of_all, said, 3, lambda table: beside_the_paper(table, variations))
+
+
+def korean(arguments: argparse.Namespace) -> Experiment:
+    """Pieces of Korean."""
+    updates, pieces = arguments.updates or 1_500, arguments.pieces
+    sizes = {"char": MORE_THAN_ANY, "word": 30_000, "bpe": pieces, "unigram": pieces, "morphemes": pieces}
+    folder = arguments.text.absolute()
+    text = {
+        part: [{"name": part} | {side: str(folder / f"{part}.{language}.gz") for side, language in _SIDES.items()}]
+        for part in ("train", "dev", "test")
+    }
+    of_all = [
+        f"corpus={json.dumps(text)}",  # JSON is YAML
+        "mix.corpora=[{corpus: train, max_pairs: 100000}]",
+        f"tokenizer.vocab_size={pieces}",
+        *length(updates),
+        *averaged(5),
+        *schedule("korean-bpe", updates),
+        *_SMALL_EXPORT,
+    ]
+    rows = [f"korean-{kind}+tokenizer.target_vocab_size={size}" for kind, size in sizes.items()]
+    return Experiment(
+        rows, of_all, "An update has as many tokens in all rows, so that rows of finer pieces see less of the text."
+    )
+
+
+def averaging(arguments: argparse.Namespace) -> Experiment:
+    """Single checkpoints, averages of the last and of the best, and a moving average."""
+    updates, recipe = arguments.updates or 2_000, arguments.recipe
+    often = max(1, updates // 40)
+    of_all = [
+        *length(updates),
+        # What every average needs is kept by one and the same training
+        f"train.ema_decay={max(0.5, 1 - 10 / updates):.4g}",
         "train.keep_checkpoints=10",
         "train.keep_best=10",
-        "train.validate_every=200",
-        "train.checkpoint_every=200",
-    ),
-}
+        f"train.validate_every={often}",
+        f"train.checkpoint_every={often}",
+        *schedule(recipe, updates),
+        *_SMALL_EXPORT,
+    ]
+    said = (
+        f"A checkpoint every {often:,} updates; the moving average is over about a tenth of the training. Negative "
+        "differences: the average predicts the dev set better than any checkpoint that was kept."
+    )
+    return Experiment([of_recipe(recipe, row) for row in _AVERAGES], of_all, said, 3, averages)
+
+
+def regularisation(arguments: argparse.Namespace) -> Experiment:
+    """Dropout and label smoothing, on and off."""
+    updates, recipe = arguments.updates or 2_000, arguments.recipe
+    of_all = [*length(updates), *averaged(5), *schedule(recipe, updates), *_SMALL_EXPORT]
+    said = "Dev perplexity is of the plain loss: it counts against label smoothing, which BLEU need not follow."
+    return Experiment([of_recipe(recipe, row) for row in _REGULARISATIONS], of_all, said)
+
+
+EXPERIMENTS = {each.__name__: each for each in (context, table3, korean, averaging, regularisation)}
+
+
+def of_recipe(recipe: str, change: str) -> str:
+    """A row, as `nmt compare` takes it."""
+    return f"{recipe}+{change}" if change else recipe
+
+
+def schedule(recipe: str, updates: int) -> list[str]:
+    """Changes by which a recipe's learning rate has the same course in so many updates: warm-up, and highest rate."""
+    train = load_recipe(recipe).train
+    if train.learning_rate_schedule == "constant":
+        return []
+    warmup = max(1, round(updates * train.warmup_updates / train.max_updates))
+    scale = train.learning_rate_scale * math.sqrt(warmup / train.warmup_updates)
+    return [f"train.warmup_updates={warmup}", f"train.learning_rate_scale={scale:.4g}"]
+
+
+def length(updates: int) -> list[str]:
+    """Changes by which a training is so long, with twenty checkpoints."""
+    return [
+        f"train.max_updates={updates}",
+        f"train.validate_every={max(1, updates // 5)}",
+        f"train.checkpoint_every={max(1, updates // 20)}",
+        "train.dev_sentences=0",  # the export translates the dev set anyway
+    ]
+
+
+def averaged(checkpoints: int) -> list[str]:
+    """Changes by which the average is of so many last checkpoints."""
+    return [f"train.keep_checkpoints={checkpoints}", f"average.checkpoints={checkpoints}"]
 
 
 def main() -> None:
-    """Run one experiment."""
+    """Run one experiment, and print its tables."""
+    arguments = _arguments()
+    experiment = EXPERIMENTS[arguments.experiment](arguments)
+    command = [sys.executable, "-c", "from flows.cli import main; main()", "compare", *experiment.rows, "--json"]
+    command += ["--seeds", str(arguments.seeds or experiment.seeds)]
+    command += [part for change in (*experiment.of_all, *arguments.overrides) for part in ("--set", change)]
+    figure = arguments.figure or (arguments.home / "context.svg" if arguments.experiment == "context" else None)
+    command += ["--figure", str(figure)] if figure else []
+    print(f"{len(experiment.rows) * (arguments.seeds or experiment.seeds)} runs", file=sys.stderr, flush=True)
+    home = {"NMT_HOME": str(arguments.home.absolute())}
+    with subprocess.Popen(command, env=os.environ | home, stdout=subprocess.PIPE) as running:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what runs has it as well, and ends with what it has so far
+        printed, _ = running.communicate()
+    if printed.strip():
+        table = [ComparedRecipe.model_validate(row) for row in json.loads(printed.splitlines()[-1])]
+        parts = [markdown(table), "\n".join(experiment.further(table)), experiment.said]
+        print("\n\n".join(filter(None, parts)))
+    sys.exit(running.returncode)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Experiments of the literature in small, by `nmt compare`.")
-    parser.add_argument("experiment", choices=[*_RECIPES, *_ROWS])
-    parser.add_argument("--recipe", default="multi30k-en-de", help="that the rows are variations of (multi30k-en-de)")
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--updates", type=int, help="of each training (what fits an hour on two cores)")
+    parser.add_argument("--seeds", type=int, help="trainings of each row (3 of table3 and averaging, 1 of the others)")
+    parser.add_argument(
+        "--recipe", default="multi30k-en-de", help="of table3, averaging, regularisation (multi30k-en-de)"
+    )
+    parser.add_argument("--rows", nargs="+", choices="ABCDEF", default=[*"ACDE"], help="of table3: families (A C D E)")
     parser.add_argument("--text", type=Path, help="of korean: folder of the text")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each row (3)")
+    parser.add_argument("--pieces", type=int, default=8_000, help="of korean: pieces of a vocabulary (8,000)")
     parser.add_argument("--home", type=Path, default=Path(".nmt"), help="NMT_HOME (.nmt)")
+    parser.add_argument("--figure", type=Path, help="BLEU by the length of the source (of context: context.svg there)")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="change a value of all rows")
     arguments = parser.parse_args()
-    of_all = _OF_ALL.get(arguments.experiment, ())
-    if arguments.experiment == "korean":
-        if arguments.text is None:
-            parser.error("korean needs --text FOLDER")
-        of_all = tuple(change.format(text=arguments.text.absolute()) for change in of_all)
-    rows = _RECIPES.get(arguments.experiment) or [
-        "+".join(filter(None, (arguments.recipe, row))) for row in _ROWS[arguments.experiment]
-    ]
-    overrides = [*of_all, *arguments.overrides]
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "compare", *rows, "--markdown"]
-    command += ["--seeds", str(arguments.seeds), *(part for override in overrides for part in ("--set", override))]
-    home = {"NMT_HOME": str(arguments.home.absolute())}
-    sys.exit(subprocess.run(command, env=os.environ | home, check=False).returncode)
+    if arguments.experiment == "korean" and arguments.text is None:
+        parser.error("korean needs --text FOLDER")
+    if arguments.updates is not None and arguments.updates < _FEWEST_UPDATES:
+        parser.error(
+            f"--updates {arguments.updates}: must be {_FEWEST_UPDATES} or more, to have checkpoints to average"
+        )
+    return arguments
 
 
 if __name__ == "__main__":

@@ -45,13 +45,14 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
         assert set(row["measures"]) == {
             "parameters",
             "updates",
+            "trained_tokens",
             "dev_perplexity",
             "dev_bleu",
             "bleu",
             "chrf",
             "hours",
             "pieces",
-            "tokens",
+            "tokens_per_sentence",
             "unknown",
             "bleu_morphemes",
         }
@@ -64,6 +65,8 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
         for run in row["runs"]:
             summary = json.loads((nmt.home / "runs" / run["run_id"] / "summary.json").read_text())
             assert summary["metrics"][0]["score"] == run["bleu"]
+            assert run["weights"] in ("best alone", "average of 2", "last alone")
+            assert run["unknown"] == 0
             assert sum(bucket["sentences"] for bucket in run["by_length"]) == 20
             assert [stage["name"] for stage in summary["stages"]][-1] == "evaluate"
     # Pre-norm has one norm more at the end of each stack, of a weight and a bias for each of 32
@@ -95,11 +98,14 @@ def test_the_same_command_makes_nothing_and_prints_the_table(
 ) -> None:
     nmt, _ = finished
     before = {path: path.stat().st_mtime_ns for path in Path(nmt.home / "artifacts").glob("*/*/manifest.json")}
-    shown = nmt(*command, "--markdown", code=1).stdout
+    figure = nmt.home / "figures" / "by-length.svg"
+    shown = nmt(*command, "--markdown", "--figure", str(figure), code=1).stdout
+    drawn = figure.read_text()
+    assert "BLEU, " in drawn and PRE_NORM in drawn and MISSING not in drawn
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(list(Path(nmt.home / "artifacts").glob("*/*/manifest.json"))) == len(before)
     table = [line for line in shown.splitlines() if line.startswith("|")]
-    assert table[0].startswith("| recipe | parameters | updates | dev perplexity | dev BLEU | BLEU | chrF | hours |")
+    assert table[0].startswith("| recipe | parameters | updates | trained tokens | dev perplexity | dev BLEU | BLEU |")
     assert table[5].startswith("| BLEU by words of the source | ")
     assert len(table) == 2 * (2 + 3)
     assert "2 of 2 failed" in table[3]

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from nmt_core import scoring
-from nmt_core.evaluate.further_scores import further_scores, known_sentences
+from nmt_core.evaluate.further_scores import further_scores, known_sentences, unknown_in_references
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
+from nmt_core.tokenizer.tokenizer import UNK_ID
 from nmt_core.translator import Translator
 
 SOURCES = ["the cat sees a dog.", "the 漢 house", "now\u200b", "the dog runs"]
@@ -23,6 +24,17 @@ def translator(tiny_bundle: Path) -> Translator:
 
 def test_a_sentence_is_known_if_both_sides_are(translator: Translator) -> None:
     assert known_sentences(TEST, translator) == [0, 2], "text is tidied before, as when it is translated"
+
+
+def test_unknown_tokens_of_the_references_are_counted(translator: Translator) -> None:
+    target = translator.tokenizers.target
+    ids = target.encode(REFERENCES)
+    unknown = [line.count(UNK_ID) for line in ids]
+    assert unknown[:3] == [0, 0, 0] and unknown[3] > 0
+    assert unknown_in_references(TEST, translator) == pytest.approx(unknown[3] / sum(map(len, ids)), abs=1e-6)
+    invisible = TestSet("news", SOURCES, [f"\u200b{line}" for line in REFERENCES])
+    assert unknown_in_references(invisible, translator) == unknown_in_references(TEST, translator), "tidied before"
+    assert unknown_in_references(TestSet("none", [], []), translator) == 0
 
 
 def test_bleu_without_unknown_words_is_of_the_known_sentences_alone() -> None:

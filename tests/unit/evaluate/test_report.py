@@ -54,6 +54,7 @@ def test_every_test_set_is_translated_and_scored(tiny_bundle: Path, split: Path,
         ("web", "BLEU ko-mecab"),
     ]
     assert report.known_sentences == {"news": 5, "web": 2}
+    assert report.unknown_in_references == {"news": 0, "web": 0}
     assert (report.items_in, report.items_out, report.unit) == (7, 7, "sentences")
     assert [sample.source for sample in report.samples] == [SOURCES[0], SOURCES[2], "a dog"]
     assert [sample.reference for sample in report.samples] == ["the cat sees a dog. 본다", "now 본다", ""]

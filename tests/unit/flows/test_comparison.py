@@ -1,13 +1,17 @@
-"""What a comparison runs, in which order, and the table that it ends in."""
+"""What a comparison runs, in which order, what it reads of each run, and the table that it ends in."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.commands.compare import show
-from flows.comparison import ComparedRun, by_length, contenders, main_table, markdown, notes, rows
+from flows.comparison import ComparedRun, contenders, measured
+from flows.comparison_table import by_length, main_table, markdown, notes, rows
+from flows.summary import RunSummary, Score, StageSummary
+from nmt_core.artifacts import REPORT
 from nmt_core.errors import ConfigError
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.recipe import load_recipe
@@ -75,6 +79,87 @@ def test_a_wrong_recipe_is_told_before_anything_runs(recipes: list[str], message
     assert message in str(caught.value)
 
 
+REPORTS: dict[str, dict[str, Any]] = {
+    "encode": {"vocab_size": 8_000, "target_tokens_per_sentence": 12.5, "target_unknown": 0.5},
+    "train": {"updates": 100, "tokens": 390_000, "seconds": 7_200.0},
+    "average": {
+        "strategy": "last",
+        "checkpoints": ["60", "80", "100"],
+        "taken": "averaged",
+        "averaged_dev_loss": 2.0,
+        "best_single": 80,
+        "best_single_dev_loss": 2.1,
+    },
+    "export": {"items_in": 1_234, "bleu": {"fp32": 20.5}},
+    "evaluate": {"by_length": [], "unknown_in_references": {"news": 0.02, "web": 0.9}},
+}
+
+
+def a_summary(folder: Path, reports: dict[str, dict[str, Any]]) -> RunSummary:
+    """A run whose stages have made these; the last attempt of each took a second."""
+    (one,) = contenders(["quickstart"], [], 1)
+    summary = RunSummary.begin(one.config, "run")
+    for name, report in reports.items():
+        made = folder / name
+        made.mkdir()
+        (made / REPORT).write_text(json.dumps(report))
+        summary.stages.append(StageSummary(name=name, fingerprint="12", status="done", seconds=1, artifact=str(made)))
+    summary.metrics = [
+        Score(test_set=name, metric="BLEU", score=score, signature="x") for name, score in (("news", 30), ("web", 10))
+    ]
+    summary.end(None)
+    return summary
+
+
+def test_a_run_is_measured_by_what_its_artifacts_report(tmp_path: Path) -> None:
+    (one,) = contenders(["quickstart"], [], 1)
+    run = measured(one, a_summary(tmp_path, REPORTS))
+    assert (run.status, run.bleu, run.dev_bleu, run.parameters) == ("finished", 30, 20.5, 1_234)
+    assert run.hours == 2, "of all attempts, and not of the one that ended it"
+    assert (run.updates, run.trained_tokens) == (100, 390_000)
+    assert (run.pieces, run.tokens_per_sentence) == (8_000, 12.5)
+    assert run.unknown == 0.02, "of the first test set, not of the training text"
+    assert run.weights == "average of 3"
+    assert run.dev_perplexity == run.averaged_dev_perplexity == pytest.approx(math.exp(2.0))
+    assert run.best_single_dev_perplexity == pytest.approx(math.exp(2.1))
+
+
+@pytest.mark.parametrize(
+    ("average", "weights", "perplexity"),
+    [
+        ({"taken": "single"}, "best alone", math.exp(2.1)),
+        ({"taken": "single", "averaged_dev_loss": None}, "best alone", math.exp(2.1)),
+        ({"strategy": "best"}, "average of 3", math.exp(2.0)),
+        ({"strategy": "last", "checkpoints": ["100"]}, "last alone", math.exp(2.0)),
+        ({"strategy": "ema", "checkpoints": ["100"]}, "moving average", math.exp(2.0)),
+    ],
+)
+def test_what_averaging_led_to_is_told(
+    tmp_path: Path, average: dict[str, Any], weights: str, perplexity: float
+) -> None:
+    (one,) = contenders(["quickstart"], [], 1)
+    run = measured(one, a_summary(tmp_path, {"average": REPORTS["average"] | average}))
+    assert run.weights == weights
+    assert run.dev_perplexity == pytest.approx(perplexity)
+    assert (run.averaged_dev_perplexity is None) == (average.get("averaged_dev_loss", 0) is None)
+
+
+def test_a_run_that_stopped_early_has_what_it_came_to(tmp_path: Path) -> None:
+    (one,) = contenders(["quickstart"], [], 1)
+    summary = a_summary(tmp_path, {"encode": REPORTS["encode"]})
+    summary.metrics = []
+    run = measured(one, summary)
+    assert (run.pieces, run.hours, run.weights, run.unknown) == (8_000, None, "", None)
+
+
+def test_which_weights_were_exported_is_a_column() -> None:
+    averaged, single = a_run("x", 1, weights="average of 5"), a_run("x", 2, weights="best alone")
+    table = rows([averaged, single, a_run("x", 3, weights="average of 5"), a_run("y", weights="moving average")])
+    headings, *lines = main_table([*table, *rows([a_run("failed", status="failed")])])
+    assert headings[-2:] == ["weights", "runs"]
+    assert [line[-2] for line in lines] == ["average of 5 (2), best alone (1)", "moving average", "-"]
+
+
 def test_a_row_is_the_mean_of_its_seeds() -> None:
     (row,) = rows([a_run(seed=seed, bleu=bleu, parameters=1_234) for seed, bleu in ((1, 20.0), (2, 22.0), (3, 24.0))])
     assert row.measures["bleu"].mean == 22
@@ -118,10 +203,13 @@ def test_bleu_by_length_is_the_mean_of_the_seeds() -> None:
 
 
 def test_what_all_rows_have_alike_of_the_text_is_no_column() -> None:
-    word, bpe = a_run("word", pieces=9_000, unknown=0.0312, tokens=9.5), a_run("bpe", pieces=9_000, unknown=0.0)
+    word, bpe = (
+        a_run("word", pieces=9_000, unknown=0.0312, tokens_per_sentence=9.5),
+        a_run("bpe", pieces=9_000, unknown=0.0),
+    )
     headings, *lines = main_table(rows([word, bpe]))
-    assert headings[-3:] == ["hours", "<unk>", "runs"]
-    assert [line[-2] for line in lines] == ["3.12%", "0.00%"]
+    assert headings[-4:] == ["hours", "<unk> in references", "weights", "runs"]
+    assert [line[-3] for line in lines] == ["3.12%", "0.00%"]
 
 
 def test_rows_stand_in_the_order_of_the_recipes() -> None:
@@ -163,7 +251,7 @@ def test_the_table_as_markdown() -> None:
     lines = markdown(rows([a_run(bleu=20.0), a_run("big", bleu=21.5)])).splitlines()
     table = [line for line in lines if line.startswith("|")]
     assert len(table) == 4
-    assert table[0].startswith("| recipe | parameters | updates | dev perplexity | dev BLEU | BLEU | chrF | hours | ru")
-    assert {line.count("|") for line in table} == {10}
+    assert table[0].startswith("| recipe | parameters | updates | trained tokens | dev perplexity | dev BLEU | BLEU |")
+    assert {line.count("|") for line in table} == {12}
     assert table[3].startswith("| big | - |")
     assert "- base, seed 1: base-1" in lines

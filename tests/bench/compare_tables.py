@@ -1,0 +1,140 @@
+"""What `compare.py` prints beside the table of `nmt compare`: the paper's numbers, and what averaging was worth."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flows.comparison_table import ComparedRecipe, Spread, shown, spread_of
+
+TWO_DIGITS = "{:.2f}".format
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A row of Table 3 of Vaswani et al. 2017, in the proportions of a smaller model."""
+
+    family: str
+    """A to E, as there; F is for what the paper does not have."""
+    change: str
+    """Of the smaller model, as `nmt compare` takes it."""
+    published: str = ""
+    """The nearest row of the paper; empty: none."""
+    perplexity: float = math.nan
+    """The paper's, per wordpiece of newstest2013."""
+    bleu: float = math.nan
+    """The paper's, of newstest2013."""
+
+
+BASE = Variation("", "", "base", 4.92, 25.8)
+TABLE_3 = (
+    Variation("A", "model.num_heads=1", "h 8 → 1", 5.29, 24.9),
+    Variation("A", "model.num_heads=2", "h 8 → 4", 5.00, 25.5),
+    Variation("A", "model.num_heads=8", "h 8 → 16", 4.91, 25.8),
+    Variation("A", "model.num_heads=16", "h 8 → 32", 5.01, 25.4),
+    Variation("B", "model.key_width=8", "d_k 64 → 16", 5.16, 25.1),
+    Variation("B", "model.key_width=16", "d_k 64 → 32", 5.01, 25.4),
+    Variation("C", "model.encoder_layers=1+model.decoder_layers=1", "N 6 → 2", 6.11, 23.7),
+    Variation("C", "model.encoder_layers=2+model.decoder_layers=2", "N 6 → 4", 5.19, 25.3),
+    Variation("C", "model.encoder_layers=6+model.decoder_layers=6", "N 6 → 8", 4.88, 25.5),
+    Variation("C", "model.d_model=64", "d_model 512 → 256", 5.75, 24.5),
+    Variation("C", "model.d_model=256", "d_model 512 → 1024", 4.66, 26.0),
+    Variation("C", "model.d_ff=128", "d_ff 2048 → 1024", 5.12, 25.4),
+    Variation("C", "model.d_ff=512", "d_ff 2048 → 4096", 4.75, 26.2),
+    Variation("D", "model.dropout=0", "dropout 0.1 → 0.0", 5.77, 24.6),
+    Variation("D", "model.dropout=0.5", "dropout 0.1 → 0.2", 4.95, 25.5),
+    Variation("D", "train.label_smoothing=0", "smoothing 0.1 → 0.0", 4.67, 25.3),
+    Variation("D", "train.label_smoothing=0.2", "smoothing 0.1 → 0.2", 5.47, 25.7),
+    Variation("E", "model.positions=learned", "learned positions", 4.92, 25.7),
+    Variation("F", "model.positions=rotary"),
+)
+"""Numbers are those of the paper, whose "8" heads of base are 4 in the smaller model, and so on: what compares is the
+direction of a change, not its size."""
+
+
+def beside_the_paper(table: Sequence[ComparedRecipe], variations: Mapping[str, Variation]) -> list[str]:
+    """A Markdown table: differences from the base row, the paper's and ours, and which way they go.
+
+    Args:
+        table: ours, of one recipe's variations.
+        variations: the rows of the paper by the names of ours; `BASE` is among them.
+    """
+    base = next((row for row in table if variations.get(row.recipe) is BASE), None)
+    if base is None:
+        return []
+    headings = ["row", "in the paper", "its perplexity", "its BLEU", "our dev perplexity", "our dev BLEU", "same way"]
+    lines = _head(headings)
+    for row in table:
+        variation = variations[row.recipe]
+        if variation is BASE:
+            cells = [_absolute(row, "dev_perplexity"), _absolute(row, "dev_bleu"), ""]
+            theirs = [TWO_DIGITS(BASE.perplexity), f"{BASE.bleu:.1f}"]
+        else:
+            theirs, cells = _differences(variation, row, base)
+        name = f"{variation.family} {variation.change}" if variation.change else "base"
+        lines.append(_line([name.strip(), variation.published or "-", *theirs, *cells]))
+    return lines
+
+
+def _differences(variation: Variation, row: ComparedRecipe, base: ComparedRecipe) -> tuple[list[str], list[str]]:
+    """The paper's cells, and ours with whether they go the same way."""
+    theirs, ours, ways = [], [], []
+    for name, published, of_base in (
+        ("dev_perplexity", variation.perplexity, BASE.perplexity),
+        ("dev_bleu", variation.bleu, BASE.bleu),
+    ):
+        difference = round(published - of_base, 2)
+        higher_is_better = name == "dev_bleu"
+        their_way = _way(difference, 0, higher_is_better=higher_is_better)
+        theirs.append("-" if math.isnan(published) else f"{difference:+.2f} ({their_way})")
+        mine, reference = row.measures.get(name), base.measures.get(name)
+        if mine is None or reference is None:
+            ours.append("-")
+            continue
+        spread = math.hypot(mine.deviation or 0, reference.deviation or 0)
+        way = _way(mine.mean - reference.mean, spread, higher_is_better=higher_is_better)
+        ours.append(f"{mine.mean - reference.mean:+.2f} ± {spread:.2f} ({way})")
+        if not math.isnan(published):
+            ways.append(way == their_way)
+    return theirs, [*ours, ", ".join("yes" if same else "no" for same in ways) or "-"]
+
+
+def _way(difference: float, spread: float, *, higher_is_better: bool) -> str:
+    """Better or worse; even, if it is no larger than the spread over the seeds."""
+    if abs(difference) <= spread:
+        return "even"
+    return "better" if (difference > 0) == higher_is_better else "worse"
+
+
+def _absolute(row: ComparedRecipe, name: str) -> str:
+    found = row.measures.get(name)
+    return shown(found, TWO_DIGITS) if found else "-"
+
+
+def averages(table: Sequence[ComparedRecipe]) -> list[str]:
+    """A Markdown table: how well the average of each row predicts the dev set, and the best checkpoint alone."""
+    lines = _head(["row", "the average's dev perplexity", "the best checkpoint's", "difference", "exported"])
+    for row in table:
+        found = [
+            (run.averaged_dev_perplexity, run.best_single_dev_perplexity, run.weights)
+            for run in row.runs
+            if run.averaged_dev_perplexity is not None and run.best_single_dev_perplexity is not None
+        ]
+        if found:
+            averaged, single = (spread_of([one[side] for one in found]) for side in (0, 1))
+            difference = spread_of([one[0] - one[1] for one in found])
+            cells = [shown(averaged, TWO_DIGITS), shown(single, TWO_DIGITS), _signed(difference)]
+            lines.append(_line([row.recipe, *cells, ", ".join(dict.fromkeys(one[2] for one in found))]))
+    return lines
+
+
+def _signed(spread: Spread) -> str:
+    mean = f"{spread.mean:+.2f}"
+    return f"{mean} ± {spread.deviation:.2f}" if spread.deviation else mean
+
+
+def _head(headings: Sequence[str]) -> list[str]:
+    return [_line(headings), _line(["---", *["---:"] * (len(headings) - 1)])]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
