@@ -22,6 +22,7 @@ import torch.distributed as dist
 from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.launchers import LocalTorchrun
+from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
@@ -279,15 +280,17 @@ def tiny_model(tiny_tokenizer: Tokenizer) -> Transformer:
 
 
 @pytest.fixture(scope="session")
-def bundle_of(tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Transformer], Path]:
+def bundle_of(
+    tiny_tokenizer_file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[TranslationModel], Path]:
     """Makes a bundle in fp32 of a model with the tiny vocabulary."""
+    from nmt_core.export.gates import onnx_kernels
     from nmt_core.export.graphs import export_graphs
     from nmt_core.export.onnx import describe_bundle
-    from nmt_core.export.onnx_kernels import OnnxKernels
 
-    def make(model: Transformer) -> Path:
+    def make(model: TranslationModel) -> Path:
         folder = tmp_path_factory.mktemp("bundle")
-        export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True)
+        export_graphs(onnx_kernels(model), folder / "fp32", with_attention=True)
         shutil.copyfile(tiny_tokenizer_file, folder / SPM_FILE)
         config = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()))
         description = describe_bundle(folder, config, model)
