@@ -59,7 +59,7 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "source_embedding": (maps.source_embedding, source),
         "target_embedding": (maps.target_embedding, read),
         "positions": (explanation.positions_PM, []),
-        "sum": (_sum(maps.source_embedding, maps.source_positions), source),
+        "sum": (_sum(explanation), source),
     }
     return {
         "grids": {name: _grid(found, *labels) for name, (found, *labels) in grids.items() if found is not None},
@@ -78,8 +78,12 @@ def _masks(explanation: Explanation, source: Sequence[str], read: Sequence[str])
     }
 
 
-def _sum(embedding_LM: Floats | None, positions_LM: Floats | None) -> Floats | None:
-    return None if embedding_LM is None or positions_LM is None else embedding_LM + positions_LM
+def _sum(explanation: Explanation) -> Floats | None:
+    """What the encoder reads, [S, M], if positions are added."""
+    embedding_SM, positions_SM = explanation.maps.source_embedding, explanation.maps.source_positions
+    if embedding_SM is None or positions_SM is None or explanation.positions_PM is None:
+        return None
+    return embedding_SM + positions_SM
 
 
 def _grid(weights_NHTS: Floats, rows: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def recurrent(
         config = ModelConfig.model_validate(values | {"tied_embeddings": "none"})
         with torch.random.fork_rng():
             torch.manual_seed(3)
-            model = build_model(config, tiny_tokenizer.vocab_size).eval().requires_grad_(False)
+            model = build_model(config, tiny_tokenizer.vocab_size, 2_048).eval().requires_grad_(False)
             for weight in model.parameters():
                 weight.normal_(std=0.7)
         return model, bundle_of(model)
