@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "table3-e": BPE | TRANSFORMER | VARIED,
     "korean-morphemes": TRANSFORMER | {"tokenizer.vocab_size": 500, "tokenizer.target_vocab_size": 700},
     "rnn-encoder-decoder": RECURRENT | ONE_PRECISION,
-    "rnnsearch-30": RECURRENT,
+    "rnnsearch-30": RECURRENT | {"export.precisions": "[fp32, fp16, int8]"},
     "seq2seq-fixed": DEEP,
     "seq2seq-dot": DEEP,
 }
