@@ -25,10 +25,12 @@ SMALL = {
     "train.checkpoint_every": 10,
     "train.keep_checkpoints": 4,
     "export.parity_sentences": 5,
-    "search.max_length_offset": 10,
+    "search.max_length_factor": 0.0,
+    "search.max_length_offset": 12,
+    "search.min_length": 4,
 }
 BPE = {"tokenizer.vocab_size": 700}
-WORDS = {"tokenizer.vocab_size": 150, "tokenizer.target_vocab_size": 150}
+WORDS = {"tokenizer.vocab_size": 600, "tokenizer.target_vocab_size": 600}  # some test sentences hold <unk>, some do not
 TRANSFORMER = {"model.d_ff": 64, "model.num_heads": 2, "train.warmup_updates": 10, "export.precisions": "[fp32]"}
 LITTLE_STATE = {"model.rnn.hidden_size": 32}
 RECURRENT = WORDS | LITTLE_STATE | {"model.rnn.alignment_size": 32, "model.rnn.maxout_size": 32}
@@ -82,7 +84,7 @@ def test_a_published_model_goes_through_every_stage(home: Any, tmp_path: Path, r
         "--output",
         str(tmp_path / "out"),
     ]
-    home("translate", *model, "--set", "search.min_length=1")
+    home("translate", *model)
     lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
     assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]
 
@@ -94,5 +96,6 @@ def _is_shown(home: Any, summary: dict[str, Any]) -> None:
     section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
     model = summary["config"]["model"]
     has_none = model["architecture"] == "rnn" and model["rnn"]["attention"] == "none"
-    assert section.count('class="empty"') == (0 if has_none else 3)
+    maps = section.count('class="empty"')
+    assert maps == 0 if has_none else 0 < maps <= 3
     assert ("one vector of fixed length" in section) == has_none
