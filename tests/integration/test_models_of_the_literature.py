@@ -39,7 +39,6 @@ DEEP = RECURRENT | ONE_PRECISION | {"model.encoder_layers": 2, "model.decoder_la
 VARIED = {"model.key_width": 8, "model.dropout": 0.2, "train.label_smoothing": 0.0, "registry.contamination": "allow"}
 KINDS: dict[str, dict[str, Any]] = {
     "table3-e": BPE | TRANSFORMER | VARIED,
-    "korean-morphemes": TRANSFORMER | {"tokenizer.vocab_size": 500, "tokenizer.target_vocab_size": 700},
     "rnn-encoder-decoder": RECURRENT | ONE_PRECISION,
     "rnnsearch-30": RECURRENT | {"export.precisions": "[fp32, fp16, int8]"},
     "seq2seq-fixed": DEEP,
