@@ -89,12 +89,11 @@ def test_a_published_model_goes_through_every_stage(home: Any, tmp_path: Path, r
 
 
 def _is_shown(home: Any, summary: dict[str, Any]) -> None:
-    """In the report are maps of its attention, or that it has none."""
+    """The report says that it has no attention, or shows that of sentences that are short enough, if there are any."""
     html = (home.home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8")
     assert "It cannot be shown" not in html
     section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
     model = summary["config"]["model"]
     has_none = model["architecture"] == "rnn" and model["rnn"]["attention"] == "none"
-    maps = section.count('class="empty"')
-    assert maps == 0 if has_none else 0 < maps <= 3
+    assert "missing" not in section and (section.count('class="empty"') == 0 or not has_none)
     assert ("one vector of fixed length" in section) == has_none
