@@ -22,6 +22,7 @@ import torch.distributed as dist
 from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.launchers import LocalTorchrun
+from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
@@ -288,19 +289,20 @@ def bundle_of(
 ) -> Callable[..., Path]:
     """Makes a bundle of a model with the tiny vocabulary: in fp32, if asked to in int8 too, and with a shortlist."""
     from nmt_core.export.calibration import calibrate
+    from nmt_core.export.gates import onnx_kernels
     from nmt_core.export.graphs import export_graphs
     from nmt_core.export.onnx import describe_bundle
-    from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
+    from nmt_core.export.onnx_kernels import Int8Kernels
     from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 
     def make(
-        model: Transformer, *, int8: bool = False, shortlist: Shortlist | None = None, fp32: Path | None = None
+        model: TranslationModel, *, int8: bool = False, shortlist: Shortlist | None = None, fp32: Path | None = None
     ) -> Path:
         folder, listed = tmp_path_factory.mktemp("bundle"), shortlist is not None
         if fp32:  # a set that was exported before
             shutil.copytree(fp32, folder / "fp32")
         else:
-            export_graphs(OnnxKernels(model), folder / "fp32", with_attention=True, with_shortlist=listed)
+            export_graphs(onnx_kernels(model), folder / "fp32", with_attention=True, with_shortlist=listed)
         if int8:
             ranges = calibrate(model, tiny_tokenizer.encode(list(Registry.sentences[:8])), Registry.search)
             export_graphs(Int8Kernels(model, ranges), folder / "int8", with_shortlist=listed)

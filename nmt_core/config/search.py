@@ -25,6 +25,8 @@ class SearchConfig(Section):
     """See `max_length_factor` (Vaswani et al. 2017, section 6.1: 1 and 50)."""
     min_length: int = Field(0, ge=0)
     """Fewest target tokens."""
+    allow_unknown: bool = True
+    """Whether a translation may hold <unk>; if not, the next likeliest piece takes its place."""
     source_prefix: str = ""
     """Text whose tokens come before those of each source, as the tag of a language: <2de>."""
     target_prefix: str = ""

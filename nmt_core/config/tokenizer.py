@@ -31,7 +31,8 @@ class TokenizerConfig(Section):
     """The same for a vocabulary of the target alone; same: as `kind`."""
     pretokenize_source: Pretokenizing = "none"
     """What cuts source text before: nothing; Moses' rules for words and punctuation, whose work is undone by rules;
-    Korean morphemes by mecab-ko, or by Kiwi, which no piece then reaches over and which leave no trace."""
+    Korean morphemes by mecab-ko (which sacreBLEU's `ko-mecab` needs as well, and beside which the dictionary of
+    python-mecab-ko cannot be installed) or by Kiwi, which no piece then reaches over and which leave no trace."""
     pretokenize_target: Pretokenizing = "none"
     """The same for the target side."""
     vocabularies: Literal["joint", "separate"] = "joint"

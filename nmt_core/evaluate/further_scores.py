@@ -1,6 +1,6 @@
 """Scores that are reported beside the main ones, and decide nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import Score, score, score_morphemes
@@ -10,30 +10,51 @@ from nmt_core.translator import Translator
 
 
 def further_scores(
-    test: TestSet, hypotheses: Sequence[str], known: Sequence[int], target_language: str, log: Callable[[str], None]
+    test: TestSet, hypotheses: Sequence[str], known: Mapping[int, str], target_language: str, log: Callable[[str], None]
 ) -> list[Score]:
     """Of Korean, BLEU over morphemes; and BLEU of the sentences that the vocabulary knows, where there are others.
 
-    The latter is the column "No UNK" of Bahdanau et al. (2015, table 1): neither the source nor the reference holds
-    an unknown word.
+    The latter is the column "No UNK" of Bahdanau et al. (2015, table 1): neither the source nor the reference holds an
+    unknown word, and the model may not say one.
 
     Args:
         test: what was translated.
         hypotheses: its translations.
-        known: places of the sentences of which all is known.
+        known: what `translate_known` gives.
         target_language: ISO 639 code.
         log: is told what is left out, and why.
     """
-    scores: list[Score] = []
+    scores = list[Score]()
     if target_language == "ko":
         scores += score_morphemes(test.name, hypotheses, test.references)
         if not scores:
             log("BLEU over Korean morphemes is left out: `pip install 'nmt-pipeline[korean]'` brings what it needs")
     if 0 < len(known) < len(test.sources):
-        of_known, references = ([lines[place] for place in known] for lines in (hypotheses, test.references))
-        bleu, _ = score(test.name, of_known, references, target_language)
+        references = [test.references[place] for place in known]
+        bleu, _ = score(test.name, list(known.values()), references, target_language)
         scores.append(bleu.model_copy(update={"metric": "BLEU no UNK"}))
     return scores
+
+
+def translate_known(test: TestSet, hypotheses: Sequence[str], translator: Translator) -> dict[int, str]:
+    """Translations without <unk> of the pairs that hold none on either side, by their places.
+
+    Where all are such pairs, and nothing would be compared, they are the `hypotheses`.
+    """
+    places = known_sentences(test, translator)
+    if len(places) == len(test.sources):
+        return dict(enumerate(hypotheses))
+    search = translator.search.model_copy(update={"allow_unknown": False})
+    knowing = Translator(
+        translator.stepper,
+        translator.tokenizers,
+        search,
+        translator.threads,
+        translator.spelling,
+        translator.between_sentences,
+    )
+    translations = knowing.translate([test.sources[place] for place in places])
+    return {place: one.text for place, one in zip(places, translations, strict=True)}
 
 
 def known_sentences(test: TestSet, translator: Translator) -> list[int]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate import must_translate
 from nmt_core.evaluate.by_length import by_length
-from nmt_core.evaluate.further_scores import further_scores, known_sentences, unknown_in_references
+from nmt_core.evaluate.further_scores import further_scores, translate_known, unknown_in_references
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.sentences import write_sentences
@@ -87,7 +87,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
         write_sentences(out, test, translations)
         texts, target = (hypotheses, test.references), config.languages.target
         scores += scores_with_intervals(test.name, texts, target, config.evaluate.interval_samples)
-        known = known_sentences(test, translator)
+        known = translate_known(test, hypotheses, translator)
         known_of[test.name], unknown_of[test.name] = len(known), unknown_in_references(test, translator)
         scores += further_scores(test, hypotheses, known, target, job.reporter.log)
         buckets += by_length(test, hypotheses, config.languages)

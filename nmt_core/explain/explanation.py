@@ -88,7 +88,7 @@ class Explanation:
     alignment: Alignment | None
     """Between words; None: the model has no attention."""
     positions_PM: Floats | None
-    """What is added at the first positions; None: the model has none."""
+    """What is added at the first positions; None: nothing is, as of a recurrent model or of rotary positions."""
     padding_2S: npt.NDArray[np.bool_]
     """Padding mask of this sentence and a longer one in a batch: True where there is a token."""
     piece_of: tuple[str, ...]
@@ -114,7 +114,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     names += [name for name in views if name in bundle.sha256]
     check_files(folder, bundle, [*names, *bundle.tokenizer_sizes])
     graphs = folder / ATTENTION_SET
-    has_attention = bundle.rnn is None or f"{ATTENTION_SET}/{ATTENTION_FILE}" in bundle.sha256
+    has_attention = bundle.rnn is None or bundle.rnn.attention != "none"
     attention = AttentionGraph(graphs) if has_attention else None
     tokenizers = Tokenizers.load(folder)
     stepper = open_stepper(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
@@ -139,7 +139,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
         _of_one(maps),
         _alignment(folder, tokenizers, line, (tag, ids, best)) if attention else None,
         _positions(attention, bundle) if attention and maps.source_positions is not None else None,
-        pad_sources([ids, [*ids, *ids[:1] * _PADDED]]) != PAD_ID,
+        pad_sources([tag + ids, tag + ids + ids[:1] * _PADDED]) != PAD_ID,
         tuple(target.piece(node.token) for node in tree),
     )
 

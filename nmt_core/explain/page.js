@@ -105,12 +105,17 @@
       return sum / grid.heads;
     };
     const [layers, heads] = [place.querySelector(".layer"), place.querySelector(".head")];
+    const said = place.querySelector(".said");
+    const draw = (weight) => drawMatrix(place.querySelector(".map"), grid.rows, grid.columns, weight, (note) => { said.textContent = note; });
+    if (!layers) {  // a model with one map has nothing to choose
+      draw((row, column) => at(0, 0, row * grid.columns.length + column));
+      return;
+    }
     for (let layer = 0; layer < grid.layers; layer += 1) layers.add(new Option(`${layer + 1}`, layer));
     heads.add(new Option("mean of all", -1));
     for (let head = 0; head < grid.heads; head += 1) heads.add(new Option(`${head + 1}`, head));
     layers.value = grid.layers - 1;
     const buttons = [];
-    const said = place.querySelector(".said");
 
     function show() {
       const [layer, head] = [Number(layers.value), Number(heads.value)];
@@ -119,7 +124,7 @@
         return head < 0 ? mean(layer, cell) : at(layer, head, cell);
       };
       said.textContent = `Layer ${layer + 1}, ${head < 0 ? "the mean of all heads" : `head ${head + 1}`}.`;
-      drawMatrix(place.querySelector(".map"), grid.rows, grid.columns, weight, (note) => { said.textContent = note; });
+      draw(weight);
       buttons.forEach((button) => button.setAttribute("aria-pressed", button.value === `${layer} ${head}`));
     }
 

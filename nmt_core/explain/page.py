@@ -1,17 +1,18 @@
 """The page: one HTML file that holds its style, its script and its numbers, and asks nobody for anything."""
 
 import base64
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 import numpy as np
 
+from nmt_core.config import RnnConfig
 from nmt_core.explain.drawing import draw
 from nmt_core.explain.explanation import Explanation
+from nmt_core.explain.positions import sinusoidal
 from nmt_core.search.step import Floats
 
 _LEVELS = 255
@@ -25,7 +26,7 @@ def page(explanation: Explanation, model: str) -> str:
         explanation: what to show.
         model: how the model is known to the reader.
     """
-    maps, positions = explanation.maps, explanation.positions_PM
+    maps, rnn = explanation.maps, explanation.bundle.rnn
     return _template().render(
         explanation=explanation,
         model=model,
@@ -33,8 +34,11 @@ def page(explanation: Explanation, model: str) -> str:
         script=_file("page.js"),
         tree=draw(explanation.tree, explanation.piece_of),
         data=_data(explanation),
+        rnn=rnn,
+        sees_one_vector=rnn is not None and rnn.attention == "none",
         has_self_attention=maps.encoder_attention is not None,
-        positions_are_sinusoidal=positions is not None and _is_sinusoidal(positions),
+        positions=_positions(explanation),
+        probability_source=_probability_source(rnn),
         width=maps.source_embedding.shape[-1] if maps.source_embedding is not None else 0,
         has_cross_attention=maps.cross_attention is not None,
     )
@@ -55,7 +59,7 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "source_embedding": (maps.source_embedding, source),
         "target_embedding": (maps.target_embedding, read),
         "positions": (explanation.positions_PM, []),
-        "sum": (_sum(maps.source_embedding, maps.source_positions), source),
+        "sum": (_sum(explanation), source),
     }
     return {
         "grids": {name: _grid(found, *labels) for name, (found, *labels) in grids.items() if found is not None},
@@ -74,8 +78,12 @@ def _masks(explanation: Explanation, source: Sequence[str], read: Sequence[str])
     }
 
 
-def _sum(embedding_LM: Floats | None, positions_LM: Floats | None) -> Floats | None:
-    return None if embedding_LM is None or positions_LM is None else embedding_LM + positions_LM
+def _sum(explanation: Explanation) -> Floats | None:
+    """What the encoder reads, [S, M], if positions are added."""
+    embedding_SM, positions_SM = explanation.maps.source_embedding, explanation.maps.source_positions
+    if embedding_SM is None or positions_SM is None or explanation.positions_PM is None:
+        return None
+    return embedding_SM + positions_SM
 
 
 def _grid(weights_NHTS: Floats, rows: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
@@ -100,13 +108,23 @@ def _encoded(levels: Any) -> str:
     return base64.b64encode(np.ascontiguousarray(levels).tobytes()).decode()
 
 
-def _is_sinusoidal(positions_PM: Floats) -> bool:
-    """Whether they are those of Vaswani et al. (2017), section 3.5, and not learnt."""
-    count, width = positions_PM.shape
-    frequency = np.exp(np.arange(0, width, 2) * (-math.log(10_000.0) / width))
-    angle = np.arange(count)[:, None] * frequency
-    expected = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(count, -1)[:, :width]
-    return bool(np.allclose(positions_PM, expected, atol=_TOLERANCE))
+def _positions(explanation: Explanation) -> Literal["none", "sinusoidal", "learned", "rotary"]:
+    """How the model tells positions apart."""
+    added_PM = explanation.positions_PM
+    if added_PM is None:
+        return "rotary" if explanation.maps.source_positions is not None else "none"
+    return "sinusoidal" if np.allclose(added_PM, sinusoidal(*added_PM.shape), atol=_TOLERANCE) else "learned"
+
+
+def _probability_source(rnn: RnnConfig | None) -> str:
+    """Where to read how a model makes probabilities of its last vector."""
+    if rnn is None:
+        return "Vaswani et al. 2017, section 3.4"
+    if rnn.attention == "additive":
+        return "Bahdanau et al. 2015, appendix A.2.2"
+    if rnn.attention == "dot":
+        return "Luong et al. 2015, equation 6"
+    return "Sutskever et al. 2014, section 2" if rnn.hands_over_states else "Cho et al. 2014, appendix A"
 
 
 @lru_cache(maxsize=1)

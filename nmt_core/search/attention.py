@@ -43,9 +43,11 @@ class AttentionMaps:
     decoder_attention: Floats | None = None
     """Of the target to itself, [B, N, H, T, T]; zero above the diagonal."""
     source_embedding: Floats | None = None
-    """Vectors of the source tokens, scaled as they enter the model, [B, S, M]."""
+    """Vectors of the source tokens as they enter the model, [B, S, M]: of a Transformer times sqrt(d_model) (Vaswani et
+    al. 2017, section 3.4), of a recurrent model as they are in its table."""
     source_positions: Floats | None = None
-    """What is added to them for their positions, [S, M]."""
+    """What is added to them for their positions, [S, M]; zeros: positions turn queries and keys (rotary); None: the
+    model is recurrent."""
     target_embedding: Floats | None = None
     """[B, T, M]."""
     target_positions: Floats | None = None

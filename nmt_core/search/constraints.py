@@ -1,4 +1,4 @@
-"""How long a translation may and must be, and what it begins with.
+"""How long a translation may and must be, what it begins with, and what it may not hold.
 
 Letters in names of arrays: B sentences, R rows of a step, C candidates of a row, P tokens of a prefix.
 """
@@ -11,7 +11,7 @@ from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError
 from nmt_core.search.hypothesis import Flags
 from nmt_core.search.step import Floats, Ints, Stepper
-from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID
+from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID, UNK_ID
 
 
 def limit(source_tokens: int, config: SearchConfig) -> int:
@@ -39,16 +39,26 @@ def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
 
 
 def candidates(wanted: int, stepper: Stepper, config: SearchConfig) -> int:
-    """How many successors to ask for, so that `wanted` are left where the end mark is not allowed."""
-    return min(wanted + (config.min_length > 0), stepper.vocab_size)
+    """How many successors to ask for, so that `wanted` are left where the end mark or <unk> is not allowed."""
+    return min(wanted + (config.min_length > 0) + (not config.allow_unknown), stepper.vocab_size)
 
 
 def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchConfig) -> tuple[Floats, Ints]:
-    """The first `wanted` successors of each row; without the end mark, where `length` tokens are too few."""
+    """The first `wanted` successors of each row; without the end mark, where `length` tokens are too few, and without
+    <unk>, if it is not allowed.
+    """
+    if length < config.min_length:
+        step = _without(EOS_ID, step)
+    if not config.allow_unknown:
+        step = _without(UNK_ID, step)
     log_prob_RC, id_RC = step
-    if length >= config.min_length:
-        return log_prob_RC[:, :wanted], id_RC[:, :wanted]
-    is_other_RC = id_RC != EOS_ID
+    return log_prob_RC[:, :wanted], id_RC[:, :wanted]
+
+
+def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
+    """One successor less of each row: the token, or the last one where it is not among them."""
+    log_prob_RC, id_RC = step
+    is_other_RC = id_RC != token
     is_other_RC[is_other_RC.all(axis=1), -1] = False
     shape = (len(id_RC), id_RC.shape[1] - 1)
     return log_prob_RC[is_other_RC].reshape(shape), id_RC[is_other_RC].reshape(shape)

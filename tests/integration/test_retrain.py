@@ -143,6 +143,7 @@ def test_a_run_ends_in_one_page_that_needs_nothing_else(finished: Finished) -> N
     ):
         assert text in html, text
     assert html.count("<dt>source</dt>") >= 20, "samples"
+    assert "It cannot be shown" not in html
     made_again = nmt("report", summary["run_id"][:15]).stdout.strip()
     assert made_again == str(folder / "report.html")
 

@@ -1,4 +1,4 @@
-"""The recipes of Vaswani et al. 2017 are what the paper says."""
+"""The recipes of published models are what their papers say."""
 
 import gzip
 import tarfile
@@ -13,6 +13,7 @@ from nmt_core.artifacts import Store
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import WantedFile, resolve_here
 from nmt_core.corpus.formats import Layout, TextFile, read
+from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer, count_parameters
 from nmt_core.recipe import load_recipe, recipe_names
 from nmt_core.stages import plan
@@ -118,7 +119,80 @@ def test_the_published_training_and_search(name: str) -> None:
     assert config.languages.target == ("fr" if "fr" in name else "de")
 
 
-@pytest.mark.parametrize("name", [*WMT14, *(f"table3-{row}" for row in TABLE_3)])
+RECURRENT = {
+    # recipe: (cell, attention, embedding, hidden units, layers, both directions, reversed, words of a sentence)
+    "rnnsearch-30": ("gru", "additive", 620, 1_000, 1, True, False, 30),
+    "rnnsearch-50": ("gru", "additive", 620, 1_000, 1, True, False, 50),
+    "rnn-encoder-decoder": ("gru", "none", 620, 1_000, 1, False, False, 50),
+    "seq2seq-fixed": ("lstm", "none", 1_000, 1_000, 4, False, True, None),
+    "seq2seq-dot": ("lstm", "dot", 1_000, 1_000, 4, False, True, 50),
+}
+TRAINED = {
+    # recipe: (source words, target words, sentences of a minibatch, updates, most norm of the gradient, optimiser)
+    "rnnsearch-30": (30_000, 30_000, 80, 471_000, 1.0, "adadelta"),
+    "rnnsearch-50": (30_000, 30_000, 80, 288_000, 1.0, "adadelta"),
+    "rnn-encoder-decoder": (30_000, 30_000, 80, 600_000, 1.0, "adadelta"),
+    "seq2seq-fixed": (160_000, 80_000, 128, 703_000, 5.0, "adam"),
+    "seq2seq-dot": (50_000, 50_000, 128, 420_000, 5.0, "adam"),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_the_published_recurrent_models(name: str) -> None:
+    """Bahdanau et al. 2015, 4.2 and A.2.3; Sutskever et al. 2014, 3.4; Luong et al. 2015, 4.1."""
+    cell, attention, embedding, hidden, layers, both_ways, is_reversed, words = RECURRENT[name]
+    config = load_recipe(name)
+    model, rnn = config.model, config.model.rnn
+    assert (model.architecture, rnn.cell, rnn.attention) == ("rnn", cell, attention)
+    assert (model.d_model, rnn.hidden_size, rnn.maxout_size, rnn.alignment_size) == (embedding, hidden, 500, 1_000)
+    assert (model.encoder_layers, model.decoder_layers, model.tied_embeddings) == (layers, layers, "none")
+    assert (rnn.bidirectional, rnn.reverse_source) == (both_ways, is_reversed)
+    assert rnn.context == ("first state" if name == "seq2seq-fixed" else "every step")
+    assert model.dropout == (0.2 if name == "seq2seq-dot" else 0.0)
+    if words:
+        assert (config.clean.max_words, config.encode.max_length) == (words, words + 1)
+    else:
+        assert config.clean.max_words >= 100, "some sentences are long, says the paper: over 100 words"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_published_recurrent_training(name: str) -> None:
+    """Bahdanau et al. 2015, 4.1, B.2 and Table 2; Sutskever et al. 2014, 3.1 and 3.4; Luong et al. 2015, 4.1."""
+    *vocabularies, sentences, updates, norm, optimizer = TRAINED[name]
+    config = load_recipe(name)
+    tokenizer, train = config.tokenizer, config.train
+    assert [tokenizer.vocab_size, tokenizer.target_vocab_size or tokenizer.vocab_size] == vocabularies
+    assert (tokenizer.kinds, tokenizer.vocabularies) == (("word", "word"), "separate")
+    assert (tokenizer.pretokenize_source, tokenizer.pretokenize_target) == ("moses", "moses")
+    assert train.max_tokens / sentences == pytest.approx(20 if name == "rnnsearch-30" else 30, abs=2), "words of each"
+    assert (train.max_updates, train.max_gradient_norm, train.optimizer) == (updates, norm, optimizer)
+    assert (train.learning_rate_schedule, train.label_smoothing) == ("constant", 0.0)
+    if optimizer == "adadelta":
+        assert (train.adadelta_rho, train.adadelta_epsilon, train.learning_rate_scale) == (0.95, 1e-6, 1.0)
+    assert config.languages.target == ("de" if name == "seq2seq-dot" else "fr")
+
+
+def test_sutskever_et_al_count_as_many_parameters() -> None:
+    """384 million, of which 64 million are in the eight layers (section 3.4)."""
+    with torch.device("meta"):
+        model = build_model(load_recipe("seq2seq-fixed").model, 80_000, source_vocab_size=160_000)
+    assert round(count_parameters(model) / 1e6) == 384
+    of_layers = sum(count_parameters(part) for part in (model.encoder, model.decoder))
+    assert round(of_layers / 1e6) == 64
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [(name, "wmt14-en-de-base" if name == "seq2seq-dot" else "wmt14-en-fr-base") for name in RECURRENT],
+)
+def test_they_read_the_same_corpora_as_the_transformer(name: str, same: str) -> None:
+    """Whose addresses, members and checksums are tested below."""
+    mine, theirs = load_recipe(name), load_recipe(same)
+    assert mine.corpus.train == theirs.corpus.train and mine.corpus.licence == theirs.corpus.licence
+    assert mine.languages == theirs.languages
+
+
+@pytest.mark.parametrize("name", [*WMT14, *(f"table3-{row}" for row in TABLE_3), *RECURRENT])
 def test_a_run_can_be_planned_without_a_network(name: str, tmp_path: Path) -> None:
     planned = plan(load_recipe(name), Store(tmp_path))
     assert [stage.reason for stage in planned] == ["never made here"] * 9

@@ -1,14 +1,25 @@
 """Scores beside the main ones: over morphemes, and of the sentences that the vocabulary knows."""
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from nmt_core import scoring
-from nmt_core.evaluate.further_scores import further_scores, known_sentences, unknown_in_references
+from nmt_core.config import SearchConfig
+from nmt_core.evaluate.further_scores import (
+    further_scores,
+    known_sentences,
+    translate_known,
+    unknown_in_references,
+)
 from nmt_core.evaluate.test_sets import TestSet
+from nmt_core.models.transformer import Transformer
 from nmt_core.scoring import score
-from nmt_core.tokenizer.tokenizer import UNK_ID
+from nmt_core.search.greedy import greedy_search
+from nmt_core.search.torch_step import TorchStepper
+from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer
 from nmt_core.translator import Translator
 
 SOURCES = ["the cat sees a dog.", "the 漢 house", "now\u200b", "the dog runs"]
@@ -37,25 +48,46 @@ def test_unknown_tokens_of_the_references_are_counted(translator: Translator) ->
     assert unknown_in_references(TestSet("none", [], []), translator) == 0
 
 
+@pytest.fixture
+def fond_of_unknown(
+    tiny_model: Transformer, tiny_tokenizer: Tokenizer, bundle_of: Callable[[Transformer], Path]
+) -> Translator:
+    """A model that finds <unk> likelier than what it would have begun a translation with."""
+    model, search = copy.deepcopy(tiny_model), SearchConfig(beam_size=1, max_length_offset=5)
+    [hypothesis] = greedy_search(TorchStepper(model), tiny_tokenizer.encode(SOURCES[:1]), search)
+    model.output.weight[UNK_ID] = 1.5 * model.output.weight[hypothesis.ids[0]]
+    return Translator.load(bundle_of(model), search)
+
+
+def test_known_sentences_are_translated_without_unknown_words(fond_of_unknown: Translator) -> None:
+    said = [one.text for one in fond_of_unknown.translate(SOURCES)]
+    assert "\u2047" in said[0], "or it would show nothing"
+    found = translate_known(TEST, said, fond_of_unknown)
+    assert found.keys() == {0, 2} and not any("\u2047" in text for text in found.values())
+    assert fond_of_unknown.search.allow_unknown, "all others are what they were"
+    whole = TestSet("news", SOURCES[:1], REFERENCES[:1])
+    assert translate_known(whole, said[:1], fond_of_unknown) == {0: said[0]}, "no score asks for it"
+
+
 def test_bleu_without_unknown_words_is_of_the_known_sentences_alone() -> None:
     lines: list[str] = []
-    (found,) = further_scores(TEST, HYPOTHESES, [0, 2], "de", lines.append)
+    (found,) = further_scores(TEST, HYPOTHESES, {0: "나는 학생 이다.", 2: "본다"}, "de", lines.append)
     bleu, _ = score("news", ["나는 학생 이다.", "본다"], ["나는 학생 이다.", "본다"], "de")
     assert (found.metric, found.score, found.signature) == ("BLEU no UNK", bleu.score, bleu.signature)
     assert not lines
 
 
-@pytest.mark.parametrize("known", [[], [0, 1, 2, 3]])
-def test_where_all_or_none_are_known_there_is_no_such_score(known: list[int]) -> None:
+@pytest.mark.parametrize("known", [{}, dict(enumerate(HYPOTHESES))])
+def test_where_all_or_none_are_known_there_is_no_such_score(known: dict[int, str]) -> None:
     assert further_scores(TEST, HYPOTHESES, known, "de", print) == []
 
 
 def test_korean_has_one_over_morphemes_and_says_so_if_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [one.metric for one in further_scores(TEST, HYPOTHESES, [0], "ko", print)] == [
+    assert [one.metric for one in further_scores(TEST, HYPOTHESES, {0: "본다"}, "ko", print)] == [
         "BLEU ko-mecab",
         "BLEU no UNK",
     ]
     monkeypatch.setattr(scoring, "_bleu_of_morphemes", lambda: None)
     lines: list[str] = []
-    assert further_scores(TEST, HYPOTHESES, [], "ko", lines.append) == []
+    assert further_scores(TEST, HYPOTHESES, {}, "ko", lines.append) == []
     assert "pip install 'nmt-pipeline[korean]'" in lines[0]

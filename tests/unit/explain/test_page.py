@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nmt_core.config import SearchConfig
+from nmt_core.config import ModelConfig, SearchConfig
 from nmt_core.errors import DataError, ModelError
 from nmt_core.explain.explanation import MOST_PIECES, Explanation, explain
 from nmt_core.explain.page import page
+from nmt_core.explain.positions import sinusoidal
+from nmt_core.models.layers import sinusoidal_positions
+from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
-from nmt_core.search.attention import AttentionMaps
-from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizers
+from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 from nmt_core.translator import Translator
 
 LINE = "the cat sees a <b>big</b> house & it."
@@ -128,27 +130,44 @@ def test_the_numbers_that_are_drawn_are_those_of_the_model(explanation: Explanat
     )
     masks = data["masks"]
     assert len(masks["padding"]["columns"]) == len(explanation.source) + 3
-    assert "sines" in text or "sin(pos" in text
+    assert "sin(pos" in text
 
 
-def test_a_model_with_attention_to_the_source_alone_shows_just_that(explanation: Explanation) -> None:
-    """As RNNsearch: neither positions nor attention of a sentence to itself."""
-    from dataclasses import replace
-
-    maps = AttentionMaps(
-        cross_attention=explanation.maps.cross_attention, source_embedding=explanation.maps.source_embedding
-    )
-    text = page(replace(explanation, maps=maps, positions_PM=None), "recurrent")
-    assert Page(text).sections == ["tokens", "embeddings", "masks", "cross", "candidates", "beam"]
-    assert "Bahdanau et al. 2015, section 3.1" in text
-    assert data_of(text)["grids"].keys() == {"cross"}
+RECURRENT = {
+    # kind: (sections between masks and candidates, what is said of it, what would be untrue of it)
+    "RNNsearch": (["cross"], "softmaxj(vT tanh(W si−1 + U hj))", "Luong"),
+    "dot": (["cross"], "(Luong et al. 2015, section 3.1, the score dot:", "Bahdanau et al. 2015, section 3.1"),
+    "encoder-decoder": (["vector"], "which the decoder reads at every step", "weight 0"),
+    "sequence-to-sequence": (["vector"], "beginning with the last, and each changes its state", "weight 0"),
+}
 
 
-def test_a_model_without_attention_shows_the_rest(explanation: Explanation) -> None:
-    from dataclasses import replace
-
-    text = page(replace(explanation, maps=AttentionMaps(), positions_PM=None, alignment=None), "recurrent")
-    assert Page(text).sections == ["tokens", "masks", "candidates", "beam"]
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_a_recurrent_model_is_shown_as_it_is(
+    kind: str, recurrent: Callable[[str], tuple[TranslationModel, Path]], tiny_tokenizer: Tokenizer
+) -> None:
+    (model, folder), (sections, said, untrue) = recurrent(kind), RECURRENT[kind]
+    found = explain(folder, LINE, SEARCH)
+    text = page(found, "recurrent")
+    [translated] = Translator.load(folder, SEARCH).translate([LINE])
+    assert found.text == translated.text and found.found[0].score == pytest.approx(translated.score, abs=1e-5)
+    read = Page(text)
+    before = ["tokens", "embeddings", "masks"] if sections == ["cross"] else ["tokens", "masks"]
+    assert read.sections == [*before, *sections, "candidates", "beam"]
+    words = " ".join("".join(read.text).split())
+    assert said in words and untrue not in words
+    assert "√" not in words and "Vaswani et al. 2017," not in words, "nothing of a Transformer"
+    data = data_of(text)
+    if sections == ["vector"]:
+        assert data["grids"] == data["strips"] == {}
+        return
+    [tokens] = tiny_tokenizer.encode([LINE])
+    rows = model.source_embedding.weight[[*tokens, EOS_ID]].numpy()
+    np.testing.assert_allclose(found.maps.source_embedding, rows, err_msg="not scaled")
+    cross, shape = data["grids"]["cross"], (len(found.steps), len(found.source))
+    assert (cross["layers"], cross["heads"], len(cross["rows"]), len(cross["columns"])) == (1, 1, *shape)
+    levels = np.frombuffer(base64.b64decode(cross["levels"]), dtype=np.uint8).reshape(shape)
+    np.testing.assert_allclose(levels.sum(axis=1) / 255, 1, atol=0.5 * len(found.source) / 255)
 
 
 @pytest.mark.parametrize("search", [SearchConfig(beam_size=1), SearchConfig(method="sample", n_best=2)])
@@ -166,17 +185,29 @@ def test_prefixes_are_followed(tiny_bundle: Path) -> None:
     )
     assert found.text == translated.text and found.text.startswith("the small cat")
     assert found.found[0].score == pytest.approx(translated.score, abs=1e-5)
-    Page(page(found, "tiny"))
+    padding = data_of(page(found, "tiny"))["masks"]["padding"]
+    assert found.padding_2S.shape[1] == len(padding["columns"]) == len(found.source) + 3
+    assert found.padding_2S.sum(axis=1).tolist() == [len(found.source), len(found.source) + 3], "the prefix is read too"
 
 
-def test_learnt_positions_are_not_called_sines(
-    tiny_model: Transformer, bundle_of: Callable[[Transformer], Path], explanation: Explanation
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("learned", "a vector that was learnt for each position"), ("rotary", "turns its queries and keys")],
+)
+def test_positions_are_called_what_they_are(
+    kind: str, said: str, tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
 ) -> None:
-    from dataclasses import replace
+    sizes = {"d_model": 16, "d_ff": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    model = Transformer(ModelConfig.model_validate(sizes | {"positions": kind}), tiny_tokenizer.vocab_size, 2_048)
+    text = page(explain(bundle_of(model.eval().requires_grad_(False)), LINE, SEARCH), "tiny")
+    words = " ".join("".join(Page(text).text).split())
+    assert Page(text).sections == SECTIONS
+    assert said in words and "PE(pos, 2i)" not in words
+    assert ("positions" in data_of(text)["strips"]) == ("sum" in data_of(text)["strips"]) == (kind == "learned")
 
-    assert explanation.positions_PM is not None
-    text = page(replace(explanation, positions_PM=explanation.positions_PM + 0.01), "tiny")
-    assert "a vector that was learnt for each position" in text
+
+def test_the_formula_is_that_of_the_models() -> None:
+    np.testing.assert_allclose(sinusoidal(48, 30), sinusoidal_positions(48, 30).numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from nmt_core.config import SearchConfig
 from nmt_core.explain.explanation import explain
 from nmt_core.explain.page import page
+from nmt_core.models.model import TranslationModel
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = [
@@ -39,6 +41,7 @@ page.onload = () => {{
   const inside = page.contentDocument, root = inside.documentElement;
   const choose = (selector, value) => {{
     const select = inside.querySelector(selector);
+    if (!select) return;
     select.value = value;
     select.dispatchEvent(new Event("change"));
   }};
@@ -68,12 +71,17 @@ page.onload = () => {{
 </script></body></html>"""
 
 
+def written(bundle: Path, folder: Path) -> Path:
+    """The folder, with the page of a sentence in it."""
+    search = SearchConfig(beam_size=3, max_length_offset=8, min_length=3)
+    explanation = explain(bundle, "the cat sees a big house & it.", search)
+    (folder / "page.html").write_text(page(explanation, "tiny"), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("page")
-    explanation = explain(tiny_bundle, "the cat sees a big house & it.", SearchConfig(beam_size=3, max_length_offset=8))
-    (found / "page.html").write_text(page(explanation, "tiny"), encoding="utf-8")
-    return found
+    return written(tiny_bundle, tmp_path_factory.mktemp("page"))
 
 
 def probed(folder: Path, width: int, *flags: str) -> dict[str, Any]:
@@ -101,6 +109,18 @@ def test_the_page_is_drawn_and_fits(width: int, folder: Path) -> None:
     assert found["canvases"] > 20 and found["blank"] == 0
     assert len(found["maps"]) == 5 and min(found["maps"]) > 9
     assert found["changed"] and found["pressed"] == 1
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: `apt-get install chromium`")
+@pytest.mark.parametrize(("kind", "maps", "strips"), [("RNNsearch", 2, True), ("encoder-decoder", 1, False)])
+def test_the_page_of_a_recurrent_model_is_drawn_and_fits(
+    kind: str, maps: int, strips: bool, recurrent: Callable[[str], tuple[TranslationModel, Path]], tmp_path: Path
+) -> None:
+    found = probed(written(recurrent(kind)[1], tmp_path), 375)
+    assert found["drawn"] == "yes"
+    assert found["width"][0] <= found["width"][1] <= 375 and found["wide"] == []
+    assert len(found["maps"]) == maps and min(found["maps"]) > 9
+    assert (found["canvases"] > 10) == strips and found["blank"] == 0
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: `apt-get install chromium`")

@@ -41,6 +41,7 @@ METHODS = {
     "greedy": SearchConfig(beam_size=1),
     "n-best": SearchConfig(beam_size=5, n_best=5),
     "short": SearchConfig(beam_size=4, min_length=3, max_length_factor=0.5, max_length_offset=4),
+    "known pieces": SearchConfig(beam_size=4, allow_unknown=False),
     "samples": SearchConfig(method="sample", n_best=2),
     "few to draw from": SearchConfig(method="sample", temperature=1.5, top_k=9, top_p=0.8, min_length=2),
 }

@@ -1,4 +1,4 @@
-"""What a translation begins with, and how long it may and must be."""
+"""What a translation begins with, how long it may and must be, and what it may not hold."""
 
 import math
 
@@ -12,7 +12,7 @@ from nmt_core.errors import ConfigError
 from nmt_core.search.beam import n_best
 from nmt_core.search.constraints import check_positions, limit
 from nmt_core.search.methods import search_batch
-from nmt_core.tokenizer.tokenizer import EOS_ID
+from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID
 
 A, B, C = 4, 5, 6
 seeds = st.integers(0, 10_000)
@@ -107,6 +107,29 @@ def test_the_end_mark_is_passed_over_and_not_what_comes_after_it(scripted) -> No
         config = config.model_copy(update={"min_length": 1, "top_k": 1, "n_best": 1, "beam_size": 1})
         [[found]] = search_batch(scripted(table), [[A]], config)
         assert found.ids == (B,)
+
+
+@settings(max_examples=100)
+@given(seeds, sentences, st.sampled_from(list(METHODS)), st.integers(0, 3))
+def test_without_unknown_words_it_is_as_if_they_were_impossible(
+    by_chance, seed: int, sentences: list[tuple[list[int], list[int]]], method: str, least: int
+) -> None:
+    stepper, without = by_chance(seed), by_chance(seed)
+
+    def impossible(source: tuple[int, ...], target: tuple[int, ...]) -> np.ndarray:
+        log_probs = np.array(stepper.log_probs(source, target))
+        log_probs[UNK_ID] = -np.inf
+        return log_probs
+
+    without.log_probs = impossible
+    config = METHODS[method].model_copy(update={"min_length": least})
+    sources = [source for source, _ in sentences]
+    found = search_batch(stepper, sources, config.model_copy(update={"allow_unknown": False}))
+    expected = search_batch(without, sources, config)
+    assert not any(UNK_ID in one.ids for hypotheses in found for one in hypotheses)
+    assert [[(one.ids, one.score, one.cut) for one in group] for group in found] == [
+        [(one.ids, one.score, one.cut) for one in group] for group in expected
+    ]
 
 
 @pytest.mark.parametrize(("factor", "offset", "tokens", "most"), [(1.0, 50, 7, 57), (0.0, 5, 7, 5), (1.5, 1, 3, 5)])

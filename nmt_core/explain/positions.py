@@ -1,0 +1,16 @@
+"""The positional encoding of Vaswani et al. (2017), by its formula: for pictures. Imports no torch."""
+
+import numpy as np
+
+from nmt_core.search.step import Floats
+
+
+def sinusoidal(length: int, width: int) -> Floats:
+    """Positions of section 3.5, [length, width]: sines in even columns, cosines in odd ones.
+
+    `models.layers.sinusoidal_positions` gives the same. With the width of a head they are the sines and cosines of the
+    angles that rotary positions turn by (Su et al. 2021, section 3.2.2).
+    """
+    frequency_M = 10_000.0 ** (-(np.arange(width) // 2 * 2) / width)
+    angle_LM = np.arange(length)[:, None] * frequency_M
+    return np.where(np.arange(width) % 2, np.cos(angle_LM), np.sin(angle_LM)).astype(np.float32)

@@ -1,0 +1,99 @@
+"""The recipes of published models through every stage, at toy size: trained, exported, scored, registered, translating.
+
+Each recipe is taken as it is, with all that it says of text, model, training and search; only sizes and the corpus are
+others.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMALL = {
+    "corpus": "{toy: {pairs: 2000, held_out: 20}, licence: any}",
+    "languages.target": "ko",
+    "clean.characters_per_character": 2.0,
+    "model.d_model": 32,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "train.max_updates": 40,
+    "train.max_tokens": 1_024,
+    "train.slice_tokens": 1_024,
+    "train.validate_every": 10,
+    "train.checkpoint_every": 10,
+    "train.keep_checkpoints": 4,
+    "export.parity_sentences": 5,
+    "search.max_length_factor": 0.0,
+    "search.max_length_offset": 12,
+    "search.min_length": 4,
+}
+BPE = {"tokenizer.vocab_size": 700}
+WORDS = {"tokenizer.vocab_size": 600, "tokenizer.target_vocab_size": 600}  # some test sentences hold <unk>, some do not
+TRANSFORMER = {"model.d_ff": 64, "model.num_heads": 2, "train.warmup_updates": 10, "export.precisions": "[fp32]"}
+LITTLE_STATE = {"model.rnn.hidden_size": 32}
+RECURRENT = WORDS | LITTLE_STATE | {"model.rnn.alignment_size": 32, "model.rnn.maxout_size": 32}
+ONE_PRECISION = {"export.precisions": "[fp32]"}
+DEEP = RECURRENT | ONE_PRECISION | {"model.encoder_layers": 2, "model.decoder_layers": 2}
+VARIED = {"model.key_width": 8, "model.dropout": 0.2, "train.label_smoothing": 0.0, "registry.contamination": "allow"}
+KINDS: dict[str, dict[str, Any]] = {
+    "table3-e": BPE | TRANSFORMER | VARIED,
+    "rnn-encoder-decoder": RECURRENT | ONE_PRECISION,
+    "rnnsearch-30": RECURRENT | {"export.precisions": "[fp32, fp16, int8]"},
+    "seq2seq-fixed": DEEP,
+    "seq2seq-dot": DEEP,
+}
+NO_INT8 = {"rnnsearch-30": {"int8"}}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, make_nmt: Any) -> Iterator[Any]:
+    """One home for all: text is made once."""
+    nmt = make_nmt(tmp_path_factory.mktemp("literature"))
+    yield nmt
+    nmt.close()
+
+
+@pytest.mark.parametrize("recipe", KINDS)
+def test_a_published_model_goes_through_every_stage(home: Any, tmp_path: Path, recipe: str) -> None:
+    knobs = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
+    arguments = [part for name, value in knobs.items() for part in ("--set", f"{name}={value}")]
+    summary = json.loads(home("run", recipe, *arguments, "--json").stdout.splitlines()[-1])
+    assert summary["status"] == "finished"
+    assert (summary["model"]["name"], sorted(summary["model"]["aliases"])) == (recipe, ["challenger", "champion"])
+    reports = {
+        stage["name"]: json.loads((Path(stage["artifact"]) / "report.json").read_text())
+        for stage in summary["stages"]
+        if stage["name"] in ("average", "export", "evaluate")
+    }
+    losses = [one["dev_loss"] for one in reports["average"]["kept"]]
+    assert len(losses) == 4 and losses[-1] == min(losses) < losses[0], "it learns"
+    assert reports["export"]["identical_beams"] == reports["export"]["compared_sentences"] == 5
+    assert reports["export"]["not_published"].keys() == NO_INT8.get(recipe, set())
+    of_words = "word" in summary["config"]["tokenizer"]["kind"]
+    assert ("BLEU no UNK" in {score["metric"] for score in reports["evaluate"]["scores"]}) == of_words
+    _is_shown(home, summary)
+    (tmp_path / "in").write_text("I am a student.\nYou see a dog.\n")
+    model = [
+        "--model",
+        f"models:/{recipe}@champion",
+        "--input",
+        str(tmp_path / "in"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    home("translate", *model)
+    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]
+
+
+def _is_shown(home: Any, summary: dict[str, Any]) -> None:
+    """The report says that it has no attention, or shows that of sentences that are short enough, if there are any."""
+    html = (home.home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8")
+    assert "It cannot be shown" not in html
+    section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
+    model = summary["config"]["model"]
+    has_none = model["architecture"] == "rnn" and model["rnn"]["attention"] == "none"
+    assert "missing" not in section and (section.count('class="empty"') == 0 or not has_none)
+    assert ("one vector of fixed length" in section) == has_none

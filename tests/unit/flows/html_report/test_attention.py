@@ -1,0 +1,85 @@
+"""What the report says of attention and positions, for each kind of model."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.html_report.attention import attention, positions
+from flows.html_report.blocks import Charts, Run, Section, Text
+from flows.settings import Settings
+from flows.summary import RunSummary
+from nmt_core.artifacts import Artifact
+from nmt_core.config import ModelConfig
+from nmt_core.models.model import TranslationModel
+from nmt_core.models.transformer import Transformer
+from nmt_core.recipe import load_recipe
+from nmt_core.tokenizer.tokenizer import Tokenizer
+
+FIXED = ("architecture=rnn", "tied_embeddings=none", "rnn.attention=none")
+
+
+class Exported(Run):
+    """A run of which there is a bundle, or nothing."""
+
+    bundle: Path | None = None
+
+    def artifact(self, stage: str) -> Artifact | None:
+        return Artifact(stage, "0" * 32, self.bundle) if self.bundle else None
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Exported]:
+    """Makes a run of the quickstart with such a model."""
+
+    def make(*model: str) -> Exported:
+        config = load_recipe("quickstart", [f"model.{knob}" for knob in model])
+        return Exported(
+            RunSummary.begin(config, "20260101-000000-tiny-0000"), Settings.load({"NMT_HOME": str(tmp_path)})
+        )
+
+    return make
+
+
+def parts(section: Section) -> tuple[str, int]:
+    """The text, and how many drawings there are."""
+    text = " ".join(block.text for block in section.blocks if isinstance(block, Text))
+    return text, sum(len(block.drawings) for block in section.blocks if isinstance(block, Charts))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "dimensions"),
+    [
+        ("sinusoidal", "slower from dimension to dimension, are added to the embeddings", "the first 64 of 128"),
+        ("rotary", "the queries and keys of each head are turned", "the first 32 of 32"),
+    ],
+)
+def test_computed_positions_are_drawn_by_their_formula(
+    kind: str, said: str, dimensions: str, make_run: Callable[..., Exported]
+) -> None:
+    text, drawings = parts(positions(make_run(f"positions={kind}")))
+    assert said in text and f"; {dimensions} dimensions." in text and drawings == 1
+    assert "learnt" not in text
+
+
+def test_learned_positions_are_those_of_the_model(
+    make_run: Callable[..., Exported], tiny_tokenizer: Tokenizer, bundle_of: Callable[[TranslationModel], Path]
+) -> None:
+    run = make_run("positions=learned")
+    assert parts(positions(run)) == ("The stage export was not part of this run.", 0)
+    sizes = {"d_model": 16, "d_ff": 16, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    model = Transformer(ModelConfig.model_validate(sizes | {"positions": "learned"}), tiny_tokenizer.vocab_size)
+    run.bundle = bundle_of(model.eval().requires_grad_(False))
+    text, drawings = parts(positions(run))
+    assert "as the model has learnt it" in text and "the first 16 of 16 dimensions" in text and drawings == 1
+
+
+def test_a_recurrent_model_needs_no_positions(make_run: Callable[..., Exported]) -> None:
+    assert parts(positions(make_run(*FIXED))) == ("The model reads one token after the other, and needs none.", 0)
+
+
+def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[..., Exported]) -> None:
+    """And nobody is told to export it again."""
+    text, drawings = parts(attention(make_run(*FIXED)))
+    assert "sees the source as one vector" in text and drawings == 0
+    assert parts(attention(make_run())) == ("The stage export was not part of this run.", 0)
