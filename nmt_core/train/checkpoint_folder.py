@@ -8,10 +8,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from torch.distributed.checkpoint.filesystem import FileSystemReader
-
 from nmt_core.errors import StageError, words_of
 from nmt_core.train.distributed import World
+from nmt_core.train.reading import index_of
 
 _METADATA = ".metadata"
 _LEFT_OUT = ".metadata.left-out"
@@ -101,8 +100,8 @@ def _files_of(path: Path) -> tuple[dict[str, int], str]:
     """Files of a checkpoint with the least bytes that each must have; and why they cannot be known, if so."""
     files = {_METADATA: 1}
     try:
-        pieces = FileSystemReader(path).read_metadata().storage_data or {}
-    except Exception as error:  # a pickle that is cut off or damaged fails in any way
+        pieces = index_of(path).storage_data or {}
+    except Exception as error:
         return {}, f"{path / _METADATA} cannot be read ({words_of(error)})"
     for piece in pieces.values():
         files[piece.relative_path] = max(files.get(piece.relative_path, 0), piece.offset + piece.length)

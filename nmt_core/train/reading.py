@@ -51,6 +51,15 @@ def read_checkpoint(state: dict[str, Any], checkpoint: Path) -> None:
         raise
 
 
+def index_of(checkpoint: Path) -> metadata.Metadata:
+    """What a checkpoint's `.metadata` says of its files and tensors.
+
+    Raises:
+        Exception: of any kind; a pickle that is cut off, damaged, or not ours fails in many ways.
+    """
+    return _Reader(checkpoint).read_metadata()
+
+
 def _refuse_code(reader: "_Reader") -> None:
     """By every process: `load` would say of a refusal only that there is no index. It tells of all else, to all."""
     try:

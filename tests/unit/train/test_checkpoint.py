@@ -1,6 +1,8 @@
 """Checkpoints hold all that training needs; the newest whole one is taken up, and old ones go."""
 
 import math
+import os
+import pickle
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -156,7 +158,21 @@ def cut_off_its_index(checkpoint: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
 
-DAMAGES = [cut_off, take_away, scramble, cut_off_its_index]
+class Planted:
+    """Whoever unpickles it without a look at what it names is gone at once."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return os.abort, ()
+
+
+def plant_code(checkpoint: Path) -> None:
+    file = checkpoint / ".metadata"
+    index = pickle.loads(file.read_bytes())
+    index.planner_data = Planted()
+    file.write_bytes(pickle.dumps(index))
+
+
+DAMAGES = [cut_off, take_away, scramble, cut_off_its_index, plant_code]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
