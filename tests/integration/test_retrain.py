@@ -45,7 +45,8 @@ def test_a_run_ends_in_a_registered_model(finished: Finished, statuses: Statuses
 
 def test_nothing_is_made_outside_of_the_home(finished: Finished) -> None:
     nmt, _ = finished
-    assert {path.name for path in nmt.home.iterdir()} == {"artifacts", "logs", "mlflow", "mlflow.db", "prefect", "runs"}
+    made = {"artifacts", "copies", "logs", "mlflow", "mlflow.db", "prefect", "runs"}
+    assert {path.name for path in nmt.home.iterdir()} == made
 
 
 def test_mlflow_holds_the_lineage(finished: Finished) -> None:
