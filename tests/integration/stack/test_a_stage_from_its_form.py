@@ -28,7 +28,9 @@ def page(chromium: Any, stack: Any) -> Iterator[Any]:
 
 
 def test_a_stage_from_its_form(stack: Any, page: Any) -> None:
-    clean = stack.prefect("deployments/name/clean/quickstart")["id"]
+    download, clean = (stack.prefect(f"deployments/name/{stage}/quickstart")["id"] for stage in ("download", "clean"))
+    before = stack.prefect(f"deployments/{download}/create_flow_run", {"state": {"type": "SCHEDULED"}})["id"]
+    assert stack.ended(before)["type"] == "COMPLETED", "what it cleans"
     page.goto(f"{_SITE}/deployments/deployment/{clean}/run")
     max_words = page.locator(".schema-form-property", has=page.get_by_text("Max Words (Optional)", exact=True)).last
     max_words.locator("input").fill("12")
