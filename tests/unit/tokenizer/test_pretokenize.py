@@ -116,7 +116,6 @@ def test_moses_moves_nothing_but_spaces(line: str) -> None:
 
 
 def test_kiwi_cuts_without_loss() -> None:
-    pytest.importorskip("kiwipiepy", reason="of the extra `kiwi`")
     kiwi = SideConfig(kind="kiwi").make()
     assert kiwi
     for line in ("나는 학생이다.", "GNU/Linux를 🙂 했어요", "", "   "):
