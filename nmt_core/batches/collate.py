@@ -52,10 +52,10 @@ def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
     decoder_input_BL = np.full_like(target_BL, PAD_ID)
     decoder_input_BL[:, 0] = BOS_ID
     decoder_input_BL[:, 1:] = np.where(target_BL[:, 1:] == PAD_ID, PAD_ID, target_BL[:, :-1])
-    source = torch.from_numpy(source_BL)
-    return Batch(
-        source, torch.from_numpy(decoder_input_BL), torch.from_numpy(target_BL), Padded(source != PAD_ID), Padded()
-    )
+    # By NumPy: with PyTorch the loader's thread would get a pool of threads (see `is_alone` of `train/distributed.py`).
+    is_token_BL = torch.from_numpy(source_BL != PAD_ID)
+    source, decoder_input, target = (torch.from_numpy(ids_BL) for ids_BL in (source_BL, decoder_input_BL, target_BL))
+    return Batch(source, decoder_input, target, Padded(is_token_BL), Padded())
 
 
 def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> Batch:

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="nmt_core.train", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="config.json in the folder of the run")
     folder = parser.parse_args().config.parent
+    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # a process that is alone saves alone
     if int(os.environ.get(_RESTARTS, "0")) and read_status(folder):
         return 0
     try:

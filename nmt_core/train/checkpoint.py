@@ -28,7 +28,7 @@ from torch.optim import Optimizer
 
 from nmt_core.errors import StageError
 from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError
-from nmt_core.train.distributed import World
+from nmt_core.train.distributed import World, is_alone
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.progress import Progress
@@ -130,7 +130,7 @@ class Checkpoints:
         if self._has_failed(path, problem):
             return
         state = training.state() | {"progress": progress.to_json()}
-        done = async_save(state, checkpoint_id=path, process_group=self._group)
+        done = async_save(state, checkpoint_id=path, process_group=self._group, no_dist=is_alone())
         self._pending = _Pending(path, cast(Future[Any], done))
 
     @property

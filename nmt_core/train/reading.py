@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.planner import ReadItem
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from nmt_core.errors import DataError
+from nmt_core.train.distributed import is_alone
 
 _OF_AN_INDEX = {
     metadata: (
@@ -42,7 +43,7 @@ def read_checkpoint(state: dict[str, Any], checkpoint: Path) -> None:
     reader = _Reader(checkpoint)
     try:
         _refuse_code(reader)
-        load(state, storage_reader=reader, planner=_Planner())
+        load(state, storage_reader=reader, planner=_Planner(), no_dist=is_alone())
     except (_NamesCodeError, CheckpointException) as error:
         failures = [failure for failure, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
         for failure in (error, *failures):

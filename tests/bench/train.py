@@ -87,7 +87,6 @@ def main() -> None:
         "OMP_NUM_THREADS": f"{arguments.threads}",
         "NMT_THREADS": f"{arguments.threads}",
         "GOMP_SPINCOUNT": "10000",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "32",
     }
     with tempfile.TemporaryDirectory() as folder:
         contenders = _contenders(arguments, Path(folder))

@@ -1,0 +1,75 @@
+"""OpenMP's threads wait awake for the next operator only while they are no more than the machine's cores.
+
+So no thread but the one that trains may be given a pool of them: a process that has saved, loaded and read batches must
+have as many threads as before. A process of its own, in which nothing else has happened.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys, threading, time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+from nmt_core.batches.collate import pad
+from nmt_core.batches.shards import Side, TokenPairs
+from nmt_core.config import ModelConfig, TrainConfig
+from nmt_core.models.transformer import Transformer
+from nmt_core.train.checkpoint import Checkpoints, Training
+from nmt_core.train.distributed import join_world
+from nmt_core.train.optimizer import make_optimizer
+from nmt_core.train.parallel import Parallel
+from nmt_core.train.progress import Progress
+
+
+def threads():
+    return {each.id for each in psutil.Process().threads()}
+
+
+is_over = threading.Event()
+
+
+def read_a_large_batch():
+    ids = np.full(100_000, 5, np.int32)
+    side = Side(ids, np.array([0]), np.array([len(ids)]))
+    pad(TokenPairs(side, side), np.array([0]))
+    is_over.wait()  # as the loader does, for the next update
+
+
+with join_world() as world:
+    config = ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=12, decoder_layers=12)
+    parallel = Parallel(Transformer(config, 20), TrainConfig(), world)
+    optimizer = make_optimizer(parallel.model, TrainConfig())
+    ids = torch.arange(4, 10)[None]
+    parallel.model(ids, ids).sum().backward()
+    optimizer.step()
+    torch.ones(1 << 22).add_(1)
+    training = Training(parallel, optimizer, None)
+    checkpoints = Checkpoints(Path(sys.argv[1]), 2, world)
+    reader = threading.Thread(target=read_a_large_batch)
+    before = threads()
+    checkpoints.save(training, Progress(update=1), with_weights=False)
+    checkpoints.settle()
+    checkpoints.load_newest(training)
+    reader.start()
+    time.sleep(0.5)
+    deadline = time.monotonic() + 20
+    while len(new := threads() - before - {reader.native_id}) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    is_over.set()
+    print(len(new), "left")
+"""
+
+
+def test_saving_and_loading_leave_no_thread_behind(tmp_path: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    environment |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": "0"}
+    command = [sys.executable, "-c", PROGRAM, f"{tmp_path}"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=True, encoding="utf-8")
+    assert done.stdout.splitlines()[-1] == "0 left"
