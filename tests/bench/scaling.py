@@ -1,11 +1,13 @@
 """Cost grows with work: the price of an update by number of processes, and by size of the corpus.
 
-    .venv/bin/python tests/bench/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel ddp fsdp]
+    .venv/bin/python tests/bench/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel apart ddp fsdp]
 
 The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
 synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an
 update has one slice of `--slice-tokens` tokens for each. In the second, one process trains on corpora of several sizes.
 
+- apart: as many jobs of one process each, at the same time, which know nothing of each other: what the machine itself
+  makes of more processes, whose cores share memory and its bandwidth. The other rows are to be compared with these.
 - ms an update: wall-clock time between the points of the curves, the first one left out, without validation and
   checkpoints; the trainer's own count.
 - CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, one
@@ -25,8 +27,10 @@ import resource
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import synthetic
@@ -38,17 +42,18 @@ from nmt_core.train.status import read_status
 from nmt_core.train.trainer import LOG_EVERY
 
 _VOCABULARY = 8_000
+_APART = "apart"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job, and what it took."""
+    """What one job took, or several at once."""
 
     updates: int
     milliseconds: float
-    """Of an update."""
+    """Of an update, the mean of the jobs."""
     cpu_seconds: float
-    """Of all its processes, from start to end."""
+    """Of all processes, from start to end."""
     start: float
 
 
@@ -56,7 +61,7 @@ def main() -> None:
     """Measure, and print both tables."""
     parser = argparse.ArgumentParser(description="Time per update by processes, and by size of the corpus.")
     parser.add_argument("--world", type=int, nargs="+", default=[1, 2, 4], help="numbers of processes (1 2 4)")
-    parser.add_argument("--parallel", nargs="+", default=["ddp", "fsdp"], help="(ddp fsdp)")
+    parser.add_argument("--parallel", nargs="+", default=[_APART, "ddp", "fsdp"], help="(apart ddp fsdp)")
     parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="sizes, ascending")
     parser.add_argument("--updates", type=int, default=100, help="that are counted (100)")
     parser.add_argument("--slice-tokens", type=int, default=2_048, help="of a process and update, a side (2,048)")
@@ -91,8 +96,10 @@ def _corpus(folder: Path, pairs: int) -> Path:
 
 def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argparse.Namespace) -> tuple[float, str]:
     """CPU milliseconds of an update for each process; and the columns of a row up to the last."""
+    jobs, processes = (world, 1) if parallel == _APART else (1, world)
+    kind = "ddp" if parallel == _APART else parallel
     short, long = (
-        _run(folder, world, _sections(data, world, parallel, updates, arguments))
+        _run(folder, jobs, processes, _sections(data, processes, kind, updates, arguments))
         for updates in (LOG_EVERY, LOG_EVERY + arguments.updates)
     )
     cpu = (long.cpu_seconds - short.cpu_seconds) / (long.updates - short.updates) / world * 1e3
@@ -118,16 +125,24 @@ def _sections(data: Path, world: int, parallel: str, updates: int, arguments: ar
     return {"train": train.model_dump(), "model": model.model_dump(), "data": str(data.resolve())}
 
 
-def _run(folder: Path, world: int, sections: dict[str, Any]) -> Job:
-    """Run a job to its end."""
+def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
+    """Run so many jobs at once, each of so many processes, to their ends."""
+    began, cpu = time.perf_counter(), _cpu_seconds_of_children()
+    with ThreadPoolExecutor(jobs) as pool:
+        times = list(pool.map(lambda _: _seconds(folder, world, sections), range(jobs)))
+    wall, cpu = time.perf_counter() - began, _cpu_seconds_of_children() - cpu
+    training = max(in_all for in_all, _ in times)
+    return Job(sections["train"]["max_updates"], mean(each for _, each in times) * 1e3, cpu, wall - training)
+
+
+def _seconds(folder: Path, world: int, sections: dict[str, Any]) -> tuple[float, float]:
+    """Of all updates of a job, by its own count, and of one, the first ones left out."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         run = Path(name)
         (run / CONFIG).write_text(json.dumps(sections))
-        began, cpu = time.perf_counter(), _cpu_seconds_of_children()
         with LocalTorchrun(world, world).launch(run) as launched:
             lines = list(launched.lines())
             launched.wait()
-        wall, cpu = time.perf_counter() - began, _cpu_seconds_of_children() - cpu
         status = read_status(run)
         if status is None or status.state != "finished":
             sys.exit("\n".join(lines))
@@ -137,11 +152,9 @@ def _run(folder: Path, world: int, sections: dict[str, Any]) -> Job:
         for point in points
         if "train_loss" in point
     ]
-    seconds = sum(each for _, each in training)
     counted = training[1:] or training
     first = training[0][0] if training[1:] else 0
-    milliseconds = sum(each for _, each in counted) / (counted[-1][0] - first) * 1e3
-    return Job(sections["train"]["max_updates"], milliseconds, cpu, wall - seconds)
+    return sum(each for _, each in training), sum(each for _, each in counted) / (counted[-1][0] - first)
 
 
 def _cpu_seconds_of_children() -> float:
