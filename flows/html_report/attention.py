@@ -38,7 +38,8 @@ def attention(run: Run) -> Section:
     except (ImportError, ModelError) as error:
         return Section(title, [Text(f"It cannot be shown: {error}.")])
     if not maps:
-        return Section(title, [Text("No sentence of the main test set is short enough to be shown.")])
+        lengths = f"{_FEWEST_TOKENS} to {_MOST_TOKENS} tokens"
+        return Section(title, [Text(f"No sentence of the main test set has {lengths} both as source and as translation.")])
     return Section(title, [Text(_explained(model)), Charts(maps)])
 
 

@@ -32,7 +32,9 @@ def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False)
     every = [point for points in known.values() for point in points if _is_finite(point)]
     lowest, highest = min(y for _, y in every), max(y for _, y in every)
     if from_zero:
-        lowest, highest = min(0.0, lowest), max(0.0, highest) or 1.0
+        lowest, highest = min(0.0, lowest), max(0.0, highest)
+    if lowest == highest == 0:
+        highest = 1.0  # nothing that is drawn here can fall below zero
     rows = ticks(lowest, highest)
     left = 10 + max(map(width_of, labels(rows)))
     frame = _Frame((left, top), (WIDTH - 12, HEIGHT - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
