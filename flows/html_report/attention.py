@@ -39,7 +39,9 @@ def attention(run: Run) -> Section:
         return Section(title, [Text(f"It cannot be shown: {error}.")])
     if not maps:
         lengths = f"{_FEWEST_TOKENS} to {_MOST_TOKENS} tokens"
-        return Section(title, [Text(f"No sentence of the main test set has {lengths} both as source and as translation.")])
+        return Section(
+            title, [Text(f"No sentence of the main test set has {lengths} both as source and as translation.")]
+        )
     return Section(title, [Text(_explained(model)), Charts(maps)])
 
 
