@@ -200,7 +200,9 @@ class Up:
         assert psutil.wait_procs(self.family, timeout=_SECONDS_TO_END)[1] == []
 
     def kill(self) -> None:
-        """End what a failed test has left."""
+        """End what a failed test has left, and what that has started since."""
+        if self.process and self.process.poll() is None:
+            self.look_at_the_family()
         for member in self.family:
             if member.is_running():
                 member.kill()
