@@ -155,3 +155,8 @@ def test_a_file_brings_its_colours_and_a_page_does_not() -> None:
     assert (both.width, both.height) == (2 * (WIDTH + 16), 2 * (HEIGHT + 16))
     assert b"prefers-color-scheme:dark" in both.file() and b'class="paper"' in both.file()
     assert "<style>" not in chart.inline()
+
+
+def test_a_score_that_is_zero_throughout_has_no_axis_below_zero() -> None:
+    text = curves("BLEU", {"BLEU": [(20.0, 0.0), (40.0, 0.0)]}, "update").inline()
+    assert ">-" not in text and ">0<" in text and ">1<" in text
