@@ -195,7 +195,7 @@ class DaskWorkers(ClusterWorkers):
 
 
 class RayWorkers(ClusterWorkers):
-    """A Ray cluster, through Prefect's RayTaskRunner. Its tests run where Ray is installed."""
+    """A Ray cluster, through Prefect's RayTaskRunner."""
 
     _deaths = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
 

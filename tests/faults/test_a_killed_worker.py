@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +26,9 @@ SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
 CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn", "ray": "ray::_"}
 """In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
-KINDS = [kind for kind in CHILDREN if kind != "ray" or find_spec("prefect_ray")]  # an extra that the tests do without
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=list(CHILDREN))
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
     """Two workers of each kind."""
     if request.param != "local":
