@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from flows.copies import copy_folder
 from flows.in_use import in_use
-from flows.register import SEARCH_FILE
 from flows.settings import Settings
-from nmt_core.bundle import BUNDLE_FILE, sha256_of
+from nmt_core.bundle import BUNDLE_FILE, read_search, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.jobs.order import ModelVersion
@@ -49,14 +46,9 @@ class Model:
             raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
         if alignments not in ("", "none", "words", "pieces"):
             raise ConfigError(f"--alignments {alignments}: must be words, pieces or none")
-        file = self.folder / SEARCH_FILE
-        try:
-            own = SearchConfig.model_validate_json(file.read_bytes()) if file.is_file() else SearchConfig()
-        except ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise ModelError(f"{file}: damaged ({problem}): correct it, or remove it for the defaults") from None
         changes = {"search.beam_size": beam_size, "search.long_lines": long_lines, "search.alignments": alignments}
-        return override_search(own, [*(f"{key}={value}" for key, value in changes.items() if value), *overrides])
+        own = [f"{key}={value}" for key, value in changes.items() if value]
+        return override_search(read_search(self.folder), [*own, *overrides])
 
 
 @contextlib.contextmanager

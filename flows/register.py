@@ -21,6 +21,7 @@ from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
 from nmt_core.artifacts import MANIFEST, REPORT, Artifact
+from nmt_core.bundle import SEARCH_FILE
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ModelError, words_of
 from nmt_core.evaluate.verdict import Verdict
@@ -29,8 +30,6 @@ from nmt_core.tokenizer.pretokenize import Pretokenizers
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
-
-SEARCH_FILE = "search.json"
 
 _CARD_TAG = "nmt.card"
 _REMEDY = "see that it answers, then run the same command again; finished stages are kept"

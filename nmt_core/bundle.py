@@ -15,16 +15,18 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig
+from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError
-from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, Device
+from nmt_core.search.onnx_buffers import Device
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
 
 BUNDLE_FILE = "config.json"
-BUNDLE_FORMAT: Literal[2] = 2
+SEARCH_FILE = "search.json"
+BUNDLE_FORMAT: Literal[3] = 3
 ATTENTION_SET: Precision = "fp32"
 """The set that has the graphs for attention and alignments."""
 FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16", "fp32")}
@@ -47,7 +49,7 @@ class BundleConfig(BaseModel):
     """What `config.json` says of the files beside it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    format: Literal[2] = BUNDLE_FORMAT
+    format: Literal[3] = BUNDLE_FORMAT
     languages: LanguagesConfig
     unicode_form: UnicodeForm
     """Form in which the training text was written."""
@@ -142,6 +144,23 @@ def read_bundle(folder: Path) -> BundleConfig:
             ) from None
         raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {_REMEDY}") from None
     return bundle
+
+
+def read_search(folder: Path) -> SearchConfig:
+    """How the model is to be searched, as it was registered; the defaults, if the bundle does not say.
+
+    Raises:
+        ModelError: `search.json` says what no search can be.
+    """
+    file = folder / SEARCH_FILE
+    if not file.exists():
+        return SearchConfig()
+    try:
+        return SearchConfig.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "whole file"
+        raise ModelError(f"{file}: {where}: {first['msg']}: correct it, or remove it for the defaults") from None
 
 
 def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> None:

@@ -9,9 +9,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
-from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, graph_files, precision_for, read_bundle
+from nmt_core.bundle import (
+    ATTENTION_SET,
+    BundleConfig,
+    check_files,
+    graph_files,
+    precision_for,
+    read_bundle,
+    read_search,
+)
 from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
@@ -20,15 +26,14 @@ from nmt_core.search.constraints import check_positions
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, Device, OnnxStepper, best_device
+from nmt_core.search.onnx_buffers import Device
+from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper, best_device
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
-
-SEARCH_FILE = "search.json"
 
 # A window of `translate_stream`: long enough to fill batches with lines of one length, short enough for any memory.
 _WINDOW_LINES = 8_192
@@ -102,7 +107,7 @@ class Translator:
             ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
                 precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
         """
-        bundle, search = read_bundle(folder), search or _read_search(folder / SEARCH_FILE)
+        bundle, search = read_bundle(folder), search or read_search(folder)
         device = device or ("cpu" if search.precision == "int8" else best_device())
         precision = precision_for(search.precision, device, bundle)
         names = graph_files(folder, bundle, precision, shortlist=search.shortlist)
@@ -269,17 +274,6 @@ def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, devi
     names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
     check_files(folder, bundle, [name for name in names if name in bundle.sha256])
     return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
-
-
-def _read_search(file: Path) -> SearchConfig:
-    if not file.exists():
-        return SearchConfig()
-    try:
-        return SearchConfig.model_validate_json(file.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "whole file"
-        raise ModelError(f"{file}: {where}: {first['msg']}: correct it, or remove it for the defaults") from None
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> str:

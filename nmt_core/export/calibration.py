@@ -75,10 +75,8 @@ class _Observer(Kernels):
         self.ranges.inputs[name] = (min(least, float(x.min())), max(greatest, float(x.max())))
         return super().linear(x, *layers)
 
-    def attend_past(
-        self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
-    ) -> list[Tensor]:
+    def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
         _, key_R1P, value_R1P = self.split(projected)
         key, value = self.ranges.cache.get(number, (0.0, 0.0))
         self.ranges.cache[number] = max(key, float(key_R1P.abs().max())), max(value, float(value_R1P.abs().max()))
-        return super().attend_past(number, projected, past, parents_R, position)
+        return super().attend_past(number, projected, past, position_1)

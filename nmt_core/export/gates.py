@@ -18,7 +18,8 @@ from nmt_core.export.parity import Parity, check_parity
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
-from nmt_core.search.onnx_step import Device, OnnxStepper, best_device
+from nmt_core.search.onnx_buffers import Device
+from nmt_core.search.onnx_step import OnnxStepper, best_device
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper

@@ -1,11 +1,11 @@
-"""A set of graphs: `encoder.onnx`, `step.onnx` and `keep.onnx`, and `weights.bin`, which holds each matrix once.
+"""A set of graphs: encoder and step, what keeps their tensors in order, and `weights.bin`, with each matrix once.
 
 Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
 together; for a shortlist, `shortlist_step.onnx` and `shortlist_output.onnx` do what `step.onnx` does. All of them read
 the same weights.
 
-Letters in names of tensors: B sentences, S source positions, K sentences that stay, M `d_model`, W blocks of a
-shortlist, E tokens of a block.
+Letters in names of tensors: B sentences, S source positions, R rows, N rows that are copied, G positions of new room, M
+`d_model`, W blocks of a shortlist, E tokens of a block.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ import torch
 from onnx import external_data_helper
 from torch import Tensor, nn
 
+from nmt_core.export.onnx_rows import CopyGraph, MoveGraph
 from nmt_core.models.decoding import Graphs, Held, graphs_of
 from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.kernels import Kernels
@@ -31,8 +32,10 @@ from nmt_core.models.visible_rnn import RecurrentAttentionStep
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
 from nmt_core.search.onnx_step import (
+    COPY_FILE,
     ENCODER_FILE,
     KEEP_FILE,
+    MOVE_FILE,
     SHORTLIST_OUTPUT_FILE,
     SHORTLIST_STEP_FILE,
     STEP_FILE,
@@ -48,17 +51,6 @@ _ALIGNMENT = 4_096
 """Bytes; pages of memory, so that ONNX Runtime can map the file."""
 
 
-class KeepGraph(nn.Module):
-    """Some sentences of a batch: what the decoder attends to of them, in one copy and on the device where it is."""
-
-    def forward(self, sentences: Tensor, cross: list[Tensor]) -> list[Tensor]:
-        """Places in the batch [fewer sentences] and what the encoder gave to the same of those sentences.
-
-        A graph must have an output: if there is nothing of a sentence, it is the places.
-        """
-        return [of_batch.index_select(0, sentences) for of_batch in cross] or [sentences.clone()]
-
-
 def export_graphs(
     kernels: Kernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
 ) -> None:
@@ -72,7 +64,13 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
-    graphs = {ENCODER_FILE: _encoder(halves), STEP_FILE: _step(halves), KEEP_FILE: _keep(halves)}
+    graphs = {
+        ENCODER_FILE: _encoder(halves),
+        STEP_FILE: _step(halves),
+        KEEP_FILE: _copy(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
+        MOVE_FILE: _move(halves),
+        COPY_FILE: _copy(halves.past, _names(_before(halves), halves.past), _names("copied", halves.past)),
+    }
     if with_attention:
         graphs |= _views(kernels)
     if with_shortlist:
@@ -86,8 +84,8 @@ def export_graphs(
 
 
 # Sizes of the examples differ from each other and from 1: the exporter takes equal ones for one and the same.
-_SIZES = {"sentences": 3, "source_positions": 5, "past_rows": 4, "past_positions": 7}
-_ROWS, _CANDIDATES = 6, 8
+_SIZES = {"sentences": 3, "source_positions": 5, "rows": 6, "past_positions": 7}
+_ROWS, _CANDIDATES, _MOVED, _ROOM = _SIZES["rows"], 8, 4, 10
 
 
 def _encoder(halves: Graphs) -> onnx.ModelProto:
@@ -136,7 +134,7 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
         halves.step,
         (
             torch.full((_ROWS,), EOS_ID),
-            torch.zeros(_ROWS, dtype=torch.int64),
+            torch.zeros(1, dtype=torch.int64),
             torch.ones(_SIZES["sentences"], _SIZES["source_positions"], dtype=torch.bool),
             [torch.zeros(_CANDIDATES, dtype=torch.int64), *penalties, *listed],
             _examples(halves.cross),
@@ -144,7 +142,7 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
         ),
         dynamic_shapes=(
             {0: "rows"},
-            {0: "rows"},
+            {},
             {0: "sentences", 1: "source_positions"},
             [
                 {0: "candidates"},
@@ -155,24 +153,46 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
             [held.varying for held in halves.past],
         ),
         input_names=[
-            *("tokens", "parents", "source_mask", "candidates"),
+            *("tokens", "position", "source_mask", "candidates"),
             *("penalties" for _ in penalties),
             *_listed_names(listed),
             *_names("cross", halves.cross),
-            *_names("past", halves.past),
+            *_names(_before(halves), halves.past),
         ],
-        output_names=["log_probs", "ids", *_names("present", halves.past)],
+        output_names=["log_probs", "ids", *_names(_after(halves), halves.past)],
     )
 
 
-def _keep(halves: Graphs) -> onnx.ModelProto:
-    """The graph of `KeepGraph`: sentences [K] and cross_* to kept_*."""
+def _before(halves: Graphs) -> str:
+    """How the past is called that a step gets."""
+    return "cache" if halves.writes_in_place else "past"
+
+
+def _after(halves: Graphs) -> str:
+    """How the past is called that a step gives."""
+    return "written" if halves.writes_in_place else "present"
+
+
+def _move(halves: Graphs) -> onnx.ModelProto:
+    """The graph of `MoveGraph`: rows [R], room [G] and the past to moved_*."""
     return _exported(
-        KeepGraph(),
-        (torch.zeros(2, dtype=torch.int64), _examples(halves.cross)),
-        dynamic_shapes=({0: "kept"}, [held.varying for held in halves.cross]),
-        input_names=["sentences", *_names("cross", halves.cross)],
-        output_names=_names("kept", halves.cross) or ["sentences_that_stay"],
+        MoveGraph(in_place=halves.writes_in_place),
+        (torch.zeros(_MOVED, dtype=torch.int64), torch.zeros(_ROOM, dtype=torch.int64), _examples(halves.past)),
+        dynamic_shapes=({0: "moved"}, {0: "room"}, [held.varying for held in halves.past]),
+        input_names=["rows", "room", *_names(_before(halves), halves.past)],
+        output_names=_names("moved", halves.past),
+    )
+
+
+def _copy(held: Sequence[Held], inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
+    """The graph of `CopyGraph`: rows [N], over [N] and what is held to the same."""
+    rows, over = torch.zeros(2, 2, dtype=torch.int64)  # one tensor for both would make one input of the two
+    return _exported(
+        CopyGraph(),
+        (rows, over, _examples(held)),
+        dynamic_shapes=({0: "copied"}, {0: "copied"}, [one.varying for one in held]),
+        input_names=["rows", "over", *inputs],
+        output_names=outputs or ["copied_rows"],
     )
 
 
@@ -202,7 +222,7 @@ def _transformer_views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
 def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:
     """The graph of `RecurrentAttentionStep`, with the names of the graphs that translate."""
     halves = graphs_of(kernels)
-    sizes = _SIZES | {"past_rows": _SIZES["sentences"]}  # a sentence has one row
+    sizes = _SIZES | {"rows": _SIZES["sentences"]}  # a sentence has one row
     return _exported(
         RecurrentAttentionStep(kernels),
         (

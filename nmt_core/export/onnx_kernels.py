@@ -52,25 +52,28 @@ class OnnxKernels(Kernels):
         shape = (*q.shape[:-1], self.widths[-1])
         return _operator("MultiHeadAttention", inputs, like=q, shape=shape, num_heads=self.num_heads)
 
-    def attend_past(
-        self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
-    ) -> list[Tensor]:
-        """As `Kernels.attend_past`; the operator takes the projections as they are, and appends to the past."""
+    @property
+    def writes_in_place(self) -> bool:
+        """As `Kernels.writes_in_place`: the operator does, where a caller gives it one tensor to read and to write."""
+        return self.fits_operator
+
+    def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
+        """As `Kernels.attend_past`; the operator takes the projections as they are."""
         if not self.fits_operator:
-            return super().attend_past(number, projected, past, parents_R, position)
+            return super().attend_past(number, projected, past, position_1)
         rows = projected.shape[0]
-        position_R = torch.full((rows,), position, dtype=torch.int32)
-        length = torch.scalar_tensor(position + 1, dtype=torch.int32)
+        position_R = position_1.to(torch.int32).expand(rows)
+        length = (position_1 + 1).to(torch.int32).squeeze(0)
         scales, attributes = self._cache(number)
-        inputs = [projected, None, None, *(x.index_select(0, parents_R) for x in past), position_R, length]
-        present = (rows, self.num_heads, position + 1, past[0].shape[3])
+        inputs = [projected, None, None, *past, position_R, length]
+        written = tuple(past[0].shape)
         return list(
             torch.onnx.ops.symbolic_multi_out(
                 "com.microsoft::GroupQueryAttention",
                 [*inputs, *([None] * 5 if scales else []), *scales],
                 {"num_heads": self.num_heads, "kv_num_heads": self.num_heads} | attributes,
                 dtypes=(projected.dtype, self.cache_dtype, self.cache_dtype),
-                shapes=((rows, 1, self.widths[-1]), present, present),
+                shapes=((rows, 1, self.widths[-1]), written, written),
             )
         )
 

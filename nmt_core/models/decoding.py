@@ -53,6 +53,8 @@ class Graphs:
     past: tuple[Held, ...]
     has_first: bool
     """Whether the encoder gives the first past; without, it is one of no positions."""
+    writes_in_place: bool
+    """As `Kernels.writes_in_place`."""
 
 
 def plain_kernels(model: TranslationModel) -> Kernels:
@@ -75,8 +77,9 @@ def graphs_of(kernels: Kernels) -> Graphs:
             Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype)
             for name, width in names
         ),
-        tuple(Held(name, ("past_rows", heads, "past_positions", width), kernels.cache_dtype) for name, width in names),
+        tuple(Held(name, ("rows", heads, "past_positions", width), kernels.cache_dtype) for name, width in names),
         has_first=False,
+        writes_in_place=kernels.writes_in_place,
     )
 
 
@@ -88,6 +91,7 @@ def _of_recurrent(kernels: RnnKernels) -> Graphs:
         RnnStepGraph(kernels),
         OutputGraph(kernels),
         tuple(Held(name, shape, dtype) for name, shape in model.cross_shapes.items()),
-        tuple(Held(name, ("past_rows", hidden), dtype) for name in model.state_names),
+        tuple(Held(name, ("rows", hidden), dtype) for name in model.state_names),
         has_first=True,
+        writes_in_place=False,
     )

@@ -60,7 +60,7 @@ class StepGraph(Graph):
     def forward(
         self,
         tokens_R: Tensor,
-        parents_R: Tensor,
+        position_1: Tensor,
         source_mask_BS: Tensor,
         choice: Sequence[Tensor],
         cross: list[Tensor],
@@ -70,21 +70,21 @@ class StepGraph(Graph):
 
         Args:
             tokens_R: ids of the tokens to read; R is any multiple of B, so a first step has one row per sentence.
-            parents_R: for each row, the row of the step before (of any R) that it continues.
+            position_1: how many tokens each row has read before, T.
             source_mask_BS: bool, True at source tokens and False at padding.
             choice: [C], any values: its length says how many successors to return. With a shortlist, behind it the
                 penalties [B, W, E] of its tokens in each sentence, 0 or minus infinity, and what `OutputGraph` gave.
             cross: what `EncoderGraph` gave, each [B, H, S, D]; never copied per beam.
-            past: the third result of the step before, each [R of that step, H, T, D]; T = 0 at the first step.
+            past: the third result of the step before, its rows put in the order of those that continue them; each
+                [R, H, T, D], T = 0 at the first step, or with room for more positions (`Kernels.writes_in_place`).
 
         Returns:
             Log-probabilities [R, C] in nats, best first; their ids [R, C], or places in the shortlist; and [key, value]
-            of each layer's self-attention with this position at the end, each [R, H, T + 1, D].
+            of each layer's self-attention with this position at the end, each [R, H, T + 1, D], or written into `past`.
         """
-        model, kernels, present, position = self.model, self.kernels, list[Tensor](), past[0].shape[2]
+        model, kernels, present = self.model, self.kernels, list[Tensor]()
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
-        place = torch.full((1,), position, dtype=torch.int64, device=tokens_R.device)
-        position_1M = F.embedding(place, model.positions_LM)
+        position_1M = F.embedding(position_1, model.positions_LM)
         if not model.turns:
             x_R1M = x_R1M + position_1M
         for number, layer in enumerate(cast(list[DecoderLayer], model.decoder)):
@@ -92,7 +92,7 @@ class StepGraph(Graph):
             frame, attention = layer.self_attention_frame, layer.self_attention
             projected = kernels.linear(frame.enter(x_R1M), attention.query_key_value)
             projected = kernels.turn(projected, position_1M) if model.turns else projected
-            attended_R1P, *key_value = kernels.attend_past(number, projected, past[of_layer], parents_R, position)
+            attended_R1P, *key_value = kernels.attend_past(number, projected, past[of_layer], position_1)
             present += key_value
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, attention.output))
             frame = layer.cross_attention_frame

@@ -49,7 +49,7 @@ class RnnStepGraph(Graph):
     def forward(
         self,
         tokens_R: Tensor,
-        parents_R: Tensor,
+        position_1: Tensor,
         source_mask_BS: Tensor,
         choice: Sequence[Tensor],
         cross: list[Tensor],
@@ -58,14 +58,14 @@ class RnnStepGraph(Graph):
         """Decode one position further; what is not said here is as of `incremental.StepGraph`.
 
         Args:
+            position_1: of no consequence here.
             choice: as of `incremental.StepGraph`.
             cross: the first part of what `RnnEncoderGraph` gave.
-            past: the rest of it, or the third result of the step before; each [rows, H].
+            past: the rest of it, or the third result of the step before, in the order of the rows; each [R, H].
         """
         model = self.model
-        of_rows = [part_H.index_select(0, parents_R) for part_H in past]
         width = len(CELLS[model.config.rnn.cell].names)
-        states = [tuple(of_rows[first : first + width]) for first in range(0, len(of_rows), width)]
+        states = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
         state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
         log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, choice)

@@ -42,6 +42,11 @@ class Kernels:
         """Of queries, keys and values of all heads."""
 
     @property
+    def writes_in_place(self) -> bool:
+        """Whether a step writes its keys and values into the past that it gets, in place of a longer copy of it."""
+        return False
+
+    @property
     def cache_dtype(self) -> torch.dtype:
         """Type of the keys and values of the target so far."""
         return self.model.output.weight.dtype
@@ -79,26 +84,22 @@ class Kernels:
         q_BHSD, k_BHSD, v_BHSD = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
         return join_heads(attend_reference(q_BHSD, k_BHSD, v_BHSD, mask_BS[:, None]).transpose(1, 2))
 
-    def attend_past(
-        self, number: int, projected: Tensor, past: Sequence[Tensor], parents_R: Tensor, position: int
-    ) -> list[Tensor]:
+    def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
         """The last token to itself and to those before it.
 
         Args:
             number: of the decoder's layer.
             projected: query, key and value of the last token side by side, [R, 1, 3 P].
-            past: keys and values of this layer at the step before, each [rows of that step, H, T, D].
-            parents_R: for each row, the row of the step before that it continues.
-            position: T.
+            past: keys and values of this layer so far, each [R, H, T, D]; if `writes_in_place`, T or more positions, of
+                which those beyond T are room for further ones.
+            position_1: T, which is the place of the last token.
 
         Returns:
-            Output [R, 1, P]; and keys and values with this position at the end, each [R, H, T + 1, D].
+            Output [R, 1, P]; and keys and values with this position at the end, each [R, H, T + 1, D], or the past with
+            this position written into it.
         """
         q_RH1D, *key_value = (split_heads(x, self.num_heads).transpose(1, 2) for x in self.split(projected))
-        k_RHTD, v_RHTD = (
-            torch.cat([before.index_select(0, parents_R), x_RH1D], dim=2)
-            for before, x_RH1D in zip(past, key_value, strict=True)
-        )
+        k_RHTD, v_RHTD = (torch.cat(both, dim=2) for both in zip(past, key_value, strict=True))
         return [join_heads(attend_reference(q_RH1D, k_RHTD, v_RHTD).transpose(1, 2)), k_RHTD, v_RHTD]
 
     def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:

@@ -1,14 +1,19 @@
 """The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
 
-A set is `encoder.onnx`, `step.onnx`, `keep.onnx` and the weights of all three, in one folder (`export/graphs.py`). The
-graphs themselves say which tensors they hand to each other; the beginnings of the names say what becomes of them:
+A set is `encoder.onnx`, `step.onnx`, `keep.onnx`, `move.onnx`, `copy.onnx` and the weights of all, in one folder
+(`export/graphs.py`). The graphs themselves say which tensors they hand to each other; the beginnings of the names say
+what becomes of them:
 
     cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
-    kept_*      outputs of `keep.onnx`, in the same order: those of the sentences that stay
+    kept_*      outputs of `keep.onnx`, in the same order: the same with some sentences copied over others
     initial_*   further outputs of the encoder: the first past, a row for each sentence; if there are none, the first
                 past is of no positions
     past_*      inputs of the step, a row for each hypothesis
     present_*   outputs of the step, in the same order: the next step's past
+    cache_*     in place of past_*: with room for further positions, into which the step writes
+    written_*   in place of present_*: the same tensors again
+    moved_*     outputs of `move.onnx`: the past with its rows in another order, and with more room
+    copied_*    outputs of `copy.onnx`: the past with some rows copied over others
 
 A model with a shortlist has two more graphs, which read the same weights: `shortlist_step.onnx` takes the place of
 `step.onnx`, and `shortlist_output.onnx` copies, once a batch, what of the output matrix belongs to the batch's list:
@@ -22,27 +27,29 @@ import contextlib
 import io
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import onnxruntime
 
 from nmt_core.errors import ModelError
+from nmt_core.search.onnx_buffers import NUMPY_TYPES, Buffers, Device, Values
+from nmt_core.search.places import Places
 from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 ENCODER_FILE = "encoder.onnx"
 STEP_FILE = "step.onnx"
 KEEP_FILE = "keep.onnx"
+MOVE_FILE = "move.onnx"
+COPY_FILE = "copy.onnx"
 WEIGHTS_FILE = "weights.bin"
-SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, WEIGHTS_FILE)
+SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
 SHORTLIST_STEP_FILE = "shortlist_step.onnx"
 SHORTLIST_OUTPUT_FILE = "shortlist_output.onnx"
 SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
-Device = Literal["cpu", "cuda"]
 
-_NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
-Values = list[onnxruntime.OrtValue]
+_ROOM = 16
+"""Positions by which the past grows at a time: all of it is copied then."""
 
 _ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
 
@@ -110,8 +117,8 @@ class OnnxStepper:
 
     def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu", *, listed: bool = False) -> None:
         step = SHORTLIST_STEP_FILE if listed else STEP_FILE
-        self.encoder, self.step, self.keep = (
-            open_graph(folder / name, device) for name in (ENCODER_FILE, step, KEEP_FILE)
+        self.encoder, self.step, self.keep, self.move, self.copy = (
+            open_graph(folder / name, device) for name in (ENCODER_FILE, step, KEEP_FILE, MOVE_FILE, COPY_FILE)
         )
         self.output = open_graph(folder / SHORTLIST_OUTPUT_FILE, device) if listed else None
         self.listed = [one.name for one in self.output.get_outputs()] if self.output else []
@@ -119,9 +126,10 @@ class OnnxStepper:
         encoded = [one.name for one in self.encoder.get_outputs()]
         self.cross = [name for name in encoded if name.startswith("cross_")]
         self.initial = [name for name in encoded if name.startswith("initial_")]
-        self.kept = [one.name for one in self.keep.get_outputs() if one.name.startswith("kept_")]
-        self.past = [one for one in self.step.get_inputs() if one.name.startswith("past_")]
-        self.present = [one.name for one in self.step.get_outputs() if one.name.startswith("present_")]
+        self.past_inputs = [one for one in self.step.get_inputs() if one.name.startswith(("past_", "cache_"))]
+        self.past_names = [one.name for one in self.past_inputs]
+        self.present = [one.name for one in self.step.get_outputs() if one.name.startswith(("present_", "written_"))]
+        self.writes_in_place = any(name.startswith("written_") for name in self.present)
         self._vocab_size = vocab_size
 
     @property
@@ -136,15 +144,18 @@ class OnnxStepper:
     def no_past(self, sentences: int) -> Values:
         """A past of no positions: the first size of a tensor counts rows, and any other that varies is 0."""
         values = []
-        for held in self.past:
+        for held in self.past_inputs:
             shape = [sentences, *(size if isinstance(size, int) else 0 for size in held.shape[1:])]
-            nothing = np.empty(shape, dtype=_NUMPY_TYPES[held.type])
+            nothing = np.empty(shape, dtype=NUMPY_TYPES[held.type])
             values.append(onnxruntime.OrtValue.ortvalue_from_numpy(nothing, self.device))
         return values
 
 
 class OnnxDecoding:
-    """One batch in ONNX Runtime; see `search.step.Decoding`. What the graphs hand over never passes through numpy."""
+    """One batch in ONNX Runtime; see `search.step.Decoding`. What the graphs hand over never passes through numpy.
+
+    Sentences and rows of the tensors are in the order of their places (`Places`), which is not that of the search.
+    """
 
     def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
         self.stepper = stepper
@@ -154,8 +165,11 @@ class OnnxDecoding:
             encoding.bind_output(name, stepper.device)
         stepper.encoder.run_with_iobinding(encoding)
         encoded = encoding.get_outputs()
-        self.cross: Values = encoded[: len(stepper.cross)]
-        self.past: Values = encoded[len(stepper.cross) :] or stepper.no_past(len(source_BS))
+        first = encoded[len(stepper.cross) :] or stepper.no_past(len(source_BS))
+        self.cross = Buffers(encoded[: len(stepper.cross)], stepper.device)
+        self.past = Buffers(first, stepper.device)
+        self.places = Places(len(source_BS))
+        self.positions, self.room = 0, 0
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()
@@ -167,35 +181,59 @@ class OnnxDecoding:
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
         binding, stepper = self.binding, self.stepper
-        binding.bind_cpu_input("tokens", tokens_R)
-        binding.bind_cpu_input("parents", parents_R)
-        for held, value in zip(stepper.past, self.past, strict=True):
-            binding.bind_ortvalue_input(held.name, value)
+        self._follow(parents_R)
+        place_R = self.places.of_row_R
+        token_R, position_1 = np.empty_like(tokens_R), np.array([self.positions])
+        token_R[place_R] = tokens_R
+        binding.bind_cpu_input("tokens", token_R)
+        binding.bind_cpu_input("position", position_1)
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
         binding.bind_output("log_probs", "cpu")
         binding.bind_output("ids", "cpu")
-        for name in stepper.present:
-            binding.bind_output(name, stepper.device)
+        self.past.bind(binding, stepper.past_names)
+        if stepper.writes_in_place:
+            self.past.bind(binding, stepper.present, as_outputs=True)
+        else:
+            for name in stepper.present:
+                binding.bind_output(name, stepper.device)
         stepper.step.run_with_iobinding(binding)
-        log_probs, ids, *self.past = binding.get_outputs()
-        return log_probs.numpy(), ids.numpy()
+        log_probs, ids, *present = binding.get_outputs()
+        if not stepper.writes_in_place:
+            self.past = Buffers(present, stepper.device)
+        self.positions, self.room = self.positions + 1, self.room - 1
+        return log_probs.numpy()[place_R], ids.numpy()[place_R]
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
-        stepper = self.stepper
-        if stepper.cross:
-            keeping = stepper.keep.io_binding()
-            keeping.bind_cpu_input("sentences", sentences)
-            for name, value in zip(stepper.cross, self.cross, strict=True):
-                keeping.bind_ortvalue_input(name, value)
-            for name in stepper.kept:
-                keeping.bind_output(name, stepper.device)
-            stepper.keep.run_with_iobinding(keeping)
-            self.cross = keeping.get_outputs()
-        self.source_mask_BS = self.source_mask_BS[sentences]
+        copied_N, over_N = copies = self.places.keep(sentences)
+        self.cross.copy(self.stepper.keep, copies)
+        self.cross.shorten(len(sentences))
+        place_B = np.arange(len(sentences))
+        place_B[over_N] = copied_N
+        self.source_mask_BS = self.source_mask_BS[place_B]
         if self.penalty_BWE is not None:
-            self.penalty_BWE = self.penalty_BWE[sentences]
+            self.penalty_BWE = self.penalty_BWE[place_B]
         self._bind_source()
+
+    def _follow(self, parents_R: Ints) -> None:
+        """Put into each row what the hypothesis has read that it continues."""
+        is_full = self.stepper.writes_in_place and not self.room
+        if self.places.fits(parents_R) and not is_full:
+            self.past.copy(self.stepper.copy, self.places.follow(parents_R))
+            self.past.shorten(len(parents_R))
+        else:
+            self._move(self.places.spread(parents_R), _ROOM if is_full else 0)
+
+    def _move(self, row_R: Ints, room: int) -> None:
+        stepper, room_G = self.stepper, np.zeros(room, dtype=np.int64)
+        moving = stepper.move.io_binding()
+        moving.bind_cpu_input("rows", row_R)
+        moving.bind_cpu_input("room", room_G)
+        self.past.bind(moving, stepper.past_names)
+        for output in stepper.move.get_outputs():
+            moving.bind_output(output.name, stepper.device)
+        stepper.move.run_with_iobinding(moving)
+        self.past, self.room = Buffers(moving.get_outputs(), stepper.device), self.room + room
 
     def _bind_list(self, listed: Listed) -> None:
         """Copy what of the output matrix belongs to the list; it stays where the device is."""
@@ -213,5 +251,4 @@ class OnnxDecoding:
             self.binding.bind_cpu_input("penalties", self.penalty_BWE)
         self.binding.bind_cpu_input("source_mask", self.source_mask_BS)
         self.binding.bind_cpu_input("candidates", self.candidates)
-        for name, value in zip(self.stepper.cross, self.cross, strict=True):
-            self.binding.bind_ortvalue_input(name, value)
+        self.cross.bind(self.binding, self.stepper.cross)

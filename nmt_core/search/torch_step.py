@@ -47,8 +47,9 @@ class TorchDecoding:
         encoded: list[Tensor] = graphs.encoder(source)
         self.cross, self.past = encoded[: len(graphs.cross)], encoded[len(graphs.cross) :]
         if not graphs.has_first:
-            sizes = {"past_rows": len(source), "past_positions": 0}
+            sizes = {"rows": len(source), "past_positions": 0}
             self.past = [held.zeros(sizes, self.device) for held in graphs.past]
+        self.position = 0
         self.choice = [torch.empty(candidates, dtype=torch.int64, device=self.device)]
         if listed:
             self.choice.append(torch.from_numpy(listed.penalty_BWE).to(self.device))
@@ -57,14 +58,16 @@ class TorchDecoding:
     @torch.inference_mode()
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
+        parents = torch.from_numpy(parents_R).to(self.device)
         log_probs_RC, ids_RC, self.past = self.graph(
             torch.from_numpy(tokens_R).to(self.device),
-            torch.from_numpy(parents_R).to(self.device),
+            torch.tensor([self.position], device=self.device),
             self.mask_BS,
             self.choice,
             self.cross,
-            self.past,
+            [of_rows[parents] for of_rows in self.past],
         )
+        self.position += 1
         return log_probs_RC.float().cpu().numpy(), ids_RC.cpu().numpy()
 
     @torch.inference_mode()

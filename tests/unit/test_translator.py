@@ -279,7 +279,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no graph": (no_graph_with_its_hash, r"step\.onnx: onnxruntime .* cannot load it"),
     "half a graph": (half_a_graph_with_its_hash, r"encoder\.onnx: onnxruntime .* cannot load it"),
     "no hashes": (lambda folder: describe(folder, sha256={}), r"encoder\.onnx: sha256 is .* says None"),
-    "unknown format": (lambda folder: describe(folder, format=1), r"format 1 is unknown here, where 2 is read"),
+    "unknown format": (lambda folder: describe(folder, format=2), r"format 2 is unknown here, where 3 is read"),
     "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour: "),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: damaged \(whole file: "),
     "wrong search": (

@@ -104,7 +104,7 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     assert description["languages"] == {"source": "en", "target": "ko"}
     assert description["special_ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
     assert description["precisions"] == ["fp32", "int8", "fp16"]
-    assert (description["vocab_size"], description["max_positions"], description["format"]) == (100, 2_048, 2)
+    assert (description["vocab_size"], description["max_positions"], description["format"]) == (100, 2_048, 3)
 
 
 def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle
     parameters = {id(one): one.numel() for one in (*tiny_model.parameters(), tiny_model.positions_LM)}
     size = (tiny_bundle / "fp32/weights.bin").stat().st_size
     assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
-    for name in ("encoder.onnx", "step.onnx", "keep.onnx", *VIEWS):
+    for name in ("encoder.onnx", "step.onnx", "keep.onnx", "move.onnx", "copy.onnx", *VIEWS):
         assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
 
 

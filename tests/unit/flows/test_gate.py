@@ -206,7 +206,7 @@ def test_a_challenger_that_cannot_be_loaded_as_it_would_be_served_stays_that(
 @pytest.mark.parametrize(
     ("name", "former", "damaged", "problem"),
     [
-        ("config.json", '"format":2', '"format":1', "format 1 is unknown"),
+        ("config.json", '"format":3', '"format":2', "format 2 is unknown"),
         ("search.json", '"precision": "fastest"', '"precision": "int8"', "search.precision=int8 on cpu"),
     ],
 )

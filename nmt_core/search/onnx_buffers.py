@@ -1,0 +1,63 @@
+"""Tensors that a batch holds on to in ONNX Runtime, and the graphs that copy some of their rows over others in place.
+
+Imports no torch.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import onnxruntime
+
+from nmt_core.search.places import Copies
+
+Device = Literal["cpu", "cuda"]
+Values = list[onnxruntime.OrtValue]
+
+NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}
+
+
+class Buffers:
+    """Tensors of which the first rows count: what left needs no copy of the rest.
+
+    Args:
+        values: each with a row for the same.
+        device: where they are.
+    """
+
+    def __init__(self, values: Values, device: Device) -> None:
+        self._values, self._device = values, device
+        self._shapes = [value.shape() for value in values]
+        self._is_whole = True
+
+    def bind(self, binding: onnxruntime.IOBinding, names: Sequence[str], *, as_outputs: bool = False) -> None:
+        """Let a graph read them under these names, or write to them."""
+        bind_whole = binding.bind_ortvalue_output if as_outputs else binding.bind_ortvalue_input
+        bind_part = binding.bind_output if as_outputs else binding.bind_input
+        for name, value, shape in zip(names, self._values, self._shapes, strict=True):
+            if self._is_whole:
+                bind_whole(name, value)
+            else:
+                bind_part(name, self._device, 0, NUMPY_TYPES[value.data_type()], shape, value.data_ptr())
+
+    def copy(self, graph: onnxruntime.InferenceSession, copies: Copies) -> None:
+        """Copy rows over others.
+
+        Args:
+            graph: `keep.onnx` or `copy.onnx`: of rows, the rows over which they go, and then these tensors.
+            copies: which over which.
+        """
+        rows_N, over_N = copies
+        if not rows_N.size or not self._values:
+            return
+        binding = graph.io_binding()
+        binding.bind_cpu_input("rows", rows_N)
+        binding.bind_cpu_input("over", over_N)
+        self.bind(binding, [one.name for one in graph.get_inputs()[2:]])
+        self.bind(binding, [one.name for one in graph.get_outputs()], as_outputs=True)
+        graph.run_with_iobinding(binding)
+
+    def shorten(self, rows: int) -> None:
+        """Let the rows beyond the first so many leave."""
+        self._is_whole = self._is_whole and all(shape[0] == rows for shape in self._shapes)
+        self._shapes = [[rows, *shape[1:]] for shape in self._shapes]
