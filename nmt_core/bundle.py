@@ -139,8 +139,8 @@ def read_bundle(folder: Path) -> BundleConfig:
         where = ".".join(map(str, first["loc"])) or "whole file"
         if where == "format":
             raise FormatError(
-                f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: install the "
-                "nmt-pipeline that made the bundle"
+                f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: export the "
+                "model again, or install the nmt-pipeline that made the bundle"
             ) from None
         raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {_REMEDY}") from None
     return bundle
