@@ -116,7 +116,10 @@ def compare(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once."""
+    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once.
+
+    --set changes all of them; what a recipe changes itself goes before it.
+    """
     from flows.commands.compare import Form, compare
     from flows.comparison import contenders
 

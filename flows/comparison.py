@@ -88,7 +88,7 @@ def contenders(
 
     Args:
         recipes: names or paths, each followed by its own changes if any: `quickstart+model.norm=pre`.
-        overrides: changes of all of them, as `section.key=value`.
+        overrides: changes of all of them, as `section.key=value`; a recipe's own go before them.
         seeds: trainings of each recipe.
         corpus_of: recipe whose text and tokens all take over; empty: each has its own.
         debug: as of `Settings.prepare`.
@@ -100,7 +100,7 @@ def contenders(
     configs: dict[str, PipelineConfig] = {}
     for written in recipes:
         recipe, *own = [written] if _is_file(written) else _CHANGE.split(written)
-        config = resolved(load_recipe(recipe, [*own, *overrides], corpus_of), settings, debug=debug)
+        config = resolved(load_recipe(recipe, [*overrides, *own], corpus_of), settings, debug=debug)
         label = "+".join([config.name, *own])
         if label in configs:
             raise ConfigError(f"{label} is there twice: give recipes with names of their own, or other changes")

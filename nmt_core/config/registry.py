@@ -31,6 +31,7 @@ class RegistryConfig(Section):
     """Resamples, or trials, of that test."""
     contamination: Literal["refuse", "allow"] = "refuse"
     """What to do with a model that may have been trained on test sentences, as with `clean.decontaminate` off."""
-    built_in_sentences: Literal["no worse", "all", "off"] = "no worse"
-    """Numbers, addresses and placeholders by themselves, which a model should copy: it must keep no fewer of them than
-    the champion (the first champion may keep any number), or all, or they are not looked at."""
+    built_in_sentences: Literal["all", "no worse", "off"] = "all"
+    """Numbers, addresses and placeholders by themselves, which a model should copy: it must keep all of them; or no
+    fewer than the champion (the first champion may keep any number), for models whose training text has too few of
+    them; or they are not looked at."""

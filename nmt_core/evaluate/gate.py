@@ -1,8 +1,8 @@
 """The conditions on which a challenger becomes champion, each from what is known of both; nothing is fetched here.
 
 A model without a champion before it is compared with nothing: it must compute what was trained, must not have seen the
-test sets, and must translate the sentences of the recipe; how good and how fast it is, and how many of the built-in
-sentences it keeps, is what later ones are compared with.
+test sets, and must translate the sentences that have to be right; how good and how fast it is, is what later ones are
+compared with.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from nmt_core.scoring import SentenceStatistics
 
 _SHOWN_PROBLEMS = 2
 _BY_HAND = "`nmt promote MODEL/VERSION --why ...` promotes a model by hand"
+_ASK_FOR_LESS = "registry.built_in_sentences='no worse' would ask for as many as the champion's"
 
 Report = Mapping[str, Any]
 """What a stage reported, as JSON."""
@@ -207,6 +208,7 @@ def sentences(
         passed = kept >= needed
         why += f"; {unread}" if unread else ""
         why += f"; {examples}" if wrong and (absolute or not passed) else ""
+        why += f"; {_ASK_FOR_LESS}" if kind != "recipe" and absolute and not passed else ""
         what = "the recipe's must-translate sentences" if kind == "recipe" else f"{kind} are copied"
         checks.append(
             Check(

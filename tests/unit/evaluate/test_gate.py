@@ -133,16 +133,24 @@ def test_a_sentence_of_the_recipe_must_be_right_whatever_the_champion_makes_of_i
         ("no worse", None, [True]),
         ("no worse", kept("numbers", "", "lost"), [True]),
         ("no worse", kept("numbers", "", ""), [False]),
+        ("all", None, [False]),
         ("all", kept("numbers", "lost", "lost"), [False]),
         ("off", kept("numbers", "", ""), []),
     ],
 )
-def test_built_in_sentences_must_be_kept_no_worse_than_by_the_champion(
+def test_built_in_sentences_must_be_copied_as_the_recipe_asks(
     rule: Any, champion: list[SentenceCheck] | None, passed: list[bool]
 ) -> None:
     registry = RegistryConfig(built_in_sentences=rule)
     checks = gate.sentences(kept("numbers", "lost", ""), champion, registry)
     assert [check.passed for check in checks] == passed
+
+
+def test_all_built_in_sentences_must_be_copied_unless_the_recipe_says_otherwise() -> None:
+    (check,) = gate.sentences(kept("numbers", "lost", ""), None, RegistryConfig())
+    assert not check.passed
+    assert check.why.startswith("1 of 2 are right; 'a' -> 'b': lost; registry.built_in_sentences='no worse' would")
+    assert gate.sentences(kept("numbers", "", ""), None, RegistryConfig())[0].passed
 
 
 def test_a_model_that_was_taken_back_does_not_come_back_by_itself() -> None:

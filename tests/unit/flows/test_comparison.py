@@ -47,6 +47,11 @@ def test_a_recipe_may_have_changes_of_its_own() -> None:
     assert plain.config.model.d_ff == 64
 
 
+def test_a_change_of_ones_own_goes_before_one_of_all() -> None:
+    plain, changed = contenders(["quickstart", "quickstart+model.dropout=0"], ["model.dropout=0.2"], 1)
+    assert (plain.config.model.dropout, changed.config.model.dropout) == (0.2, 0)
+
+
 def test_a_path_with_a_plus_is_a_path(tmp_path: Path) -> None:
     file = tmp_path / "a+train.seed=1.yaml"
     file.write_text("name: mine\nbase: quickstart\n")
