@@ -82,13 +82,13 @@ def test_a_variation_goes_the_way_that_the_paper_went() -> None:
 
 
 @pytest.mark.parametrize("updates", [100, 2_000, 7_000])
-def test_a_shorter_training_has_the_same_course_of_the_learning_rate(updates: int) -> None:
+def test_a_shorter_training_has_a_longer_and_lower_warm_up(updates: int) -> None:
     config = load_recipe("multi30k-en-de")
     shorter = load_recipe("multi30k-en-de", schedule("multi30k-en-de", updates)).train
     warmup = config.train.warmup_updates
     highest = learning_rate(warmup, config.train, config.model.d_model)
-    assert shorter.warmup_updates / updates == pytest.approx(warmup / config.train.max_updates, rel=0.03)
-    assert learning_rate(shorter.warmup_updates, shorter, config.model.d_model) == pytest.approx(highest, rel=1e-3)
+    assert shorter.warmup_updates / updates == pytest.approx(2 * warmup / config.train.max_updates, rel=0.03)
+    assert learning_rate(shorter.warmup_updates, shorter, config.model.d_model) == pytest.approx(highest / 2, rel=1e-3)
     assert schedule("multi30k-rnn", updates) == [], "a constant rate stays as it is"
 
 
