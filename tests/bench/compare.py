@@ -90,7 +90,8 @@ def context(arguments: argparse.Namespace) -> Experiment:
     said = (
         f"The recurrent models learn with Adam at a constant rate of {rnn.learning_rate_scale:g}, and gradients of a "
         f"norm of at most {rnn.max_gradient_norm:g}: Adadelta and gradient descent, as in their papers, take hundreds "
-        "of thousands of updates. The Transformer's rate rises and falls as published, in proportion to its updates."
+        "of thousands of updates. The Transformer's rate rises and falls by the published formula, in proportion to "
+        "its updates."
     )
     rows = ["multi30k-rnn", "multi30k-rnnsearch", "+".join(["multi30k-en-de", *changes])]
     return Experiment(rows, [*length(updates), *averaged(5), *_REGULARISED, *_SMALL_EXPORT], said)
