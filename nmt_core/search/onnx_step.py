@@ -63,6 +63,11 @@ def best_device() -> Device:
     return "cuda" if any(device.type == gpu and device.vendor_id == nvidia for device in devices) else "cpu"
 
 
+def device_for(precision: str) -> Device:
+    """Where to compute in a precision, or in the fastest one: int8 is for CPUs."""
+    return "cpu" if precision == "int8" else best_device()
+
+
 def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
     """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
 
