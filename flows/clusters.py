@@ -27,7 +27,8 @@ from flows.settings import Settings
 from flows.shards import PERFORM, Runner, TaskFailedError, submit_bare
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.stage import DATA_LIBRARIES, versions
-from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, pack, shown, unpack
+from nmt_core.worker import pack, unpack
+from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, shown
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

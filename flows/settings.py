@@ -61,6 +61,9 @@ _ENVIRONMENT = {
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
+DEVICES = Path("/dev")
+"""Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
+
 LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
 """Where training can run."""
 
@@ -86,6 +89,8 @@ class Settings:
     prefect_port: int
     """Which port `nmt up` takes if it is free; the next likewise."""
     mlflow_port: int
+    gpus: tuple[str, ...]
+    """GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     processes: int
     threads: int
     workers: str
@@ -114,7 +119,8 @@ class Settings:
             mlflow_pages=_pages(environment, "NMT_MLFLOW_PAGES"),
             prefect_port=_count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
             mlflow_port=_count(environment, "MLFLOW_PORT") or 5_000,
-            processes=_count(environment, "NMT_PROCESSES") or _gpus(environment) or 1,
+            gpus=_gpus(environment),
+            processes=_count(environment, "NMT_PROCESSES") or len(_gpus(environment)) or 1,
             threads=_count(environment, "NMT_THREADS") or _cpus(),
             workers=_workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
@@ -266,10 +272,10 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _gpus(environment: Mapping[str, str]) -> int:
+def _gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
     """GPUs that this process may use, without importing torch."""
-    devices = len([device for device in Path("/dev").glob("nvidia*") if device.name[6:].isdigit()])
+    devices = len([device for device in DEVICES.glob("nvidia*") if device.name[6:].isdigit()])
     visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or not devices:
-        return devices
-    return len([device for device in visible.split(",") if device.strip() not in {"", "-1", "NoDevFiles"}])
+    if visible is None or not devices:  # what says which ones may be seen makes none
+        return tuple(map(str, range(devices)))
+    return tuple(name for one in visible.split(",") if (name := one.strip()) not in {"", "-1", "NoDevFiles"})

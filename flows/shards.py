@@ -11,7 +11,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import TaskRunner
 from prefect.tasks import Task as PrefectTask
 
-from nmt_core.workers import perform, unpack
+from nmt_core.worker import perform, unpack
 
 Runner = TaskRunner[PrefectFuture[bytes]]
 

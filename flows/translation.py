@@ -20,7 +20,7 @@ from nmt_core.errors import DataError, NmtError, words_of
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import absolute, find_inputs
 from nmt_core.jobs.order import Order
-from nmt_core.workers import InProcess, Workers
+from nmt_core.workers import InProcess, LocalWorkers, Workers
 
 if TYPE_CHECKING:
     from nmt_core.jobs.run import Progress
@@ -112,7 +112,6 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     inputs = find_inputs(wanted.source, (target, folder.url))
     _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
     _see_that_its_store_takes_files(folder.url)
-    is_here = settings.workers == "local"
     with model_of(_pinned(wanted.model, folder), settings) as model:
         order = Order(
             model=model.version,
@@ -124,8 +123,10 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
             prefix_column=wanted.prefix_column,
         )
         order = _with_precision(order, model, folder)
-        with _workers(settings) as workers, _tracked(wanted, model, settings, warn) as report:
-            means = Means(str(model.folder), settings.threads if is_here else 1, workers, progress=progress)
+        with ExitStack() as stack:
+            workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
+            report = stack.enter_context(_tracked(wanted, model, settings, warn))
+            means = Means(str(model.folder), threads, workers, progress=progress)
             outcome = run_job(wanted.model, order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -169,15 +170,23 @@ def _in_precision(order: Order, precision: Literal["fastest"] | Precision) -> Or
 
 
 @contextmanager
-def _workers(settings: Settings) -> Iterator[Workers]:
-    """Threads of this process, which share one model; or a cluster."""
-    if settings.workers == "local":
-        yield InProcess()
-        return
-    from flows.clusters import workers_for
+def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, int]]:
+    """Who translates in this precision, and CPU threads of each: a cluster; a process for each GPU, if there are
+    several, which has not been run on GPUs yet; or this process, whose threads share one model.
+    """
+    from nmt_core.search.onnx_step import device_for
 
-    with workers_for(settings) as workers:
-        yield workers
+    if settings.workers != "local":
+        from flows.clusters import workers_for
+
+        with workers_for(settings) as workers:
+            yield workers, 1
+    elif len(settings.gpus) > 1 and device_for(precision) == "cuda":
+        environments = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in settings.gpus]
+        with LocalWorkers(len(environments), environments) as workers:
+            yield workers, max(1, settings.threads // workers.count)
+    else:
+        yield InProcess(), settings.threads
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper, best_device
+from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper, device_for
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper, batches_by_length
 from nmt_core.search.translation import Alternative, Status, Translation, whole
@@ -108,7 +108,7 @@ class Translator:
                 precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or read_search(folder)
-        device = device or ("cpu" if search.precision == "int8" else best_device())
+        device = device or device_for(search.precision)
         precision = precision_for(search.precision, device, bundle)
         names = graph_files(folder, bundle, precision, shortlist=search.shortlist)
         check_files(folder, bundle, [*names, *bundle.tokenizer_sizes, *bundle.pretokenizer_files])

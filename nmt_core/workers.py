@@ -7,25 +7,22 @@ harm. Whoever works, the first task that fails raises what it would raise here.
 """
 
 import os
-import pickle
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from nmt_core import processes
 from nmt_core.errors import StageError
+from nmt_core.worker import pack, unpack
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -72,95 +69,26 @@ class InProcess:
         return map(function, tasks)
 
 
-def pack(function: Callable[[Task], Any], task: Task) -> bytes:
-    """An order for `perform`."""
-    return pickle.dumps((function, task))
-
-
-def perform(order: bytes) -> bytes:
-    """Do a task. There is always an answer for `unpack`: whatever the task raises travels in it."""
-    try:
-        function, task = pickle.loads(order)
-        return pickle.dumps((function(task), []))
-    except BaseException as error:  # `sys.exit` is no way to end a task, and must not end a worker
-        errors = [_portable(each) for each in _with_causes(error)]
-        errors[0].add_note("raised in a worker process:\n" + traceback.format_exc().rstrip())
-        return pickle.dumps((None, errors))
-
-
-def unpack(answer: bytes) -> Any:
-    """The result of a task.
-
-    Raises:
-        Exception: what the task has raised, with its causes.
-    """
-    result, errors = pickle.loads(answer)
-    for error, cause in pairwise(errors):
-        error.__cause__ = cause
-    if errors:
-        raise errors[0]
-    return result
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what is behind it, which pickle leaves out; a full disk may be known by its cause alone."""
-    while error:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _portable(error: BaseException) -> Exception:
-    """The error itself if it survives pickling, or one that says the same."""
-    try:
-        if isinstance(error, Exception) and str(pickle.loads(pickle.dumps(error))) == str(error):
-            return error
-    except Exception:  # its attributes cannot be pickled, or its class cannot be made from `args`
-        pass
-    return RuntimeError("".join(traceback.format_exception_only(type(error), error)).strip())
-
-
 @dataclass(eq=False)
 class _Child:
     """One worker process."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
+    environment: Mapping[str, str]
+    """What it has beside ours."""
     busy: bool = False
 
     @staticmethod
-    def start() -> "_Child":
+    def start(environment: Mapping[str, str]) -> "_Child":
         ours, theirs = socket.socketpair()
         # Our own search path: it must find what we find, from whatever folder and in whatever way we were started.
-        code = f"import sys; sys.path[:] = {sys.path!r}; from nmt_core.workers import serve; serve({theirs.fileno()})"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from nmt_core.worker import serve; serve({theirs.fileno()})"
         with theirs:
             command = [sys.executable, "-c", code]
-            process = processes.start(command, os.environ | WORKER_ENVIRONMENT, output=2, pass_fds=(theirs.fileno(),))
-        return _Child(process, Connection(ours.detach()))
-
-
-def serve(handle: int) -> None:
-    """Life of a child process: do what comes, and end as soon as the other end of the connection is closed.
-
-    The parent closes it by will or by dying, whichever thread of it started us. Signals are its business: Ctrl-C is
-    for the parent, and SIGTERM may only mean that the thread that started us has ended (see `processes.start`).
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # not SIG_IGN, which programs that a task starts would inherit
-    orders: SimpleQueue[bytes] = SimpleQueue()
-    connection = Connection(handle)
-    threading.Thread(target=_receive, args=(connection, orders), daemon=True).start()
-    while True:
-        answer = perform(orders.get())
-        with suppress(OSError):  # the parent has gone: `_receive` sees that
-            connection.send_bytes(answer)
-
-
-def _receive(connection: Connection, orders: SimpleQueue[bytes]) -> None:
-    try:
-        while True:
-            orders.put(connection.recv_bytes())
-    except (EOFError, OSError):
-        os.kill(0, signal.SIGKILL)  # all of our session: also a task that nobody waits for, and what it has started
+            surroundings = os.environ | WORKER_ENVIRONMENT | dict(environment)
+            process = processes.start(command, surroundings, output=2, pass_fds=(theirs.fileno(),))
+        return _Child(process, Connection(ours.detach()), environment)
 
 
 @dataclass
@@ -210,6 +138,9 @@ class LocalWorkers:
     """Child processes of this one. They start with the first tasks and end with `close`, or with this process."""
 
     count: int
+    environments: Sequence[Mapping[str, str]] = ()
+    """What each child has beside our environment, if they differ, as in the GPU that is its own: `count` of them. Of
+    two children that live at the same time none has that of the other."""
     _children: list[_Child] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -271,7 +202,8 @@ class LocalWorkers:
             if child.process.poll() is None:
                 return child
             self._end([child])
-        child = _Child.start()
+        taken = [child.environment for child in self._children]
+        child = _Child.start(next((one for one in self.environments if one not in taken), {}))
         self._children.append(child)
         return child
 

@@ -57,7 +57,10 @@ class Buffers:
         self.bind(binding, [one.name for one in graph.get_outputs()], as_outputs=True)
         graph.run_with_iobinding(binding)
 
-    def shorten(self, rows: int) -> None:
-        """Let the rows beyond the first so many leave."""
-        self._is_whole = self._is_whole and all(shape[0] == rows for shape in self._shapes)
+    def shorten(self, rows: int) -> bool:
+        """Let the rows beyond the first so many leave; whether there were any."""
+        if self._shapes and self._shapes[0][0] == rows:
+            return False
+        self._is_whole = False
         self._shapes = [[rows, *shape[1:]] for shape in self._shapes]
+        return True

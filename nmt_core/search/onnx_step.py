@@ -63,6 +63,11 @@ def best_device() -> Device:
     return "cuda" if any(device.type == gpu and device.vendor_id == nvidia for device in devices) else "cpu"
 
 
+def device_for(precision: str) -> Device:
+    """Where to compute in a precision, or in the fastest one: int8 is for CPUs."""
+    return "cpu" if precision == "int8" else best_device()
+
+
 def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
     """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
 
@@ -173,6 +178,8 @@ class OnnxDecoding:
         self.source_mask_BS = source_BS != PAD_ID
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()
+        self.is_bound = False
+        """Whether the next step reads and writes where the last one did."""
         self.penalty_BWE = listed.penalty_BWE if listed else None
         if listed:
             self._bind_list(listed)
@@ -180,28 +187,18 @@ class OnnxDecoding:
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
-        binding, stepper = self.binding, self.stepper
         self._follow(parents_R)
+        if not self.is_bound:
+            self._bind(len(tokens_R))
         place_R = self.places.of_row_R
-        token_R, position_1 = np.empty_like(tokens_R), np.array([self.positions])
-        token_R[place_R] = tokens_R
-        binding.bind_cpu_input("tokens", token_R)
-        binding.bind_cpu_input("position", position_1)
-        binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
-        binding.bind_output("log_probs", "cpu")
-        binding.bind_output("ids", "cpu")
-        self.past.bind(binding, stepper.past_names)
-        if stepper.writes_in_place:
-            self.past.bind(binding, stepper.present, as_outputs=True)
-        else:
-            for name in stepper.present:
-                binding.bind_output(name, stepper.device)
-        stepper.step.run_with_iobinding(binding)
-        log_probs, ids, *present = binding.get_outputs()
-        if not stepper.writes_in_place:
-            self.past = Buffers(present, stepper.device)
+        self.token_R[place_R] = tokens_R
+        self.position_1[0] = self.positions
+        self.stepper.step.run_with_iobinding(self.binding)
+        if not self.stepper.writes_in_place:
+            _, _, *present = self.binding.get_outputs()
+            self.past, self.is_bound = Buffers(present, self.stepper.device), False
         self.positions, self.room = self.positions + 1, self.room - 1
-        return log_probs.numpy()[place_R], ids.numpy()[place_R]
+        return self.log_prob_RC[place_R], self.id_RC[place_R]
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
@@ -220,7 +217,7 @@ class OnnxDecoding:
         is_full = self.stepper.writes_in_place and not self.room
         if self.places.fits(parents_R) and not is_full:
             self.past.copy(self.stepper.copy, self.places.follow(parents_R))
-            self.past.shorten(len(parents_R))
+            self.is_bound &= not self.past.shorten(len(parents_R))
         else:
             self._move(self.places.spread(parents_R), _ROOM if is_full else 0)
 
@@ -234,6 +231,27 @@ class OnnxDecoding:
             moving.bind_output(output.name, stepper.device)
         stepper.move.run_with_iobinding(moving)
         self.past, self.room = Buffers(moving.get_outputs(), stepper.device), self.room + room
+        self.is_bound = False
+
+    def _bind(self, rows: int) -> None:
+        """Say where a step of so many rows reads and writes: a call of Python for each tensor, so not at every step."""
+        binding, stepper = self.binding, self.stepper
+        self.token_R, self.position_1 = np.empty(rows, dtype=np.int64), np.empty(1, dtype=np.int64)
+        self.log_prob_RC = np.empty((rows, len(self.candidates)), dtype=np.float32)
+        self.id_RC = np.empty((rows, len(self.candidates)), dtype=np.int64)
+        for name, read in (("tokens", self.token_R), ("position", self.position_1)):
+            binding.bind_input(name, "cpu", 0, read.dtype.type, read.shape, read.ctypes.data)
+        binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
+        written: tuple[tuple[str, Floats | Ints], ...] = (("log_probs", self.log_prob_RC), ("ids", self.id_RC))
+        for name, array in written:
+            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        self.past.bind(binding, stepper.past_names)
+        if stepper.writes_in_place:
+            self.past.bind(binding, stepper.present, as_outputs=True)
+        else:
+            for name in stepper.present:
+                binding.bind_output(name, stepper.device)
+        self.is_bound = True
 
     def _bind_list(self, listed: Listed) -> None:
         """Copy what of the output matrix belongs to the list; it stays where the device is."""

@@ -14,6 +14,7 @@ from nmt_core.search.step import Ints
 
 Copies = tuple[Ints, Ints]
 """Places, and the places over which what lies there is to be copied; no place is in both: each [N]."""
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class Places:
@@ -61,6 +62,8 @@ class Places:
         Returns:
             Which rows are to be copied.
         """
+        if np.array_equal(parents_R, np.arange(len(self.of_row_R))):  # as in most steps of a greedy search
+            return _NOTHING, _NOTHING
         source_R = self.of_row_R[parents_R]
         sentence_R = self.of_sentence_B.repeat(self.hypotheses)
         takes_over_R = np.zeros(len(source_R), dtype=bool)

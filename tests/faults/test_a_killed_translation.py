@@ -120,7 +120,7 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(10, process)
     victim = next(
-        child for child in psutil.Process(process.pid).children() if "nmt_core.workers" in " ".join(child.cmdline())
+        child for child in psutil.Process(process.pid).children() if "nmt_core.worker " in " ".join(child.cmdline())
     )
     victim.kill()
     assert LINES - 500 <= job.ended(process) <= LINES, "what it had written, and not yet said, is found there"

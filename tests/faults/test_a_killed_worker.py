@@ -24,7 +24,7 @@ from nmt_core.workers import InProcess
 
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
-CHILDREN = {"local": "nmt_core.workers", "dask": "multiprocessing.spawn", "ray": "ray::_"}
+CHILDREN = {"local": "nmt_core.worker ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
 """In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
 
 

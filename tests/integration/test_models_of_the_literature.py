@@ -37,7 +37,12 @@ RECURRENT = WORDS | LITTLE_STATE | {"model.rnn.alignment_size": 32, "model.rnn.m
 ONE_PRECISION = {"export.precisions": "[fp32]"}
 DEEP = RECURRENT | ONE_PRECISION | {"model.encoder_layers": 2, "model.decoder_layers": 2}
 VARIED = {"model.key_width": 8, "model.dropout": 0.2, "train.label_smoothing": 0.0, "registry.contamination": "allow"}
+MORPHEMES = {"tokenizer.vocab_size": 600, "tokenizer.target_vocab_size": 700}
+FEW_CHECKPOINTS = {"average.checkpoints": 4}
 KINDS: dict[str, dict[str, Any]] = {
+    "wmt14-en-de-base": BPE | TRANSFORMER | FEW_CHECKPOINTS,
+    "wmt14-en-fr-big": BPE | TRANSFORMER | FEW_CHECKPOINTS,
+    "korean-morphemes": MORPHEMES | TRANSFORMER,
     "table3-e": BPE | TRANSFORMER | VARIED,
     "rnn-encoder-decoder": RECURRENT | ONE_PRECISION,
     "rnnsearch-30": RECURRENT | {"export.precisions": "[fp32, fp16, int8]"},

@@ -13,7 +13,7 @@ ROOT = Path(nmt_core.__file__).parent.parent
 FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
 IDS = [str(file.relative_to(ROOT)) for file in FILES]
 # Orders and answers on the pipe between a process and the children that it started itself; see the module.
-BETWEEN_OUR_OWN_PROCESSES = {"nmt_core/workers.py"}
+BETWEEN_OUR_OWN_PROCESSES = {"nmt_core/worker.py"}
 # An unpickler that knows the names that an index of a checkpoint may hold, and refuses all others; see the module.
 BY_A_LIST_OF_NAMES = "nmt_core/train/reading.py"
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

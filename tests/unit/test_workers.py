@@ -133,6 +133,14 @@ def pids_of(files: list[Path]) -> list[int]:
     return [int(file.read_text()) for file in files]
 
 
+def test_each_child_may_have_an_environment_of_its_own(tasks: ModuleType, tmp_path: Path) -> None:
+    """One that takes the place of a dead one has that one's, and no two that live have the same."""
+    with LocalWorkers(2, [{"DEVICE": "first"}, {"DEVICE": "second"}]) as workers:
+        assert set(workers.map(os.getenv, ["DEVICE"] * 2)) == {"first", "second"}
+        assert list(workers.map(tasks.die_once, [str(tmp_path / name) for name in "ab"]))
+        assert set(workers.map(os.getenv, ["DEVICE"] * 2)) == {"first", "second"}
+
+
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 40])
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_results_come_in_the_order_of_the_tasks(count: int, number: int) -> None:

@@ -12,7 +12,8 @@ from nmt_core.corpus import split as stage
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Job, Resources, SilentReporter
-from nmt_core.workers import InProcess, LocalWorkers, pack
+from nmt_core.worker import pack
+from nmt_core.workers import InProcess, LocalWorkers
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]

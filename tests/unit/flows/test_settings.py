@@ -29,6 +29,27 @@ def test_the_environment_decides() -> None:
     assert (settings.mlflow_tracking_uri, settings.prefect_api_url) == ("http://m", "http://p/api")
 
 
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        (None, ("0", "1", "2")),
+        ("2, GPU-7d1c", ("2", "GPU-7d1c")),
+        ("", ()),
+        ("-1", ()),
+    ],
+)
+def test_gpus_are_those_that_may_be_seen(
+    visible: str | None, gpus: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.settings.DEVICES", tmp_path)
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    assert Settings.load(environment).gpus == (), "a machine that has none"
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    settings = Settings.load(environment)
+    assert (settings.gpus, settings.processes) == (gpus, len(gpus) or 1)
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "²"])
 def test_a_wrong_number_is_an_error_that_says_so(value: str) -> None:
     with pytest.raises(ConfigError, match=r"NMT_THREADS=.*whole number of 1 or more"):

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ from flows.commands.translate import translate
 from flows.models import model_of
 from flows.settings import Settings
 from flows.tracking import open_database
-from flows.translation import EXPERIMENT, Wanted, translate_job
+from flows.translation import EXPERIMENT, Wanted, translate_job, workers_of
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
+from nmt_core.search import onnx_step
 
 
 @pytest.fixture(scope="module")
@@ -303,3 +306,15 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
     assert precision_of(int8_bundle) == ("fp32", True), "what is there is one of those that would do"
     source.write_text("now\n")
     assert precision_of(int8_bundle) == ("int8", False)
+
+
+def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_step, "best_device", lambda: "cuda")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    two = replace(settings, gpus=("5", "GPU-7d1c"), threads=5)
+    with workers_of(two, "fp16") as (workers, threads):
+        assert (workers.count, threads) == (2, 2)
+        assert sorted(map(str, workers.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 2))) == ["5", "GPU-7d1c"]
+    for here, precision in ((two, "int8"), (replace(two, gpus=("5",)), "fp16")):
+        with workers_of(here, precision) as (workers, threads):
+            assert (workers.count, threads) == (1, 5), "threads of this process"

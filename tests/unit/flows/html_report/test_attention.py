@@ -1,15 +1,18 @@
 """What the report says of attention and positions, for each kind of model."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import polars
 import pytest
 
 from flows.html_report.attention import attention, positions
 from flows.html_report.blocks import Charts, Run, Section, Text
 from flows.settings import Settings
 from flows.summary import RunSummary
-from nmt_core.artifacts import Artifact
+from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import ModelConfig
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
@@ -83,3 +86,19 @@ def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[...,
     text, drawings = parts(attention(make_run(*FIXED)))
     assert "sees the source as one vector" in text and drawings == 0
     assert parts(attention(make_run())) == ("The stage export was not part of this run.", 0)
+
+
+def test_where_no_sentence_can_be_read_in_a_map_that_is_said(
+    make_run: Callable[..., Exported], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    """One is too short, one is too long, and one was translated by nothing."""
+    sources = ["a", "the small cat " * 20, "the small cat and a dog"]
+    hypotheses = ["a dog", "the small cat and a dog", ""]
+    run = make_run()
+    run.bundle = Path(shutil.copytree(tiny_bundle, tmp_path / "evaluated"))
+    (run.bundle / REPORT).write_text(json.dumps({"scores": [{"test_set": "news"}]}))
+    columns = {"source": sources, "reference": sources, "hypothesis": hypotheses, "status": ["ok"] * 3}
+    polars.DataFrame(columns).write_parquet(run.bundle / "news.sentences.parquet")
+    text, drawings = parts(attention(run))
+    assert text == "No sentence of the main test set has 4 to 24 tokens both as source and as translation."
+    assert drawings == 0
