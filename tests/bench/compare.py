@@ -104,7 +104,8 @@ def table3(arguments: argparse.Namespace) -> Experiment:
     variations = {of_recipe(load_recipe(recipe).name, variation.change): variation for variation in chosen}
     said = (
         "Single checkpoints. The paper's numbers are of newstest2013 and of 100,000 updates of 25,000 tokens; those "
-        "below base are differences from it. One is even if it is no larger than the spread over the seeds."
+        "below base are differences from it, ours seed by seed. One is even if it is no larger than its spread over "
+        "the seeds."
     )
     of_all = [*length(updates), *averaged(1), *_REGULARISED, *schedule(recipe, updates), *_SMALL_EXPORT]
     rows = [of_recipe(recipe, variation.change) for variation in chosen]

@@ -86,20 +86,30 @@ def _differences(variation: Variation, row: ComparedRecipe, base: ComparedRecipe
         higher_is_better = name == "dev_bleu"
         their_way = _way(difference, 0, higher_is_better=higher_is_better)
         theirs.append("-" if math.isnan(published) else f"{difference:+.2f} ({their_way})")
-        mine, reference = row.measures.get(name), base.measures.get(name)
-        if mine is None or reference is None:
+        found = _by_seed(row, base, name)
+        if not found:
             ours.append("-")
             continue
-        spread = math.hypot(mine.deviation or 0, reference.deviation or 0)
-        way = _way(mine.mean - reference.mean, spread, higher_is_better=higher_is_better)
-        ours.append(f"{mine.mean - reference.mean:+.2f} ± {spread:.2f} ({way})")
+        spread = spread_of(found)
+        way = _way(spread.mean, spread.deviation or 0, higher_is_better=higher_is_better)
+        ours.append(f"{_signed(spread)} ({way})")
         if not math.isnan(published):
             ways.append(way == their_way)
     return theirs, [*ours, ", ".join("yes" if same else "no" for same in ways) or "-"]
 
 
+def _by_seed(row: ComparedRecipe, base: ComparedRecipe, name: str) -> list[float]:
+    """Differences from base of each seed that both have: one order of the text for both, whose luck drops out."""
+    of_base = {run.seed: value for run in base.runs if (value := getattr(run, name)) is not None}
+    return [
+        value - of_base[run.seed]
+        for run in row.runs
+        if run.seed in of_base and (value := getattr(run, name)) is not None
+    ]
+
+
 def _way(difference: float, spread: float, *, higher_is_better: bool) -> str:
-    """Better or worse; even, if it is no larger than the spread over the seeds."""
+    """Better or worse; even, if it is no larger than its spread over the seeds."""
     if abs(difference) <= spread:
         return "even"
     return "better" if (difference > 0) == higher_is_better else "worse"
