@@ -31,7 +31,7 @@ repeated.
 Models so small train hardly faster on two threads than on one, so that two cores do best with two commands at a time,
 with NMT_THREADS=1 and the same --home: what one of them has made the other does not make again. As it is without
 options, context takes 24 minutes of one core so, averaging 35, regularisation 23, korean 32 (8 of tatoeba with --pieces
-1200 --updates 600), and table3, by estimate, 110. A larger machine can have more --updates and --seeds.
+1200 --updates 600), and table3 150, beside other work. A larger machine can have more --updates and --seeds.
 """
 
 import argparse
