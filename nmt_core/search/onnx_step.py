@@ -193,6 +193,8 @@ class OnnxDecoding:
         place_R = self.places.of_row_R
         self.token_R[place_R] = tokens_R
         self.position_1[0] = self.positions
+        if self.stepper.device != "cpu":
+            self._bind_read()  # to bind is to copy there, so that what was bound once would be read for ever
         self.stepper.step.run_with_iobinding(self.binding)
         if not self.stepper.writes_in_place:
             _, _, *present = self.binding.get_outputs()
@@ -239,8 +241,7 @@ class OnnxDecoding:
         self.token_R, self.position_1 = np.empty(rows, dtype=np.int64), np.empty(1, dtype=np.int64)
         self.log_prob_RC = np.empty((rows, len(self.candidates)), dtype=np.float32)
         self.id_RC = np.empty((rows, len(self.candidates)), dtype=np.int64)
-        for name, read in (("tokens", self.token_R), ("position", self.position_1)):
-            binding.bind_input(name, "cpu", 0, read.dtype.type, read.shape, read.ctypes.data)
+        self._bind_read()
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
         written: tuple[tuple[str, Floats | Ints], ...] = (("log_probs", self.log_prob_RC), ("ids", self.id_RC))
         for name, array in written:
@@ -252,6 +253,10 @@ class OnnxDecoding:
             for name in stepper.present:
                 binding.bind_output(name, stepper.device)
         self.is_bound = True
+
+    def _bind_read(self) -> None:
+        for name, read in (("tokens", self.token_R), ("position", self.position_1)):
+            self.binding.bind_input(name, "cpu", 0, read.dtype.type, read.shape, read.ctypes.data)
 
     def _bind_list(self, listed: Listed) -> None:
         """Copy what of the output matrix belongs to the list; it stays where the device is."""

@@ -225,7 +225,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Experiments of the literature in small, by `nmt compare`.")
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--updates", type=int, help="of each training (what fits an hour on two cores)")
+    parser.add_argument("--updates", type=int, help="of each training (2,500 of context, 700 of table3, else 2,000)")
     parser.add_argument("--seeds", type=int, help="trainings of each row (3 of table3 and averaging, 1 of the others)")
     parser.add_argument(
         "--recipe", default="multi30k-en-de", help="of table3, averaging, regularisation (multi30k-en-de)"
