@@ -12,11 +12,12 @@ import ctypes
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
 import psutil
+
+from nmt_core.processes import note_signals
 
 _GRACE_SECONDS = 75.0  # of the 90 that compose and Kubernetes give us
 _SECONDS_FOR_THE_WORKER = 10.0
@@ -35,13 +36,13 @@ def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
     Returns:
         The exit code of the worker; 0 if it was ended by us.
     """
-    told = threading.Event()
-    former = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    told = note_signals(*former)
     # In a session of its own: Ctrl-C is for us alone
     worker = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent)
     try:
-        while worker.poll() is None and not told.wait(_SECONDS_BETWEEN_LOOKS):
-            pass
+        while worker.poll() is None and not told:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
         if worker.poll() is not None:
             return worker.returncode
         _end_runs(psutil.Process(worker.pid), grace)

@@ -1,4 +1,7 @@
-"""Child processes that we own to their last descendant: none outlives us, and none is killed without warning."""
+"""Child processes that we own to their last descendant: none outlives us, and none is killed without warning.
+
+Those that are ours hear the warning by `note_signals`.
+"""
 
 import contextlib
 import ctypes
@@ -57,6 +60,18 @@ def end(process: subprocess.Popen[bytes], grace: float) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
     process.wait()
+
+
+def note_signals(*numbers: int) -> list[int]:
+    """Have signals noted, in the list that is returned, for a loop that looks at it when it is ready to end.
+
+    A `threading.Event` would not do: when a scheduler and a launcher both pass SIGTERM on, the second comes while the
+    first is being noted, on the same thread, and would wait for ever for the event's lock.
+    """
+    noted: list[int] = []
+    for number in numbers:
+        signal.signal(number, lambda number, _: noted.append(number))
+    return noted
 
 
 def _end_with_parent() -> None:

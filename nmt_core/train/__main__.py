@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from nmt_core.config import BudgetConfig, ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError, StageError
 from nmt_core.launchers import CONFIG
 from nmt_core.models.build import build_model
+from nmt_core.processes import note_signals
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
@@ -53,14 +53,13 @@ def train(folder: Path, world: World) -> Status:
     curves = Curves(folder / METRICS if world.is_first else None)
     trainer = Trainer(model, config, world, folder, curves, Start.model_validate(job.get("start", {})))
     _require_progress(folder, world, trainer.saved_update)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    asked_to_stop = note_signals(signal.SIGTERM)
     budget = BudgetConfig.model_validate(job.get(BUDGET, {}))
     meter = Meter(folder, budget, world.size, world.size if world.device.type == "cuda" else 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     with profiled(config.profile_updates, folder / PROFILE, world.rank, curves.say):
         # One process asks for the end, and all end after the same update.
-        is_finished = trainer.fit(shards, dev, lambda: stop.is_set() or (world.is_first and meter.is_over()))
+        is_finished = trainer.fit(shards, dev, lambda: bool(asked_to_stop) or (world.is_first and meter.is_over()))
     if world.is_first:
         meter.note()
     is_spent = world.any(bool(meter.over)) and not is_finished

@@ -19,6 +19,24 @@ _WITH_A_CHILD = (
     "print(child.pid, flush=True); child.wait()"
 )
 
+_ASKED_WHILE_BEING_ASKED = """
+import os, signal, sys
+from nmt_core.processes import note_signals
+
+asked = note_signals(signal.SIGTERM)
+for moment in range(20):  # each call and return while the first is being noted
+    events = iter(range(1_000))
+
+    def ask_again(*_):
+        if next(events) == moment:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    sys.setprofile(ask_again)
+    os.kill(os.getpid(), signal.SIGTERM)
+    sys.setprofile(None)
+    print(len(asked), flush=True)
+"""
+
 
 def start(*arguments: str) -> "subprocess.Popen[bytes]":
     return processes.start([sys.executable, "-c", *arguments], os.environ, subprocess.PIPE)
@@ -84,3 +102,15 @@ def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     wait_until_ended(child)
+
+
+def test_a_second_request_may_come_while_the_first_is_being_noted() -> None:
+    """As it does when a cluster asks all processes of a job, and the launcher passes it on to its ranks."""
+    process = start(_ASKED_WHILE_BEING_ASKED)
+    try:
+        out, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    counts = [int(line) for line in out.split()]
+    assert len(counts) == 20
+    assert counts[:5] == [2, 4, 6, 8, 10], "both were noted, whenever the second came"
