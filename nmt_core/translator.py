@@ -23,6 +23,7 @@ from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.constraints import check_positions
+from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
@@ -240,6 +241,7 @@ class Translator:
         """
         batches = batches_by_length([len(ids) for ids in sources], self.search.batch_tokens)
 
+        @denormals_as_zero()
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
             own = [sources[place] for place in batch]
             found = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])

@@ -26,6 +26,8 @@ _LIBM = ctypes.CDLL("libm.so.6") if (sys.platform, platform.machine()) == ("linu
 def denormals_as_zero() -> Iterator[None]:
     """Take them for zero in this thread, as long as the block lasts; on Linux and x86-64, elsewhere nothing changes.
 
+    Threads that are started meanwhile calculate so for ever: training must not search within.
+
     ONNX Runtime's own option for it holds for the rest of a process, by whatever else the process calculates, and only
     if its first session has the option.
     """

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 from nmt_core.config import SearchConfig
 from nmt_core.search.beam import n_best
-from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.sampling import sample
 from nmt_core.search.step import Stepper
 
 
-@denormals_as_zero()
 def search_batch(
     stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[list[Hypothesis]]:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from nmt_core.config import SearchConfig
-from nmt_core.search import methods
 from nmt_core.search.denormals import denormals_as_zero
-from nmt_core.search.methods import search_batch
+from nmt_core.search.hypothesis import Hypothesis
+from nmt_core.tokenizer.tokenizer import Tokenizer, Tokenizers
+from nmt_core.translator import Translator
 
 pytestmark = pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="nothing changes on other machines"
@@ -47,9 +48,17 @@ def test_other_threads_calculate_as_before() -> None:
             assert not other.submit(are_zero).result()
 
 
-@pytest.mark.parametrize(("name", "search"), [("greedy_search", SearchConfig(beam_size=1)), ("n_best", SearchConfig())])
-def test_every_search_is_within(name: str, search: SearchConfig) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_translation_is_within(tiny_tokenizer: Tokenizer, threads: int) -> None:
+    """Of the stepper nothing is asked; two batches, so that each may have a thread of its own."""
     seen: list[bool] = []
-    with patch.object(methods, name, side_effect=lambda *_: seen.append(are_zero()) or []):
-        search_batch(None, [[1]], search)  # type: ignore[arg-type]  # nothing is asked of the stepper
-    assert (seen, are_zero()) == ([True], False)
+
+    def search(_: object, sources: list[list[int]], *__: object) -> list[list[Hypothesis]]:
+        seen.append(are_zero())
+        return [[Hypothesis((), 0.0)] for _ in sources]
+
+    both = Tokenizers(tiny_tokenizer, tiny_tokenizer)
+    translator = Translator(None, both, SearchConfig(batch_tokens=16), threads)  # type: ignore[arg-type]
+    with patch("nmt_core.translator.search_batch", search):
+        translator.search_ids([[5] * 9, [5] * 10], [[], []])
+    assert (seen, are_zero()) == ([True, True], False)
