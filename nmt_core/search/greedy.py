@@ -1,6 +1,6 @@
 """Greedy search: of each step, the likeliest token. It finds what a beam of 1 finds, without ranking anything.
 
-Letters in names of arrays: B sentences in the batch, C candidates, T target tokens.
+Letters in names of arrays: B sentences in the batch, C candidates, T target tokens, H hypotheses that are finished.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from nmt_core.config import SearchConfig
 from nmt_core.search.constraints import Prefixes, allowed, candidates, limits
-from nmt_core.search.hypothesis import Hypothesis, length_penalty
+from nmt_core.search.hypothesis import Hypothesis, length_penalties
 from nmt_core.search.step import Stepper, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 
@@ -23,6 +23,7 @@ def greedy_search(
     found = [Hypothesis((), 0.0)] * len(source_ids)
     limit_B = limits(source_ids, config)
     given = Prefixes(prefixes, limit_B)
+    penalties = length_penalties(int(limit_B.max()) + 1, config.length_penalty)
     ids_BT = np.empty((len(source_ids), limit_B.max() + 1), dtype=np.int64)  # by place in the input
     place_B = row_B = np.arange(len(source_ids))
     sum_B, token_B = np.zeros(len(source_ids)), np.full(len(source_ids), BOS_ID)
@@ -39,12 +40,14 @@ def greedy_search(
         if not done_B.any():
             row_B = np.arange(len(token_B))
             continue
-        for row in np.flatnonzero(done_B).tolist():
-            place, ends = place_B[row], bool(ends_B[row])
-            total = (sum_B if ends else before_B)[row]
-            counted = length + ends - given.length_B[place]
-            score = float(total / length_penalty(counted, config.length_penalty))
-            found[place] = Hypothesis(tuple(ids_BT[place, :length].tolist()), score, cut=not ends)
+        place_H, ends_H = place_B[done_B], ends_B[done_B]
+        total_H = np.where(ends_H, sum_B[done_B], before_B[done_B])
+        score_H = total_H / penalties[length + ends_H - given.length_B[place_H]]
+        endings = zip(
+            place_H.tolist(), ids_BT[place_H, :length].tolist(), score_H.tolist(), ends_H.tolist(), strict=True
+        )
+        for place, ids, score, ends in endings:
+            found[place] = Hypothesis(tuple(ids), score, cut=not ends)
         row_B = np.flatnonzero(~done_B)
         if not row_B.size:
             break

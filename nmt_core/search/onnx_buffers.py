@@ -23,10 +23,12 @@ class Buffers:
     Args:
         values: each with a row for the same.
         device: where they are.
+        copying: `keep.onnx` or `copy.onnx`: of rows, the rows over which they go, and then these tensors.
     """
 
-    def __init__(self, values: Values, device: Device) -> None:
-        self._values, self._device = values, device
+    def __init__(self, values: Values, device: Device, copying: onnxruntime.InferenceSession) -> None:
+        self._values, self._device, self._copying = values, device, copying
+        self._copying_bound: onnxruntime.IOBinding | None = None
         self._shapes = [value.shape() for value in values]
         self._is_whole = True
 
@@ -40,22 +42,24 @@ class Buffers:
             else:
                 bind_part(name, self._device, 0, NUMPY_TYPES[value.data_type()], shape, value.data_ptr())
 
-    def copy(self, graph: onnxruntime.InferenceSession, copies: Copies) -> None:
-        """Copy rows over others.
-
-        Args:
-            graph: `keep.onnx` or `copy.onnx`: of rows, the rows over which they go, and then these tensors.
-            copies: which over which.
-        """
+    def copy(self, copies: Copies) -> None:
+        """Copy rows over others."""
         rows_N, over_N = copies
         if not rows_N.size or not self._values:
             return
-        binding = graph.io_binding()
+        binding = self._copying_bound = self._copying_bound or self._bound_to_copy()
         binding.bind_cpu_input("rows", rows_N)
         binding.bind_cpu_input("over", over_N)
-        self.bind(binding, [one.name for one in graph.get_inputs()[2:]])
-        self.bind(binding, [one.name for one in graph.get_outputs()], as_outputs=True)
-        graph.run_with_iobinding(binding)
+        self._copying.run_with_iobinding(binding)
+
+    def _bound_to_copy(self) -> onnxruntime.IOBinding:
+        """With all rows, also those that have left, so that it serves as long as the tensors do."""
+        binding = self._copying.io_binding()
+        for one, value in zip(self._copying.get_inputs()[2:], self._values, strict=True):
+            binding.bind_ortvalue_input(one.name, value)
+        for one, value in zip(self._copying.get_outputs(), self._values, strict=True):
+            binding.bind_ortvalue_output(one.name, value)
+        return binding
 
     def shorten(self, rows: int) -> bool:
         """Let the rows beyond the first so many leave; whether there were any."""

@@ -171,8 +171,8 @@ class OnnxDecoding:
         stepper.encoder.run_with_iobinding(encoding)
         encoded = encoding.get_outputs()
         first = encoded[len(stepper.cross) :] or stepper.no_past(len(source_BS))
-        self.cross = Buffers(encoded[: len(stepper.cross)], stepper.device)
-        self.past = Buffers(first, stepper.device)
+        self.cross = Buffers(encoded[: len(stepper.cross)], stepper.device, stepper.keep)
+        self.past = Buffers(first, stepper.device, stepper.copy)
         self.places = Places(len(source_BS))
         self.positions, self.room = 0, 0
         self.source_mask_BS = source_BS != PAD_ID
@@ -198,14 +198,15 @@ class OnnxDecoding:
         self.stepper.step.run_with_iobinding(self.binding)
         if not self.stepper.writes_in_place:
             _, _, *present = self.binding.get_outputs()
-            self.past, self.is_bound = Buffers(present, self.stepper.device), False
+            self.past = Buffers(present, self.stepper.device, self.stepper.copy)
+            self.is_bound = False
         self.positions, self.room = self.positions + 1, self.room - 1
         return self.log_prob_RC[place_R], self.id_RC[place_R]
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
         copied_N, over_N = copies = self.places.keep(sentences)
-        self.cross.copy(self.stepper.keep, copies)
+        self.cross.copy(copies)
         self.cross.shorten(len(sentences))
         place_B = np.arange(len(sentences))
         place_B[over_N] = copied_N
@@ -218,7 +219,7 @@ class OnnxDecoding:
         """Put into each row what the hypothesis has read that it continues."""
         is_full = self.stepper.writes_in_place and not self.room
         if self.places.fits(parents_R) and not is_full:
-            self.past.copy(self.stepper.copy, self.places.follow(parents_R))
+            self.past.copy(self.places.follow(parents_R))
             self.is_bound &= not self.past.shorten(len(parents_R))
         else:
             self._move(self.places.spread(parents_R), _ROOM if is_full else 0)
@@ -232,7 +233,8 @@ class OnnxDecoding:
         for output in stepper.move.get_outputs():
             moving.bind_output(output.name, stepper.device)
         stepper.move.run_with_iobinding(moving)
-        self.past, self.room = Buffers(moving.get_outputs(), stepper.device), self.room + room
+        self.past = Buffers(moving.get_outputs(), stepper.device, stepper.copy)
+        self.room += room
         self.is_bound = False
 
     def _bind(self, rows: int) -> None:

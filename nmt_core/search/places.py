@@ -43,7 +43,9 @@ class Places:
         """
         place_B = self.of_sentence_B[sentences]
         is_outside_B = place_B >= len(place_B)
-        over_N = np.setdiff1d(np.arange(len(place_B)), place_B)
+        is_free_B = np.ones(len(place_B), dtype=bool)
+        is_free_B[place_B[~is_outside_B]] = False
+        over_N = np.flatnonzero(is_free_B)
         copied_N = place_B[is_outside_B]
         place_B[is_outside_B] = over_N
         self.of_sentence_B = place_B
@@ -66,9 +68,10 @@ class Places:
             return _NOTHING, _NOTHING
         source_R = self.of_row_R[parents_R]
         sentence_R = self.of_sentence_B.repeat(self.hypotheses)
-        takes_over_R = np.zeros(len(source_R), dtype=bool)
-        takes_over_R[np.unique(source_R, return_index=True)[1]] = True
-        takes_over_R &= source_R // self.hypotheses == sentence_R
+        number_R = np.arange(len(source_R))
+        first_R = np.empty(len(self.of_row_R), dtype=np.int64)
+        first_R[source_R[::-1]] = number_R[::-1]  # of several that continue the same, the last to be written stays
+        takes_over_R = (first_R[source_R] == number_R) & (source_R // self.hypotheses == sentence_R)
         is_free_R = np.ones(len(source_R), dtype=bool)
         is_free_R[source_R[takes_over_R]] = False
         # A sentence has as many free rows as it has hypotheses without one; both are put in the order of sentences.

@@ -18,6 +18,8 @@ Settings = dict[str, Any]
 
 _FOLDER = Path(__file__).parent
 _LOADED_WITH = ("workers", "threads")
+_HOPELESS = 3.0
+"""Times the least time so far: a process whose first run takes longer is not asked for other sizes of a batch."""
 
 
 class EndedError(SystemExit):
@@ -114,21 +116,23 @@ class Contender:
 def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question, times: int) -> Settings:
     """The settings with which it translates the text in the least wall-clock time, the first time not counted.
 
-    An environment in which it does not run, as of instructions that this CPU lacks, is passed by.
+    An environment in which it does not run, as of instructions that this CPU lacks, is passed by; so is an arrangement
+    of threads that is hopeless (two threads that wait for each other in each product of a small model).
     """
     candidates = contender.candidates()
     if len(candidates) == 1:
         return candidates[0]
     seconds: list[float] = []
-    told: set[int] = set()
+    first: dict[int, float] = {}
     for settings in candidates:
         try:
             child = contender.child(settings)
-            if id(child) not in told:
-                told.add(id(child))
+            if id(child) not in first:
                 child.ask({"sources": sources})
-                child.ask(rules | settings)
-            seconds.append(min(child.ask(rules | settings)["wall"] for _ in range(times)))
+                first[id(child)] = child.ask(rules | settings)["wall"]
+            is_hopeless = first[id(child)] > _HOPELESS * min(seconds, default=math.inf)
+            walls = [child.ask(rules | settings)["wall"] for _ in range(0 if is_hopeless else times)]
+            seconds.append(min(walls, default=first[id(child)]))
         except EndedError:
             if not settings["environment"]:
                 raise
