@@ -17,7 +17,7 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle."""
-        self._translator = Translator.load(Path(context.artifacts["bundle"]))
+        self._translator = Translator.load(Path(context.artifacts["bundle"]), scores=False)
 
     def predict(
         self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None

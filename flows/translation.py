@@ -69,14 +69,16 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
     Raises:
         NmtError: the model or the text cannot be read.
     """
-    from nmt_core.corpus.formats.single import Columns
+    from nmt_core.corpus.formats.single import Columns, kind_by_name
     from nmt_core.jobs import stream
+    from nmt_core.jobs.writers import holds_scores
     from nmt_core.translator import Translator
 
     with ExitStack() as stack:
         with model_of(wanted.model, settings) as model:
             search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
-            translator = Translator.load(model.folder, search, settings.threads)
+            scores = wanted.target != PIPE and holds_scores(kind_by_name(wanted.target))
+            translator = Translator.load(model.folder, search, settings.threads, scores=scores)
         columns = Columns(wanted.column, wanted.prefix_column)
         is_typed = wanted.source == PIPE and sys.stdin.isatty()
         if is_typed:

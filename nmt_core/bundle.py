@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, STEP_FILE, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
@@ -107,7 +107,17 @@ class BundleConfig(BaseModel):
         return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
 
 
-def graph_files(folder: Path, bundle: BundleConfig, precision: Precision, *, shortlist: bool) -> list[str]:
+def needs_scores(bundle: BundleConfig, precision: Precision, search: SearchConfig) -> bool:
+    """Whether a search computes scores even for who wants none. Greedy search can do without, unless it has a shortlist
+    or the bundle is of an earlier version.
+    """
+    is_greedy = search.method == "beam" and search.beam_size == 1
+    return not is_greedy or search.shortlist or f"{precision}/{UNSCORED_STEP_FILE}" not in bundle.sha256
+
+
+def graph_files(
+    folder: Path, bundle: BundleConfig, precision: Precision, *, shortlist: bool, scores: bool = True
+) -> list[str]:
     """Files that a search reads beside the tokenizers, by their path in the bundle.
 
     Raises:
@@ -118,7 +128,8 @@ def graph_files(folder: Path, bundle: BundleConfig, precision: Precision, *, sho
             f"search.shortlist=true: the model in {folder} has no shortlist: export it again with "
             "export.shortlist=true, or set search.shortlist=false"
         )
-    names = [f"{precision}/{name}" for name in (*SET_FILES, *(SHORTLIST_FILES if shortlist else ()))]
+    unused = UNSCORED_STEP_FILE if scores else STEP_FILE
+    names = [f"{precision}/{name}" for name in (*SET_FILES, *(SHORTLIST_FILES if shortlist else ())) if name != unused]
     return [*names, SHORTLIST_FILE] if shortlist else names
 
 

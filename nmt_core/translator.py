@@ -14,6 +14,7 @@ from nmt_core.bundle import (
     BundleConfig,
     check_files,
     graph_files,
+    needs_scores,
     precision_for,
     read_bundle,
     read_search,
@@ -93,6 +94,8 @@ class Translator:
         search: SearchConfig | None = None,
         threads: int = 1,
         device: Device | None = None,
+        *,
+        scores: bool = True,
     ) -> "Translator":
         """Check and load the bundle in `folder`.
 
@@ -100,8 +103,8 @@ class Translator:
             folder: the bundle.
             search: None: what the bundle's `search.json` says, or the defaults if it has none.
             threads: CPU threads to use.
-            device: None: the NVIDIA GPU if there is one and the precision is for it, else the CPU. CUDA has not been
-                run yet.
+            device: None: an NVIDIA GPU if there is one and the precision is for it, else the CPU. CUDA has not run yet.
+            scores: False: nobody wants them; greedy search is faster then, and they are NaN.
 
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
@@ -111,7 +114,8 @@ class Translator:
         bundle, search = read_bundle(folder), search or read_search(folder)
         device = device or device_for(search.precision)
         precision = precision_for(search.precision, device, bundle)
-        names = graph_files(folder, bundle, precision, shortlist=search.shortlist)
+        scores = scores or needs_scores(bundle, precision, search)
+        names = graph_files(folder, bundle, precision, shortlist=search.shortlist, scores=scores)
         check_files(folder, bundle, [*names, *bundle.tokenizer_sizes, *bundle.pretokenizer_files])
         cut = Pretokenizers.read(folder)
         if cut.kinds != bundle.pretokenizers:
@@ -129,7 +133,7 @@ class Translator:
                     "it belongs to another model; fetch or export the bundle again"
                 )
         check_positions(search, bundle.max_positions, str(folder))
-        stepper = open_stepper(folder, bundle, precision, device, shortlist=search.shortlist)
+        stepper = open_stepper(folder / precision, bundle, device, shortlist=search.shortlist, scores=scores)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
         translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
         translator.device, translator.precision = device, precision
@@ -258,18 +262,18 @@ class Translator:
 
 
 def open_stepper(
-    folder: Path, bundle: BundleConfig, precision: Precision, device: Device = "cpu", *, shortlist: bool = False
+    graphs: Path, bundle: BundleConfig, device: Device = "cpu", *, shortlist: bool = False, scores: bool = True
 ) -> Stepper:
-    """The model in a bundle whose files (`graph_files`) are checked.
+    """The model in a bundle whose files (`graph_files`) are checked; `graphs` is its folder for a precision.
 
     Raises:
         ModelError: onnxruntime cannot run it, or the shortlist is of another model.
     """
-    stepper = OnnxStepper(folder / precision, bundle.vocab_size, device, listed=shortlist)
+    stepper = OnnxStepper(graphs, bundle.vocab_size, device, listed=shortlist, scored=scores)
     if not shortlist:
         return stepper
     source_pieces = bundle.source_vocab_size or bundle.vocab_size
-    return ShortlistStepper(stepper, Shortlist.load(folder / SHORTLIST_FILE, source_pieces, bundle.vocab_size))
+    return ShortlistStepper(stepper, Shortlist.load(graphs.parent / SHORTLIST_FILE, source_pieces, bundle.vocab_size))
 
 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:

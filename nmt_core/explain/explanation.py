@@ -117,7 +117,7 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     has_attention = bundle.rnn is None or bundle.rnn.attention != "none"
     attention = AttentionGraph(graphs) if has_attention else None
     tokenizers = Tokenizers.load(folder)
-    stepper = open_stepper(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
+    stepper = open_stepper(folder / ATTENTION_SET, bundle, shortlist=search.shortlist)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])
     trace = BeamTrace()

@@ -35,10 +35,12 @@ from nmt_core.search.onnx_step import (
     COPY_FILE,
     ENCODER_FILE,
     KEEP_FILE,
+    LOG_PROBS,
     MOVE_FILE,
     SHORTLIST_OUTPUT_FILE,
     SHORTLIST_STEP_FILE,
     STEP_FILE,
+    UNSCORED_STEP_FILE,
     WEIGHTS_FILE,
 )
 from nmt_core.search.shortlist import BLOCK_PIECES
@@ -64,9 +66,11 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
+    step = _step(halves)
     graphs = {
         ENCODER_FILE: _encoder(halves),
-        STEP_FILE: _step(halves),
+        STEP_FILE: step,
+        UNSCORED_STEP_FILE: _without_scores(step),
         KEEP_FILE: _copy(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
         MOVE_FILE: _move(halves),
         COPY_FILE: _copy(halves.past, _names(_before(halves), halves.past), _names("copied", halves.past)),
@@ -159,8 +163,14 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
             *_names("cross", halves.cross),
             *_names(_before(halves), halves.past),
         ],
-        output_names=["log_probs", "ids", *_names(_after(halves), halves.past)],
+        output_names=[LOG_PROBS, "ids", *_names(_after(halves), halves.past)],
     )
+
+
+def _without_scores(step: onnx.ModelProto) -> onnx.ModelProto:
+    """The same step with one output less, and without all that only leads there."""
+    inputs, outputs = ([one.name for one in those] for those in (step.graph.input, step.graph.output))
+    return onnx.utils.Extractor(step).extract_model(inputs, [name for name in outputs if name != LOG_PROBS])
 
 
 def _before(halves: Graphs) -> str:

@@ -85,7 +85,8 @@ class OnnxKernels(Kernels):
         """As `Kernels.most_probable`, but only the best blocks of the vocabulary, or of the shortlist, are sorted.
 
         Any of the C best tokens is in one of the C blocks with the highest maximum. As many more of both are looked at
-        as there are forbidden tokens, which drop out at the end, from a short list.
+        as there are forbidden tokens, which drop out at the end, from a short list. Ids depend on logits alone, so that
+        a graph without scores needs no softmax; of that, one column tells by how much all logits are too large.
         """
         candidates, *listed = choice
         wanted, width = candidates.shape[0], listed[0].shape[2] if listed else self.block_tokens
@@ -93,18 +94,20 @@ class OnnxKernels(Kernels):
         if self.spare and not listed:
             logits_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf"))
         rows, blocks = logits_RV.shape[0], logits_RV.shape[1] // width
-        probs_RWE = F.softmax(logits_RV, dim=-1).view(rows, blocks, width)
+        logits_RWE = logits_RV.view(rows, blocks, width)
         longer = _least(wanted + len(FORBIDDEN), logits_RV.shape[1] if listed else self.model.vocab_size)
-        _, block_RW = probs_RWE.amax(dim=-1).topk(_least(longer, blocks), dim=-1)
+        _, block_RW = logits_RWE.amax(dim=-1).topk(_least(longer, blocks), dim=-1)
         # Whole blocks are copied as rows of a table: several times faster than element by element.
-        probs_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, probs_RWE.flatten(0, 1)).flatten(1)
-        probs_RX, place_RX = probs_RE.topk(longer, dim=-1)
+        logits_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, logits_RWE.flatten(0, 1)).flatten(1)
+        logits_RX, place_RX = logits_RE.topk(longer, dim=-1)
         block_RX = block_RW.gather(1, torch.div(place_RX, width, rounding_mode="trunc"))
         ids_RX = block_RX * width + torch.fmod(place_RX, width)
+        best_R1 = F.softmax(logits_RV, dim=-1).gather(1, ids_RX[:, :1])  # at least 1 / V: far from the smallest number
+        excess_R1 = logits_RX[:, :1] - best_R1.log()
         for forbidden in FORBIDDEN:
-            probs_RX = torch.where(ids_RX == forbidden, 0.0, probs_RX)
-        probs_RC, place_RC = probs_RX.topk(wanted, dim=-1)
-        return probs_RC.log(), ids_RX.gather(1, place_RC)
+            logits_RX = torch.where(ids_RX == forbidden, float("-inf"), logits_RX)
+        logits_RC, place_RC = logits_RX.topk(wanted, dim=-1)
+        return logits_RC - excess_R1, ids_RX.gather(1, place_RC)
 
 
 class Int8Kernels(OnnxKernels):

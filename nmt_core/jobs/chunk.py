@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +19,8 @@ from nmt_core.search.translation import Alternative, Translation
 from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}
-"""What is known of each row of a chunk when it is done. Scores have four decimals."""
+"""What is known of each row of a chunk when it is done. Scores have four decimals; there are none where the
+output has no room for them and the search can do without."""
 ALIGNMENTS = {
     "none": (),
     "words": ("alignment",),
@@ -36,6 +38,8 @@ class Bundle:
     """Of its `config.json`."""
     search: SearchConfig
     threads: int
+    scores: bool = True
+    """Whether the output has them; if not, there may be none."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,9 @@ def _row(found: Translation | Alternative, search: SearchConfig) -> dict[str, An
     alignment = found.alignment or Alignment()
     values = (alignment.pharaoh, " ".join(alignment.source), " ".join(alignment.target))
     columns = ALIGNMENTS[search.alignments]
-    return {"translation": found.text, "score": round(found.score, 4)} | dict(zip(columns, values, strict=False))
+    return {"translation": found.text, "score": None if isnan(found.score) else round(found.score, 4)} | dict(
+        zip(columns, values, strict=False)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -121,4 +127,4 @@ def _translator(bundle: Bundle) -> Translator:
             f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} {found[:12]}, not "
             f"{bundle.sha256[:12]}): put that back, or begin anew in another folder for the job"
         )
-    return Translator.load(Path(bundle.folder), bundle.search, bundle.threads)
+    return Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)

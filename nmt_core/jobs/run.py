@@ -13,7 +13,7 @@ from nmt_core.jobs.inputs import identity
 from nmt_core.jobs.merge import merge, outputs_of
 from nmt_core.jobs.order import Order, Plan, differences
 from nmt_core.jobs.staging import stage
-from nmt_core.jobs.writers import see_that_it_holds
+from nmt_core.jobs.writers import holds_scores, see_that_it_holds
 from nmt_core.stage import is_full_disk
 from nmt_core.workers import InProcess, Workers
 
@@ -191,7 +191,8 @@ class _Attempt:
 
     def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
         model, search = self.order.model, self.order.search
-        bundle = Bundle(self.means.bundle, model.sha256, search, self.means.threads)
+        scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
+        bundle = Bundle(self.means.bundle, model.sha256, search, self.means.threads, scores)
         return (ChunkTask(number, self.parts, bundle, self.claims) for number in numbers)
 
     def _merge(self, plan: Plan) -> Done:

@@ -50,6 +50,11 @@ def see_that_it_holds(search: SearchConfig, kind: Kind, place: str) -> None:
         )
 
 
+def holds_scores(kind: Kind) -> bool:
+    """Whether the format has room for them."""
+    return kind is not Kind.LINES
+
+
 def has_second_file(kind: Kind, search: SearchConfig) -> bool:
     """Whether alignments are written to a file of their own: lines hold the translation alone."""
     return kind is Kind.LINES and search.alignments != "none"

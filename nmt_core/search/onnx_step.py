@@ -1,8 +1,9 @@
 """The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
 
 A set is `encoder.onnx`, `step.onnx`, `keep.onnx`, `move.onnx`, `copy.onnx` and the weights of all, in one folder
-(`export/graphs.py`). The graphs themselves say which tensors they hand to each other; the beginnings of the names say
-what becomes of them:
+(`export/graphs.py`). Beside `step.onnx` there is `unscored_step.onnx`, which does not say how likely pieces are and
+needs no softmax for it; sets of earlier versions lack it. The graphs themselves say which tensors they hand to each
+other; the beginnings of the names say what becomes of them:
 
     cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
     kept_*      outputs of `keep.onnx`, in the same order: the same with some sentences copied over others
@@ -39,11 +40,14 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 ENCODER_FILE = "encoder.onnx"
 STEP_FILE = "step.onnx"
+UNSCORED_STEP_FILE = "unscored_step.onnx"
 KEEP_FILE = "keep.onnx"
 MOVE_FILE = "move.onnx"
 COPY_FILE = "copy.onnx"
 WEIGHTS_FILE = "weights.bin"
-SET_FILES = (ENCODER_FILE, STEP_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
+SET_FILES = (ENCODER_FILE, STEP_FILE, UNSCORED_STEP_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
+LOG_PROBS = "log_probs"
+"""The output of a step that `unscored_step.onnx` lacks."""
 SHORTLIST_STEP_FILE = "shortlist_step.onnx"
 SHORTLIST_OUTPUT_FILE = "shortlist_output.onnx"
 SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
@@ -115,13 +119,17 @@ class OnnxStepper:
         vocab_size: pieces of the vocabulary.
         device: where to compute, and where keys and values stay between two steps.
         listed: whether it serves as `search.step.ListedStepper`, by the graphs for a shortlist, and not as `Stepper`.
+        scored: whether steps say how likely the pieces are; if not, all log-probabilities are NaN. With a shortlist,
+            whose softmax is short, they always do.
 
     Raises:
         ModelError: see `open_graph`.
     """
 
-    def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu", *, listed: bool = False) -> None:
-        step = SHORTLIST_STEP_FILE if listed else STEP_FILE
+    def __init__(
+        self, folder: Path, vocab_size: int, device: Device = "cpu", *, listed: bool = False, scored: bool = True
+    ) -> None:
+        step = SHORTLIST_STEP_FILE if listed else STEP_FILE if scored else UNSCORED_STEP_FILE
         self.encoder, self.step, self.keep, self.move, self.copy = (
             open_graph(folder / name, device) for name in (ENCODER_FILE, step, KEEP_FILE, MOVE_FILE, COPY_FILE)
         )
@@ -135,6 +143,7 @@ class OnnxStepper:
         self.past_names = [one.name for one in self.past_inputs]
         self.present = [one.name for one in self.step.get_outputs() if one.name.startswith(("present_", "written_"))]
         self.writes_in_place = any(name.startswith("written_") for name in self.present)
+        self.scored = any(one.name == LOG_PROBS for one in self.step.get_outputs())
         self._vocab_size = vocab_size
 
     @property
@@ -193,12 +202,13 @@ class OnnxDecoding:
         place_R = self.places.of_row_R
         self.token_R[place_R] = tokens_R
         self.position_1[0] = self.positions
-        if self.stepper.device != "cpu":
+        stepper = self.stepper
+        if stepper.device != "cpu":
             self._bind_read()  # to bind is to copy there, so that what was bound once would be read for ever
-        self.stepper.step.run_with_iobinding(self.binding)
-        if not self.stepper.writes_in_place:
-            _, _, *present = self.binding.get_outputs()
-            self.past = Buffers(present, self.stepper.device, self.stepper.copy)
+        stepper.step.run_with_iobinding(self.binding)
+        if not stepper.writes_in_place:
+            present = self.binding.get_outputs()[-len(stepper.present) :]
+            self.past = Buffers(present, stepper.device, stepper.copy)
             self.is_bound = False
         self.positions, self.room = self.positions + 1, self.room - 1
         return self.log_prob_RC[place_R], self.id_RC[place_R]
@@ -241,12 +251,12 @@ class OnnxDecoding:
         """Say where a step of so many rows reads and writes: a call of Python for each tensor, so not at every step."""
         binding, stepper = self.binding, self.stepper
         self.token_R, self.position_1 = np.empty(rows, dtype=np.int64), np.empty(1, dtype=np.int64)
-        self.log_prob_RC = np.empty((rows, len(self.candidates)), dtype=np.float32)
+        self.log_prob_RC = np.full((rows, len(self.candidates)), np.nan, dtype=np.float32)
         self.id_RC = np.empty((rows, len(self.candidates)), dtype=np.int64)
         self._bind_read()
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
-        written: tuple[tuple[str, Floats | Ints], ...] = (("log_probs", self.log_prob_RC), ("ids", self.id_RC))
-        for name, array in written:
+        written: list[tuple[str, Floats | Ints]] = [(LOG_PROBS, self.log_prob_RC)] if stepper.scored else []
+        for name, array in (*written, ("ids", self.id_RC)):
             binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         self.past.bind(binding, stepper.past_names)
         if stepper.writes_in_place:

@@ -31,7 +31,7 @@ class Translation:
     """One line, without a line break; empty if there was nothing to translate."""
     score: float
     """Log-probability in nats over the length penalty; 0 if there was nothing to translate. Of a line that was split,
-    the mean over its sentences, weighted by their tokens."""
+    the mean over its sentences, weighted by their tokens. NaN if there are no scores (`Translator.load`)."""
     status: Status
     """ok; empty: the line holds no text; split: it was longer than `max_source_tokens`, and its sentences were
     translated one by one; cut: it was longer, and its end was left out (`search.long_lines` chooses); unfinished: the

@@ -1,6 +1,7 @@
 """Our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from nmt_core.translator import Translator
 
 
 class Asked:
-    """A loaded model of ours."""
+    """A loaded model of ours: for a beam at first, and for greedy search when that is asked for.
 
-    def __init__(self, translator: Translator) -> None:
-        self.translator = translator
+    Args:
+        opened: loads it, for greedy search or not.
+    """
+
+    def __init__(self, opened: Callable[[bool], Translator]) -> None:
+        self.opened = cache(opened)
+        self.opened(False)
         self.sources: Sequence[Ids] = []
 
     def prepare(self, sources: Sequence[Ids]) -> None:
@@ -30,20 +36,26 @@ class Asked:
             max_length_offset=question["offset"],
             batch_tokens=question["batch_tokens"],
         )
-        self.translator.search = search
-        return [best for best, *_ in self.translator.search_ids(self.sources, [[] for _ in self.sources])]
+        translator = self.opened(search.beam_size == 1)
+        translator.search = search
+        return [best for best, *_ in translator.search_ids(self.sources, [[] for _ in self.sources])]
 
     def targets(self, translated: Any) -> list[Ids]:
         return [list(hypothesis.ids) for hypothesis in translated]
 
 
 def load(question: Question) -> Contender:
-    """The bundle, or the weights if the precision is `eager`."""
+    """The bundle, or the weights if the precision is `eager`. Nobody is asked for scores here."""
     if question["precision"] == "eager":
-        return Asked(_eager(question))
-    folder, listed = Path(question["model"]), question.get("shortlist", False)
-    search = SearchConfig(precision=question["precision"], shortlist=listed)
-    return Asked(Translator.load(folder, search, question["workers"], question["device"]))
+        eager = _eager(question)
+        return Asked(lambda greedy: eager)
+    precision, listed = question["precision"], question.get("shortlist", False)
+
+    def opened(greedy: bool) -> Translator:
+        search = SearchConfig(beam_size=1 if greedy else 2, precision=precision, shortlist=listed)
+        return Translator.load(Path(question["model"]), search, question["workers"], question["device"], scores=False)
+
+    return Asked(opened)
 
 
 def _eager(question: Question) -> Translator:

@@ -1,6 +1,7 @@
 """A bundle translates any text, line by line, without torch; a damaged one is refused."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -298,6 +299,43 @@ def test_a_damaged_bundle_is_refused(damage: str, broken: Path) -> None:
     harm(broken)
     with pytest.raises(ModelError, match=message):
         Translator.load(broken)
+
+
+GREEDY = QUICK.model_copy(update={"beam_size": 1})
+
+
+def test_who_wants_no_scores_gets_the_same_translations(tiny_bundle: Path) -> None:
+    with_scores, without = (
+        Translator.load(tiny_bundle, GREEDY, scores=scores).translate(LINES) for scores in (True, False)
+    )
+    assert [(one.text, one.status) for one in without] == [(one.text, one.status) for one in with_scores]
+    assert [math.isnan(one.score) for one in without] == [one.status != "empty" for one in without]
+    assert not any(math.isnan(one.score) for one in with_scores)
+
+
+@pytest.mark.parametrize("search", [QUICK, SearchConfig(method="sample", max_length_offset=4)])
+def test_a_search_that_ranks_by_scores_has_them_even_if_nobody_wants_them(
+    search: SearchConfig, tiny_bundle: Path
+) -> None:
+    wanted, unwanted = (
+        Translator.load(tiny_bundle, search, scores=scores).translate(LINES) for scores in (True, False)
+    )
+    assert unwanted == wanted
+
+
+def test_a_bundle_from_before_there_was_a_step_without_scores_still_translates(broken: Path) -> None:
+    expected = Translator.load(broken, GREEDY).translate(LINES)
+    hashes = json.loads((broken / "config.json").read_text())["sha256"]
+    (broken / "fp32/unscored_step.onnx").unlink()
+    describe(broken, sha256={name: digest for name, digest in hashes.items() if "unscored" not in name})
+    assert Translator.load(broken, GREEDY, scores=False).translate(LINES) == expected
+
+
+def test_a_damaged_step_without_scores_is_refused_where_it_is_needed(broken: Path) -> None:
+    change_a_byte(broken / "fp32/unscored_step.onnx")
+    assert Translator.load(broken, GREEDY).translate(["the cat"])
+    with pytest.raises(ModelError, match=r"unscored_step\.onnx: sha256 is .* says"):
+        Translator.load(broken, GREEDY, scores=False)
 
 
 def test_a_search_beyond_the_positions_is_refused(tiny_bundle: Path) -> None:

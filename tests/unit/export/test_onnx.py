@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import onnx
 import polars
 import pytest
 import torch
@@ -181,6 +182,18 @@ def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle
     assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
     for name in ("encoder.onnx", "step.onnx", "keep.onnx", "move.onnx", "copy.onnx", *VIEWS):
         assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_step_without_scores_has_no_softmax_over_the_vocabulary(int8_bundle: Path, precision: str) -> None:
+    scored, unscored = (
+        onnx.load(int8_bundle / precision / name, load_external_data=False).graph
+        for name in ("step.onnx", "unscored_step.onnx")
+    )
+    assert [one.name for one in scored.output] == ["log_probs", *(one.name for one in unscored.output)]
+    assert [one.name for one in scored.input] == [one.name for one in unscored.input]
+    assert [node.op_type for node in scored.node].count("Softmax") == 1
+    assert "Softmax" not in [node.op_type for node in unscored.node]
 
 
 def test_in_int8_an_embedding_is_stored_once_and_small(tmp_path: Path) -> None:

@@ -294,6 +294,22 @@ def test_rows_that_go_while_they_are_read_are_those_of_a_job_that_others_have_en
     assert translate_chunk(ChunkTask(3, parts, bundle, Claims(parts.claims))) == ChunkResult(3, "gone")
 
 
+@pytest.mark.parametrize(("name", "has_scores"), [("out.txt", False), ("out.parquet", True), ("out.tsv", True)])
+def test_scores_are_computed_where_the_output_has_room_for_them(
+    name: str, has_scores: bool, job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = job.order(source, tmp_path / name)
+    with monkeypatch.context() as patch, pytest.raises(StoppedError):
+        stop_after(2, patch)
+        job.run(source, tmp_path / name)
+    parts = job.folder(order).parts(order.fingerprint)
+    done = pl.concat(pl.read_parquet(parts.output(number)) for number in sorted(parts.translated()))
+    translated = done.filter(pl.col("status").is_in(["ok", "unfinished"]))
+    assert translated.height > 5
+    assert translated["score"].is_finite().sum() == (translated.height if has_scores else 0)
+    assert translated["score"].null_count() == (0 if has_scores else translated.height)
+
+
 def test_a_damaged_chunk_or_journal_is_named(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """One search, three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from nmt_core.config import SearchConfig
 from nmt_core.errors import ModelError
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
+from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_step import OnnxStepper, best_device, open_graph
@@ -66,6 +68,19 @@ def test_every_method_finds_the_same_on_all_three(
         found = search_batch(stepper, sources, config, prefixes)
         assert [len(of_one) for of_one in found] == [len(of_one) for of_one in expected]
         assert_same([one for of_one in found for one in of_one], [one for of_one in expected for one in of_one])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("rules", [{}, {"min_length": 3, "allow_unknown": False}])
+def test_greedy_search_without_scores_finds_the_same(int8_bundle: Path, precision: str, rules: dict[str, Any]) -> None:
+    sources, prefixes = some_sources(40, seed=7), [ids[: len(ids) % 3] for ids in some_sources(40, seed=8)]
+    config = SearchConfig(beam_size=1, max_length_offset=6, **rules)
+    scored, unscored = (OnnxStepper(int8_bundle / precision, 100, scored=scored) for scored in (True, False))
+    expected, found = (greedy_search(stepper, sources, config, prefixes) for stepper in (scored, unscored))
+    assert [(one.ids, one.cut) for one in found] == [(one.ids, one.cut) for one in expected]
+    assert len({one.ids for one in found}) > 10
+    assert np.isfinite([one.score for one in expected]).all()
+    assert np.isnan([one.score for one in found]).all()
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:

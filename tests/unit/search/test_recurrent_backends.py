@@ -13,6 +13,7 @@ from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
+from nmt_core.search.greedy import greedy_search
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
@@ -110,3 +111,13 @@ def test_company_does_not_matter(exported: tuple[RecurrentModel, Path]) -> None:
         for source, expected in zip(sources, together, strict=True):
             [alone] = search_batch(stepper, [source], config)
             assert [one.ids for one in alone] == [one.ids for one in expected]
+
+
+def test_greedy_search_without_scores_finds_the_same(exported: tuple[TranslationModel, Path]) -> None:
+    _, folder = exported
+    scored, unscored = (
+        greedy_search(OnnxStepper(folder, PIECES, scored=scored), some_sources(20), SearchConfig(beam_size=1))
+        for scored in (True, False)
+    )
+    assert [(one.ids, one.cut) for one in unscored] == [(one.ids, one.cut) for one in scored]
+    assert np.isnan([one.score for one in unscored]).all()
