@@ -90,7 +90,7 @@ def weights(folder: Path, update: int) -> dict[str, torch.Tensor]:
 def test_packed_passes_of_any_size_make_the_same_update(train: Any, make_config: Any, tmp_path: Path) -> None:
     found = {}
     # With Adam's usual epsilon a gradient that is nothing but rounding makes a step as long as any other.
-    packed = SHORT | {"batching": "packed", "adam_epsilon": 1e-5}
+    packed = SHORT | {"batching": "packed", "adam_epsilon": 1e-4}
     for size in (512, 256):
         config = make_config(train=packed | {"max_tokens_per_pass": size}, model={"dropout": 0.0})
         _, points = train(config, folder=f"{size}")
@@ -213,7 +213,7 @@ def test_a_pair_that_ruins_the_loss_is_passed_by(
 ) -> None:
     """One source sentence holds a piece whose embedding is no number; the last checkpoint knows nothing of it."""
     train = SHORT | {"max_updates": 100, "validate_every": 10, "checkpoint_every": 10, "keep_best": 2}
-    wild = {"learning_rate_scale": 8.0, "keep_checkpoints": 2}  # so that the best are not the last
+    wild = {"learning_rate_scale": 16.0, "keep_checkpoints": 2}  # so that the best are not the last
     config = make_config(train=train | wild, model={"tied_embeddings": "none"})
     trainer, listener, incidents = watch(config, corpus_with([[POISON, 3]], [[5, 3]]), ruin=float("nan"))
     assert trainer.progress.rollbacks == len(incidents) >= 1
