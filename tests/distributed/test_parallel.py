@@ -30,6 +30,8 @@ TRAIN = {
     "slice_tokens": 128,
     "learning_rate_scale": 0.1,  # for so narrow a model the usual rate is wild, and makes differences of rounding grow
 }
+# No rectifiers: one bit of a number next to zero turns a gradient on or off there.
+SMOOTH = {"activation": "gelu", "dropout": 0.0, "encoder_layers": 2, "decoder_layers": 2}
 
 
 def losses(folder: Path) -> Losses:
@@ -40,7 +42,7 @@ def losses(folder: Path) -> Losses:
 @pytest.fixture(scope="module")
 def config(make_config: Any) -> Callable[..., PipelineConfig]:
     def make(**train: Any) -> PipelineConfig:
-        return make_config(train=TRAIN | train, model={"dropout": 0.0, "encoder_layers": 2, "decoder_layers": 2})
+        return make_config(train=TRAIN | train, model=SMOOTH)
 
     return make
 
@@ -100,7 +102,7 @@ def test_the_losses_are_those_of_one_process(
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
-    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 25}
+    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 25, "adam_epsilon": 1e-5}
     expected = losses(train(make_config(train=knobs, model=model), 1).path)
     sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
     made = train(make_config(train=sharded, model=model), 2)

@@ -27,6 +27,10 @@ from nmt_core.train.validate import DevSet
 pytestmark = pytest.mark.timeout(120)  # processes that wait for each other for ever fail here
 Losses = dict[tuple[str, float], float]
 
+# No rectifiers: one bit in a number next to zero turns a gradient on or off there, and 150 updates later the losses are
+# 1e-3 apart. Weights that differ in their last bit, of a model without, are 1e-7 apart by then.
+SMOOTH = {"activation": "gelu", "dropout": 0.0}
+
 
 class InterruptionError(Exception):
     """What the test throws into a running stage."""
@@ -70,7 +74,7 @@ def test_an_update_of_one_slice_is_shared_by_two_processes(
     """One of them has nothing to do then, and must still take part in the update."""
     config = make_config(
         train={"max_updates": 50, "validate_every": 25, "max_tokens": 64, "slice_tokens": 64},
-        model={"dropout": 0.0},
+        model=SMOOTH,
     )
     shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
     plan = Plan(shards, "padded", slice_tokens=64, max_tokens=64, seed=config.train.seed)
@@ -145,9 +149,9 @@ def test_two_processes_stop_and_one_goes_on(
             "checkpoint_every": 150,
             "slice_tokens": 64,
             "max_gradient_norm": 0.5,
-            "learning_rate_scale": 0.2,  # keeps differences of rounding from growing over that many updates
+            "learning_rate_scale": 0.2,
         },
-        model={"dropout": 0.0, "tied_embeddings": "none", "norm": "pre"},
+        model=SMOOTH | {"tied_embeddings": "none", "norm": "pre"},
     )
     store = Store(tmp_path)
     with pytest.raises(InterruptionError):
@@ -155,7 +159,4 @@ def test_two_processes_stop_and_one_goes_on(
     checkpoint = max(store.root.glob("train/*.partial/checkpoints/*/.metadata"))
     assert 25 <= int(checkpoint.parent.name) < 150
     artifact = start_training(config, store, SilentReporter(), processes=1)
-    found, expected = losses_of(artifact), one_process(config)
-    assert found == pytest.approx(expected, rel=1e-4)
-    early = [key for key in expected if key[1] == 25]
-    assert [found[key] for key in early] == pytest.approx([expected[key] for key in early], rel=1e-5)
+    assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)
