@@ -12,8 +12,9 @@ median of the ratios of pairs that ran one after the other.
 
 Counted are tokens of the translations, end marks left out, over the wall-clock time (and over the CPU time of all
 threads) from token ids to token ids: sorting by length and making batches count, tokenisation and loading do not. All
-have `--threads` CPU threads. Before that each gets the settings that are fastest for it on the first text, of several
-sizes of a batch, and CTranslate2 of several arrangements of threads and instruction sets; `--settings FILE` keeps them.
+have `--threads` CPU threads. Before that each gets the settings that are fastest for it on the first text (or so many
+of its lines), of several sizes of a batch, and CTranslate2 of several arrangements of threads and instruction sets;
+`--settings FILE` keeps them.
 
 The rules are the same for all but one: CTranslate2 divides a sum of log-probabilities by length^alpha, ours by
 ((5 + length) / 6)^alpha. Timed is alpha 1, CTranslate2's default, with which both find the same hypotheses and may call
@@ -59,7 +60,8 @@ _ISAS: list[dict[str, str]] = [
 """What CTranslate2 is told of the instructions and libraries to use: nothing, or what it would not take itself. Without
 the last one it is far slower on an AMD with AVX-512, in fp32 with a beam."""
 _BATCHES = [128, 256, 512, 1_024, 2_048, 4_096]
-"""Source tokens: small ones hold less padding, which counts for more with a beam."""
+"""Source tokens: small ones hold less padding, which counts for more with a beam. With the one in the middle (the
+later of two) environments are compared."""
 _CT2_TYPES = {"int8": "int8", "fp32": "float32", "fp16": "float16"}
 
 
@@ -122,6 +124,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--times", type=int, default=7, help="runs of each, in turn (7)")
     parser.add_argument("--lines", type=int, help="of each text, the first so many (all)")
+    parser.add_argument(
+        "--search-lines", type=int, help="of the first text, to search for the best settings with (all)"
+    )
     parser.add_argument("--length-penalty", type=float, default=1.0, help="alpha of what is timed (1)")
     parser.add_argument("--batch-tokens", nargs="+", type=int, default=_BATCHES, help="source tokens, to be tried")
     parser.add_argument("--isas", nargs="+", type=json.loads, default=_ISAS, help="environments for CTranslate2, JSON")
@@ -167,10 +172,11 @@ def _settle(
     file = options.settings
     kept: dict[str, Settings] = json.loads(file.read_text()) if file and file.exists() else {}
     chosen: dict[str, Settings] = {}
+    sources = text.sources[: options.search_lines]
     for contender in those:
         key = f"{contender.name}, {precision}, beam {beam}"
         if key not in kept:
-            kept[key] = best_settings(contender, text.sources, _rules(beam, options.length_penalty), 2)
+            kept[key] = best_settings(contender, sources, _rules(beam, options.length_penalty), 2)
         chosen[contender.name] = kept[key]
         contender.keep_only([kept[key]])
     if file:

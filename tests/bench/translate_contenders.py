@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ Settings = dict[str, Any]
 
 _FOLDER = Path(__file__).parent
 _LOADED_WITH = ("workers", "threads")
-_HOPELESS = 3.0
-"""Times the least time so far: a process whose first run takes longer is not asked for other sizes of a batch."""
+_HOPELESS = 1.6
+"""Times the least time so far: settings whose first run takes longer are not tried again."""
 
 
 class EndedError(SystemExit):
@@ -93,15 +92,6 @@ class Contender:
     def _key(settings: Settings) -> str:
         return json.dumps([settings[name] for name in (*_LOADED_WITH, "environment")])
 
-    def candidates(self) -> list[Settings]:
-        """All settings that the sweep tries."""
-        return [
-            {"workers": workers, "threads": threads, "batch_tokens": tokens, "environment": environment}
-            for environment, (workers, threads), tokens in product(
-                self.choices["environment"], self.choices["threads"], self.choices["batch_tokens"]
-            )
-        ]
-
     def close(self) -> None:
         """End all processes."""
         self.keep_only([])
@@ -116,32 +106,56 @@ class Contender:
 def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question, times: int) -> Settings:
     """The settings with which it translates the text in the least wall-clock time, the first time not counted.
 
-    An environment in which it does not run, as of instructions that this CPU lacks, is passed by; so is an arrangement
-    of threads that is hopeless (two threads that wait for each other in each product of a small model).
+    Environments are compared with batches of one size, then the sizes in the two best of them, and arrangements of
+    threads with what has won: all products of these would take hours for a large model.
     """
-    candidates = contender.candidates()
-    if len(candidates) == 1:
+    choices = contender.choices
+    watch = _Stopwatch(contender, sources, rules, times)
+    sizes = choices["batch_tokens"]
+    start = {"batch_tokens": sizes[len(sizes) // 2]} | dict(zip(_LOADED_WITH, choices["threads"][0], strict=True))
+    candidates: list[Settings] = [start | {"environment": environment} for environment in choices["environment"]]
+    if max(map(len, choices.values())) == 1:
         return candidates[0]
-    seconds: list[float] = []
-    first: dict[int, float] = {}
-    for settings in candidates:
-        try:
-            child = contender.child(settings)
-            if id(child) not in first:
-                child.ask({"sources": sources})
-                first[id(child)] = child.ask(rules | settings)["wall"]
-            is_hopeless = first[id(child)] > _HOPELESS * min(seconds, default=math.inf)
-            walls = [child.ask(rules | settings)["wall"] for _ in range(0 if is_hopeless else times)]
-            seconds.append(min(walls, default=first[id(child)]))
-        except EndedError:
-            if not settings["environment"]:
-                raise
-            contender.forget(settings)
-            seconds.append(math.inf)
-        print(f"  {contender.name}: {described(settings)}: {seconds[-1]:.2f} s", file=sys.stderr)
-    best = candidates[seconds.index(min(seconds))]
+    candidates = sorted(candidates, key=watch.seconds)[:2]
+    candidates = [each | {"batch_tokens": size} for each in candidates for size in sizes]
+    best = min(candidates, key=watch.seconds)
+    candidates = [best | dict(zip(_LOADED_WITH, threads, strict=True)) for threads in choices["threads"]]
+    best = min(candidates, key=watch.seconds)
     print(f"  {contender.name}: the fastest: {described(best)}", file=sys.stderr)
     return best
+
+
+@dataclass
+class _Stopwatch:
+    """How long a contender takes for a text, by its settings."""
+
+    contender: Contender
+    sources: Sequence[Ids]
+    rules: Question
+    times: int
+    measured: dict[str, float] = field(default_factory=dict)
+
+    def seconds(self, settings: Settings) -> float:
+        """Infinite in an environment in which it does not run, as of instructions that this CPU lacks."""
+        key = described(settings)
+        if key not in self.measured:
+            try:
+                self.measured[key] = self._measure(settings)
+            except EndedError:
+                if not settings["environment"]:
+                    raise
+                self.contender.forget(settings)
+                self.measured[key] = math.inf
+            print(f"  {self.contender.name}: {key}: {self.measured[key]:.2f} s", file=sys.stderr)
+        return self.measured[key]
+
+    def _measure(self, settings: Settings) -> float:
+        child = self.contender.child(settings)
+        child.ask({"sources": self.sources})
+        first = child.ask(self.rules | settings)["wall"]
+        if first > _HOPELESS * min(self.measured.values(), default=math.inf):
+            return float(first)
+        return float(min(child.ask(self.rules | settings)["wall"] for _ in range(self.times)))
 
 
 def described(settings: Settings) -> str:
