@@ -57,8 +57,7 @@ _ISAS: list[dict[str, str]] = [
     {"CT2_USE_MKL": "0"},
     {"CT2_USE_MKL": "1", "CT2_FORCE_CPU_ISA": "AVX512"},
 ]
-"""What CTranslate2 is told of the instructions and libraries to use: nothing, or what it would not take itself. Without
-the last one it is far slower on an AMD with AVX-512, in fp32 with a beam."""
+"""What CTranslate2 is told of the instructions and libraries to use: nothing, or what it may not take by itself."""
 _BATCHES = [128, 256, 512, 1_024, 2_048, 4_096]
 """Source tokens: small ones hold less padding, which counts for more with a beam. With the one in the middle (the
 later of two) environments are compared."""
