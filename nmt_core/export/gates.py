@@ -14,7 +14,7 @@ from nmt_core.export.calibration import calibrate
 from nmt_core.export.dev import Dev
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
-from nmt_core.export.parity import Parity, check_parity
+from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
@@ -64,6 +64,18 @@ class Gates:
             listed = ShortlistStepper(reference, self.shortlist)
             with_list = check_parity(listed, self._stepper(graphs, "cpu", listed=True), sources, self.config)
         return replace(parity, max_difference=max(parity.max_difference, with_list.max_difference))
+
+    def refuse_unscored(self, graphs: Path, precision: Precision) -> str:
+        """Compare greedy search by steps with scores and without; why the latter must not be published, or nothing."""
+        scored, unscored = (OnnxStepper(graphs, self.model.vocab_size, scored=scored) for scored in (True, False))
+        sources = self._ids(self.config.parity_sentences)
+        if unlike := unlike_without_scores(scored, unscored, sources):
+            self.refused[f"{precision} without scores"] = (
+                f"{unlike} of {len(sources)} held-out sentences are translated otherwise in greedy search if it "
+                "computes no scores: many tokens are as likely as the likeliest, as in a model that has hardly learnt "
+                "yet; with this model it always computes scores, which takes longer"
+            )
+        return self.refused.get(f"{precision} without scores", "")
 
     def kernels(self, precision: Precision) -> OnnxKernels:
         """What a set of graphs is exported with; for int8 after a look at how large the model's numbers get."""

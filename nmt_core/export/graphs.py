@@ -8,19 +8,15 @@ Letters in names of tensors: B sentences, S source positions, R rows, N rows tha
 `d_model`, W blocks of a shortlist, E tokens of a block.
 """
 
-import hashlib
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
 
 import onnx
 import torch
-from onnx import external_data_helper
-from torch import Tensor, nn
+from torch import Tensor
 
+from nmt_core.export.onnx_files import exported, share_weights
+from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.export.onnx_rows import CopyGraph, MoveGraph
 from nmt_core.models.decoding import Graphs, Held, graphs_of
 from nmt_core.models.incremental_rnn import RnnKernels
@@ -48,13 +44,10 @@ from nmt_core.tokenizer.tokenizer import EOS_ID
 
 _ALIGNING_LAYERS = 2
 """Of the decoder, the last ones: better than either alone, as measured (`tests/bench/README.md`)."""
-_SMALLEST_SHARED = 1_024
-_ALIGNMENT = 4_096
-"""Bytes; pages of memory, so that ONNX Runtime can map the file."""
 
 
 def export_graphs(
-    kernels: Kernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
+    kernels: OnnxKernels, folder: Path, *, with_attention: bool = False, with_shortlist: bool = False
 ) -> None:
     """Write a set of graphs.
 
@@ -66,11 +59,11 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
-    step = _step(halves)
+    step, unscored = _step(halves), kernels.without_scores()
     graphs = {
         ENCODER_FILE: _encoder(halves),
         STEP_FILE: step,
-        UNSCORED_STEP_FILE: _without_scores(step),
+        UNSCORED_STEP_FILE: _without_scores(step if unscored is kernels else _step(graphs_of(unscored))),
         KEEP_FILE: _copy(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
         MOVE_FILE: _move(halves),
         COPY_FILE: _copy(halves.past, _names(_before(halves), halves.past), _names("copied", halves.past)),
@@ -83,7 +76,7 @@ def export_graphs(
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
         for name, graph in graphs.items():
-            _share_weights(graph, weights, offsets)
+            share_weights(graph, weights, offsets)
             onnx.save_model(graph, folder / name)
 
 
@@ -95,7 +88,7 @@ _ROWS, _CANDIDATES, _MOVED, _ROOM = _SIZES["rows"], 8, 4, 10
 def _encoder(halves: Graphs) -> onnx.ModelProto:
     """The graph of the encoder: source [B, S] to cross_* and, if the decoder starts from something, initial_*."""
     initial = halves.past if halves.has_first else ()
-    return _exported(
+    return exported(
         halves.encoder,
         (torch.full((2, 3), EOS_ID),),
         dynamic_shapes=({0: "sentences", 1: "source_positions"},),
@@ -112,7 +105,7 @@ def _output(halves: Graphs) -> tuple[onnx.ModelProto, list[Tensor]]:
     """The graph of the output: list [W, E] to listed_*; and examples of these."""
     ids_WE = torch.full((_BLOCKS, BLOCK_PIECES), EOS_ID)
     listed = halves.output(ids_WE)
-    graph = _exported(
+    graph = exported(
         halves.output,
         (ids_WE,),
         dynamic_shapes=({0: "blocks"},),
@@ -134,7 +127,7 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
         listed: examples of what the graph of the output gives; none: the step chooses from the whole vocabulary.
     """
     penalties = [torch.zeros(_SIZES["sentences"], _BLOCKS, BLOCK_PIECES)] if listed else []
-    return _exported(
+    return exported(
         halves.step,
         (
             torch.full((_ROWS,), EOS_ID),
@@ -168,7 +161,10 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
 
 
 def _without_scores(step: onnx.ModelProto) -> onnx.ModelProto:
-    """The same step with one output less, and without all that only leads there."""
+    """The same step with one output less, and without all that only leads there.
+
+    What chooses tokens by a screen has no log-probabilities to leave out, but logits in their place.
+    """
     inputs, outputs = ([one.name for one in those] for those in (step.graph.input, step.graph.output))
     return onnx.utils.Extractor(step).extract_model(inputs, [name for name in outputs if name != LOG_PROBS])
 
@@ -185,7 +181,7 @@ def _after(halves: Graphs) -> str:
 
 def _move(halves: Graphs) -> onnx.ModelProto:
     """The graph of `MoveGraph`: rows [R], room [G] and the past to moved_*."""
-    return _exported(
+    return exported(
         MoveGraph(in_place=halves.writes_in_place),
         (torch.zeros(_MOVED, dtype=torch.int64), torch.zeros(_ROOM, dtype=torch.int64), _examples(halves.past)),
         dynamic_shapes=({0: "moved"}, {0: "room"}, [held.varying for held in halves.past]),
@@ -197,7 +193,7 @@ def _move(halves: Graphs) -> onnx.ModelProto:
 def _copy(held: Sequence[Held], inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
     """The graph of `CopyGraph`: rows [N], over [N] and what is held to the same."""
     rows, over = torch.zeros(2, 2, dtype=torch.int64)  # one tensor for both would make one input of the two
-    return _exported(
+    return exported(
         CopyGraph(),
         (rows, over, _examples(held)),
         dynamic_shapes=({0: "copied"}, {0: "copied"}, [one.varying for one in held]),
@@ -224,7 +220,7 @@ def _transformer_views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
         ALIGNMENT_FILE: (AlignmentView(kernels, _ALIGNING_LAYERS), ("attention",)),
     }
     return {
-        file: _exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
+        file: exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
         for file, (view, outputs) in views.items()
     }
 
@@ -233,7 +229,7 @@ def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:
     """The graph of `RecurrentAttentionStep`, with the names of the graphs that translate."""
     halves = graphs_of(kernels)
     sizes = _SIZES | {"rows": _SIZES["sentences"]}  # a sentence has one row
-    return _exported(
+    return exported(
         RecurrentAttentionStep(kernels),
         (
             torch.full((_SIZES["sentences"], _SIZES["source_positions"]), EOS_ID),
@@ -258,43 +254,3 @@ def _names(prefix: str, handed_over: Sequence[Held]) -> list[str]:
 
 def _examples(handed_over: Sequence[Held]) -> list[Tensor]:
     return [held.zeros(_SIZES) for held in handed_over]
-
-
-def _exported(graph: nn.Module, arguments: tuple[Any, ...], **shapes_and_names: Any) -> onnx.ModelProto:
-    with _quiet():
-        program = torch.onnx.export(graph.eval(), arguments, dynamo=True, verbose=False, **shapes_and_names)
-    assert program is not None  # only the old exporter returns nothing
-    exported: onnx.ModelProto = program.model_proto
-    proto = exported.graph
-    for part in (proto, *proto.node, *proto.value_info, *proto.input, *proto.output):
-        part.ClearField("metadata_props")  # traces of this machine's source files, a tenth of a small graph
-    return exported
-
-
-def _share_weights(graph: onnx.ModelProto, weights: BinaryIO, offsets: dict[bytes, int]) -> None:
-    """Move large constants of a graph into the file, unless another graph has put the same bytes there."""
-    for tensor in graph.graph.initializer:
-        data = tensor.raw_data
-        if len(data) < _SMALLEST_SHARED:
-            continue
-        digest = hashlib.sha256(data).digest()
-        if digest not in offsets:
-            weights.write(bytes(-weights.tell() % _ALIGNMENT))
-            offsets[digest] = weights.tell()
-            weights.write(data)
-        external_data_helper.set_external_data(tensor, WEIGHTS_FILE, offsets[digest], len(data))
-        tensor.ClearField("raw_data")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter warns of torchvision, which nothing here uses, and of PyTorch's own deprecated calls."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

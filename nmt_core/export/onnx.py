@@ -17,7 +17,7 @@ from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
-from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 from nmt_core.stage import Inputs, Job, Reporter, StageReport
 from nmt_core.tokenizer.pretokenize import Pretokenizers
@@ -43,7 +43,7 @@ class ExportReport(StageReport):
     tokens_per_second: dict[str, float]
     """Target tokens per second of translating them, by the same."""
     not_published: dict[str, str]
-    """Why a precision, or the shortlist, is not in the bundle."""
+    """Why a precision, its greedy search without scores, or the shortlist is not in the bundle."""
     bytes: dict[str, int]
     """Size of each file of the bundle, by its path in it."""
 
@@ -71,6 +71,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     reporter.progress(1, steps, "comparing fp32 with PyTorch")
     parity = gates.check_parity(out / "fp32")
     gates.measure(out, "fp32")
+    _judge_unscored(gates, out, reporter)
     for number, precision in enumerate(others, 2):
         reporter.progress(number, steps, f"exporting {precision}")
         if not (reason := gates.cannot_make(precision)):
@@ -101,6 +102,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         not_published=gates.refused,
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )
+
+
+def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:
+    """Take the step without scores out of the set in fp32, if its screen lets the likeliest token drop out."""
+    if reason := gates.refuse_unscored(out / "fp32", "fp32"):
+        (out / "fp32" / UNSCORED_STEP_FILE).unlink()
+        reporter.log(f"fp32 without scores is not published: {reason}")
 
 
 def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> None:
@@ -145,6 +153,7 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationMode
     """What `config.json` says of a folder that holds the other files."""
     precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
+    graphs = [name for name in graphs if (folder / name).is_file()]
     source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]

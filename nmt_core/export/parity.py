@@ -11,6 +11,7 @@ import numpy as np
 from nmt_core.config import ExportConfig, SearchConfig
 from nmt_core.errors import StageError
 from nmt_core.search.beam import beam_search
+from nmt_core.search.greedy import greedy_search
 from nmt_core.search.step import Decoding, Floats, Ints, Stepper
 
 _BATCH_SENTENCES = 32
@@ -67,6 +68,17 @@ def compare(reference: Stepper, exported: Stepper, sources: Sequence[Sequence[in
         identical += len(batch) - len(gaps)
         score_gap = max([score_gap, *gaps])
     return Parity(len(sources), identical, both.max_difference, score_gap)
+
+
+def unlike_without_scores(scored: Stepper, unscored: Stepper, sources: Sequence[Sequence[int]]) -> int:
+    """Sources that greedy search translates otherwise with steps that do not say how likely tokens are."""
+    search, unlike = SearchConfig(beam_size=1), 0
+    ordered = sorted(sources, key=len, reverse=True)
+    for first in range(0, len(ordered), _BATCH_SENTENCES):
+        batch = ordered[first : first + _BATCH_SENTENCES]
+        both = (greedy_search(stepper, batch, search) for stepper in (scored, unscored))
+        unlike += sum(one.ids != other.ids for one, other in zip(*both, strict=True))
+    return unlike
 
 
 class _Both:

@@ -2,8 +2,9 @@
 
 A set is `encoder.onnx`, `step.onnx`, `keep.onnx`, `move.onnx`, `copy.onnx` and the weights of all, in one folder
 (`export/graphs.py`). Beside `step.onnx` there is `unscored_step.onnx`, which does not say how likely pieces are and
-needs no softmax for it; sets of earlier versions lack it. The graphs themselves say which tensors they hand to each
-other; the beginnings of the names say what becomes of them:
+needs neither a softmax for it nor, in fp32, all logits as exactly; sets of earlier versions, and of models for which it
+is not exact enough, lack it. The graphs themselves say which tensors they hand to each other; the beginnings of the
+names say what becomes of them:
 
     cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
     kept_*      outputs of `keep.onnx`, in the same order: the same with some sentences copied over others

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import polars
 import pytest
@@ -29,6 +30,7 @@ from nmt_core.export.onnx import ExportReport, run
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
+from nmt_core.search.greedy import greedy_search
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.torch_step import TorchStepper
@@ -127,6 +129,25 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
         Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
 
 
+def test_where_a_screen_would_drop_the_likeliest_token_greedy_search_keeps_its_scores(
+    tiny_tokenizer_file: Path, tmp_path: Path
+) -> None:
+    tokenizer, search = Tokenizer(tiny_tokenizer_file), SearchConfig(beam_size=1, precision="fp32")
+    model = random_model(ONE_LAYER, tokenizer.vocab_size)
+    weight = model.output.weight.data
+    weight[:] = weight[5] + 0.01 * weight  # all tokens are next to equally likely
+    report = run_stage(model, ONE_LAYER, tiny_tokenizer_file, tmp_path, precisions=["fp32"])
+    assert report.not_published.keys() == {"fp32 without scores"}
+    assert re.fullmatch(
+        r"[1-5] of 5 held-out sentences are translated otherwise .*", report.not_published["fp32 without scores"]
+    )
+    assert {file.name for file in (tmp_path / "out/fp32").iterdir()} == {*SET_FILES, *VIEWS} - {"unscored_step.onnx"}
+    expected = [one.ids for one in greedy_search(TorchStepper(model), tokenizer.encode(LINES), search)]
+    found = Translator.load(tmp_path / "out", search, scores=False).translate(LINES)
+    assert [one.text for one in found] == tokenizer.decode(expected)
+    assert np.isfinite([one.score for one in found]).all()
+
+
 SHORTLIST = {"shortlist": True, "shortlist_frequent": 5, "shortlist_translations": 6}
 
 
@@ -179,7 +200,8 @@ def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
 def test_no_matrix_is_stored_twice_in_a_set(tiny_model: Transformer, tiny_bundle: Path) -> None:
     parameters = {id(one): one.numel() for one in (*tiny_model.parameters(), tiny_model.positions_LM)}
     size = (tiny_bundle / "fp32/weights.bin").stat().st_size
-    assert size < 4 * sum(parameters.values()) + 4_096 * len(parameters)
+    screen = tiny_model.output.weight.numel()  # bytes
+    assert size < 4 * sum(parameters.values()) + screen + 4_096 * (len(parameters) + 1)
     for name in ("encoder.onnx", "step.onnx", "keep.onnx", "move.onnx", "copy.onnx", *VIEWS):
         assert (tiny_bundle / "fp32" / name).stat().st_size < 50_000
 
@@ -194,6 +216,15 @@ def test_a_step_without_scores_has_no_softmax_over_the_vocabulary(int8_bundle: P
     assert [one.name for one in scored.input] == [one.name for one in unscored.input]
     assert [node.op_type for node in scored.node].count("Softmax") == 1
     assert "Softmax" not in [node.op_type for node in unscored.node]
+
+
+@pytest.mark.parametrize(("precision", "products"), [("fp32", 1), ("int8", 0)])
+def test_without_scores_the_product_with_the_output_matrix_is_made_of_integers(
+    int8_bundle: Path, precision: str, products: int
+) -> None:
+    for name, expected in (("step.onnx", 0), ("unscored_step.onnx", products)):
+        nodes = onnx.load(int8_bundle / precision / name, load_external_data=False).graph.node
+        assert [node.op_type for node in nodes].count("DynamicQuantizeMatMul") == expected
 
 
 def test_in_int8_an_embedding_is_stored_once_and_small(tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from nmt_core.config import SearchConfig
+from nmt_core.config import ModelConfig, SearchConfig
 from nmt_core.errors import ModelError
+from nmt_core.export.graphs import export_graphs
+from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
@@ -15,6 +18,7 @@ from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_step import OnnxStepper, best_device, open_graph
 from nmt_core.search.torch_step import TorchStepper
+from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 TOLERANCE = 1e-4
 
@@ -81,6 +85,27 @@ def test_greedy_search_without_scores_finds_the_same(int8_bundle: Path, precisio
     assert len({one.ids for one in found}) > 10
     assert np.isfinite([one.score for one in expected]).all()
     assert np.isnan([one.score for one in found]).all()
+
+
+@pytest.mark.parametrize("vocab_size", [9, 100])
+def test_a_screen_lets_neither_padding_nor_a_second_start_pass(tmp_path: Path, vocab_size: int) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = Transformer(
+            ModelConfig(d_model=16, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1), vocab_size
+        )
+    model.output.weight.data *= 3
+    model.output.weight.data[[PAD_ID, BOS_ID]] *= 9  # about every other time one of them is the likeliest
+    export_graphs(OnnxKernels(model.eval().requires_grad_(False)), tmp_path / "fp32")
+    sources = [[token % (vocab_size - 4) + 4 for token in ids] for ids in some_sources(40)]
+    unscored = OnnxStepper(tmp_path / "fp32", vocab_size, scored=False)
+    for config in (METHODS["greedy"], SearchConfig(beam_size=1, min_length=2, allow_unknown=False)):
+        expected = greedy_search(TorchStepper(model), sources, config)
+        found = greedy_search(unscored, sources, config)
+        assert [one.ids for one in found] == [one.ids for one in expected]
+        said = {token for one in found for token in one.ids}
+        assert len(said) > 1
+        assert not said & {PAD_ID, BOS_ID}
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
