@@ -153,7 +153,7 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationMode
     """What `config.json` says of a folder that holds the other files."""
     precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
-    graphs = [name for name in graphs if (folder / name).is_file()]
+    graphs = [name for name in graphs if not name.endswith(UNSCORED_STEP_FILE) or (folder / name).is_file()]
     source_pretokenizer, target_pretokenizer = Pretokenizers.read(folder).kinds
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
     graphs += [name for name in views if (folder / name).is_file()]

@@ -92,18 +92,22 @@ class OnnxKernels(Kernels):
         if self.model.output.weight.dtype != torch.float32:
             return self
         screening = copy.copy(self)
-        screening.screen = Screen(self.model, self.spare)
+        screening.screen = Screen(self.model.output.weight.detach(), self.spare)
         return screening
 
     def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities.
-
-        Ids depend on logits alone, so that a graph without scores needs no softmax; of that, one column tells by how
-        much all logits are too large.
-        """
+        """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities."""
         candidates, *listed = choice
         if self.screen:
             return self._screened(self.screen, states_RM, candidates)
+        return self._scored(states_RM, candidates, listed)
+
+    def _scored(self, states_RM: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The best of all tokens, or of those of a list, and how likely they are.
+
+        As many more are looked at as are forbidden, for these may be among the best. Ids depend on logits alone, so
+        that a graph without scores needs no softmax; of that, one column tells by how much all logits are too large.
+        """
         logits_RV = self.logits(states_RM, listed).float()
         wanted, width = candidates.shape[0] + len(FORBIDDEN), listed[0].shape[2] if listed else self.block_tokens
         padded_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf")) if self.spare and not listed else logits_RV
@@ -130,22 +134,24 @@ class Screen:
     tokens can be the best, of which logits in fp32 then choose.
 
     Over 43,000 positions of two trained models the best token was never behind more than two others, and the eighth
-    token's logit was always 10 or more times the usual error behind it, which is a 50th of the spread of all logits.
+    token's logit was always 10 or more times the usual error behind it, which is a 50th of the spread of all logits;
+    counted in PyTorch with the same rounding. ONNX Runtime has the operator for CPUs alone: on CUDA in fp32, which is
+    not what CUDA takes unless asked, the product goes to the CPU.
 
     Args:
-        model: in fp32.
+        output_VM: the output matrix in fp32.
         spare: columns to add, for whole blocks.
     """
 
-    def __init__(self, model: TranslationModel, spare: int) -> None:
-        weight_VM = F.pad(model.output.weight.detach(), (0, 0, 0, spare))
+    def __init__(self, output_VM: Tensor, spare: int) -> None:
+        weight_VM = F.pad(output_VM, (0, 0, 0, spare))
         largest_V = weight_VM.abs().amax(dim=1).clamp_min(torch.finfo().tiny)
         self.integers_MV = (weight_VM / largest_V[:, None] * _SCREEN_LEVELS).round().to(torch.int8).t()
         self.scale_V = largest_V / _SCREEN_LEVELS
         self.penalty_V = torch.zeros_like(largest_V)
         """Minus infinity for what a target never holds."""
         self.penalty_V[list(FORBIDDEN)] = float("-inf")
-        self.penalty_V[model.vocab_size :] = float("-inf")
+        self.penalty_V[len(output_VM) :] = float("-inf")
 
     def rough(self, states_RM: Tensor) -> Tensor:
         """Logits, roughly: [R, V + spare]."""

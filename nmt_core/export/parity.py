@@ -43,7 +43,8 @@ def check_parity(
         raise StageError(
             f"export: log-probabilities of ONNX Runtime and PyTorch differ by up to {parity.max_difference:.2e} nats, "
             f"and export.parity_tolerance={config.parity_tolerance:.0e} is allowed: the exported graph is wrong, or "
-            "this machine rounds more coarsely; raise the tolerance only if you know that it is the latter"
+            "rounding is coarser, as on another machine, or of the large numbers of a model whose training went astray "
+            "(look at its loss and its scores); raise the tolerance only if you know that it is rounding"
         )
     if parity.identical < parity.sentences:
         raise StageError(

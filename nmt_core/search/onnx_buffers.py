@@ -4,6 +4,7 @@ Imports no torch.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -28,7 +29,6 @@ class Buffers:
 
     def __init__(self, values: Values, device: Device, copying: onnxruntime.InferenceSession) -> None:
         self._values, self._device, self._copying = values, device, copying
-        self._copying_bound: onnxruntime.IOBinding | None = None
         self._shapes = [value.shape() for value in values]
         self._is_whole = True
 
@@ -47,11 +47,11 @@ class Buffers:
         rows_N, over_N = copies
         if not rows_N.size or not self._values:
             return
-        binding = self._copying_bound = self._copying_bound or self._bound_to_copy()
-        binding.bind_cpu_input("rows", rows_N)
-        binding.bind_cpu_input("over", over_N)
-        self._copying.run_with_iobinding(binding)
+        self._bound_to_copy.bind_cpu_input("rows", rows_N)
+        self._bound_to_copy.bind_cpu_input("over", over_N)
+        self._copying.run_with_iobinding(self._bound_to_copy)
 
+    @cached_property
     def _bound_to_copy(self) -> onnxruntime.IOBinding:
         """With all rows, also those that have left, so that it serves as long as the tensors do."""
         binding = self._copying.io_binding()
