@@ -8,10 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from torch import nn
 
-from nmt_core.config import ExportConfig
+from nmt_core.config import ExportConfig, SearchConfig
 from nmt_core.errors import StageError
-from nmt_core.export.parity import check_parity, largest_difference
+from nmt_core.export.parity import check_parity, compare, largest_difference
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.search.step import Stepper
@@ -57,6 +58,38 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
     other.output.weight.data.neg_()
     with pytest.raises(StageError, match=r"of 40 held-out sentences are translated otherwise"):
         check_parity(TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9))
+
+
+def tied(model: Transformer) -> list[Transformer]:
+    """Two models to which tokens 5 and 6 are likely, as much as each other to a millionth; one takes 5, the other 6."""
+    models = [copy.deepcopy(model), copy.deepcopy(model)]
+    for model, favoured, other in zip(models, (5, 6), (6, 5), strict=True):
+        weight = model.output.weight.data
+        weight[[favoured, other]] = 3 * weight[5]
+        weight[favoured] *= 1 + 1e-6
+    return models
+
+
+def test_a_tie_is_refused_as_what_it_is(tiny_model: Transformer) -> None:
+    steppers = [TorchStepper(model) for model in tied(tiny_model)]
+    parity = compare(*steppers, SOURCES, SearchConfig(beam_size=3))
+    assert parity.identical < len(SOURCES)
+    assert 0 < parity.max_difference < 1e-4
+    with pytest.raises(
+        StageError, match=r"of 40 held-out sentences .* agree within .* another export\.parity_beam_size"
+    ):
+        check_parity(*steppers, SOURCES, CONFIG)
+
+
+def test_a_fault_counts_that_only_the_exported_model_comes_across(tiny_model: Transformer) -> None:
+    """It sets in after a token that the reference never takes."""
+    reference, exported = tied(tiny_model)
+    rows = exported.target_embedding.weight.detach().clone()
+    rows[6] *= 2
+    exported.target_embedding = nn.Embedding.from_pretrained(rows)
+    parity = compare(TorchStepper(reference), TorchStepper(exported), SOURCES, SearchConfig(beam_size=1))
+    assert parity.identical < len(SOURCES)
+    assert parity.max_difference > 1e-2
 
 
 def candidates(*pairs: tuple[int, float]) -> tuple[np.ndarray, np.ndarray]:
