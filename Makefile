@@ -34,7 +34,7 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --durations 40
 
 faults: $(INSTALLED)
 	$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile --durations 0

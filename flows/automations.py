@@ -1,7 +1,7 @@
 """Automations that a Prefect server needs to run unattended. Installing them again changes nothing.
 
-Self-hosted servers come with none of them: without the first, a run whose machine went down stays `Running` for ever,
-and keeps its place in the queue.
+Self-hosted servers come with none of them: without the first, a run whose machine went down stays `Running` until the
+next `reconcile` by schedule, and keeps its place in the queue.
 """
 
 import os
@@ -13,7 +13,6 @@ from uuid import UUID
 from prefect.automations import (
     AutomationCore,
     CallWebhook,
-    ChangeFlowRunState,
     EventTrigger,
     Posture,
     RunDeployment,
@@ -22,17 +21,15 @@ from prefect.automations import (
 from prefect.blocks.core import Block
 from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.objects import StateType
 from pydantic import SecretStr
 
 from flows.preemption import PREEMPTED
+from flows.silence import HEARTBEAT, HEARTBEATS_MISSED, heartbeat_seconds
 from flows.watch import CHANGED, resource_of
 from nmt_core.errors import ConfigError
 
 NOTIFY = "NMT_NOTIFY"
-HEARTBEATS_MISSED = 3
 
-_BEAT = "prefect.flow-run.heartbeat"
 _ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", PREEMPTED)}
 _OF_A_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
 _BLOCK = "nmt-failures"
@@ -46,26 +43,24 @@ _PAYLOAD = """{
 }"""
 
 
-def zombies(heartbeat_seconds: int) -> AutomationCore:
-    """A run that has shown signs of life, and no longer does, is Crashed."""
+def silent_runs(reconcile: UUID) -> AutomationCore:
+    """A run that has shown signs of life, and no longer does, has `reconcile` look whether its process is gone.
+
+    The server alone could not tell: after it has been away for as long itself, all runs look silent to it.
+    """
     return AutomationCore(
         name="nmt: runs without a heartbeat are Crashed",
-        description="The process of the run is gone: its machine went down, or it was killed. Run it again.",
+        description="`reconcile` listens to the run once more. If its machine went down, it is Crashed: run it again.",
         trigger=EventTrigger(
-            after={_BEAT},
-            expect={_BEAT} | _ENDS,
+            after={HEARTBEAT},
+            expect={HEARTBEAT} | _ENDS,
             match=dict(_OF_A_RUN),
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,
-            within=timedelta(seconds=HEARTBEATS_MISSED * heartbeat_seconds),
+            within=timedelta(seconds=HEARTBEATS_MISSED * heartbeat_seconds()),
         ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.CRASHED,
-                message=f"no heartbeat for {HEARTBEATS_MISSED * heartbeat_seconds} s: its process is gone",
-            )
-        ],
+        actions=[RunDeployment(deployment_id=reconcile)],
     )
 
 
@@ -132,10 +127,12 @@ def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list
     return done
 
 
-def wanted_automations(client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]]) -> list[AutomationCore]:
-    """All automations, for these recipes and their deployments of `retrain`."""
-    beat = int(os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"))
-    automations = [zombies(beat), *(new_text(recipe, deployment) for recipe, deployment in retrains)]
+def wanted_automations(
+    client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]], reconcile: UUID | None
+) -> list[AutomationCore]:
+    """All automations, for these recipes and their deployments of `retrain`, and for that of `reconcile` if any."""
+    automations = [new_text(recipe, deployment) for recipe, deployment in retrains]
+    automations += [silent_runs(reconcile)] if reconcile else []
     if notify := os.environ.get(NOTIFY, ""):
         automations.append(failures(client, notify))
     return automations

@@ -59,7 +59,7 @@ def reconcile(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Close MLflow runs that are RUNNING though whoever made them has ended."""
+    """End flow runs whose machine is gone, and close MLflow runs whose flow run or process has ended."""
     from flows.commands.deploy import reconcile
 
     reconcile(close_unknown=close_unknown)

@@ -52,7 +52,8 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
             done.append(f"{entry.full_name} on {deployment.work_pool_name}/{deployment.work_queue_name}{when}")
         done += _others(client, found)
         retrains = [(entry.name, found[entry.full_name]) for entry in entries if entry.flow.name == "retrain"]
-        return done + automations.install(client, automations.wanted_automations(client, retrains))
+        wanted = automations.wanted_automations(client, retrains, found.get("reconcile/reconcile"))
+        return done + automations.install(client, wanted)
 
 
 def _chosen(client: SyncPrefectClient, pools: Pools) -> Pools:

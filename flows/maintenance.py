@@ -11,6 +11,7 @@ from flows import reports
 from flows.garbage import garbage
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
+from flows.silence import end_silent, heartbeat_seconds
 
 
 @flow(name="gc", persist_result=False)
@@ -37,7 +38,7 @@ def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30) -> list[s
 
 @flow(name="reconcile", persist_result=False)
 def reconcile(close_unknown: bool = False) -> list[Closed]:
-    """Close MLflow runs that are RUNNING though their flow run has ended, or their process is gone.
+    """End flow runs whose machine is gone, and close MLflow runs whose flow run has ended, or whose process is gone.
 
     Args:
         close_unknown: Also close those whose flow run this Prefect server does not know. They may be alive and of
@@ -46,6 +47,7 @@ def reconcile(close_unknown: bool = False) -> list[Closed]:
     settings, logger = Settings.load(), get_run_logger()
     settings.prepare()
     with get_client(sync_client=True) as prefect:
+        end_silent(prefect, logger.info, heartbeat_seconds())
         found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
     for run in found:
         logger.info(f"{run.name} ({run.run_id}): {run.status or 'left alone'}: {run.why}")

@@ -64,7 +64,7 @@ def worker(pool: str) -> None:
 
 
 def reconcile(*, close_unknown: bool) -> None:
-    """Close MLflow runs that nobody owns any more, and say which."""
+    """End flow runs whose machine is gone, close MLflow runs that nobody owns any more, and say which."""
     settings = Settings.load()
     settings.prepare()
     console = terminal(to_stderr=False)
@@ -73,15 +73,20 @@ def reconcile(*, close_unknown: bool) -> None:
         from prefect.client.orchestration import get_client
 
         from flows.reconcile import close_orphans
+        from flows.silence import end_silent, heartbeat_seconds
+
+        def say(line: str) -> None:
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
         api.wait()
         with get_client(sync_client=True) as prefect:
+            end_silent(prefect, say, heartbeat_seconds())
             found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
     for run in found:
         did = run.status or "left alone"
-        console.print(f"{run.run_id}  {run.name}: {did}: {run.why}", highlight=False, markup=False, soft_wrap=True)
+        say(f"{run.run_id}  {run.name}: {did}: {run.why}")
     closed = sum(bool(run.status) for run in found)
-    console.print(f"{closed} runs closed, {len(found) - closed} left alone", highlight=False)
+    say(f"{closed} runs closed, {len(found) - closed} left alone")
 
 
 def _find_server(settings: Settings) -> None:

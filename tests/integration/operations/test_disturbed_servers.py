@@ -6,6 +6,7 @@ The servers are those of `nmt up` or, where one of them is killed, started one b
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.automations import HEARTBEATS_MISSED
 from flows.servers import Server, free_port, start_prefect
 from flows.settings import Settings
+from flows.silence import HEARTBEATS_MISSED
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -24,8 +25,11 @@ _SECONDS_UNTIL_TRAINING = 300
 _SECONDS_UNTIL_THE_END = 400
 _SECONDS_WITHOUT_A_SERVER = 8
 _HEARTBEAT_SECONDS = 30
+_SECONDS_UNTIL_ALL_ARE_SILENT = 100  # of a server that is away: it is back after the time of each run was up
 _SECONDS_OF_A_CONTAINER = 90  # from SIGTERM to SIGKILL, in compose and on Kubernetes
-_SECONDS_UNTIL_IT_LOOKS = 120  # how long after the last beat that counts the server may look, on a slow machine
+_SECONDS_UNTIL_IT_IS_SURE = (
+    180  # how long after that the server may take to notice, and `reconcile` to start and listen
+)
 
 
 def engines(home: Any) -> list[psutil.Process]:
@@ -59,7 +63,16 @@ def training(up: Any, nmt: Any, run: str, after: int = 0) -> None:
         if "train_loss" in line and line.endswith("}")
     ):
         assert time.monotonic() < deadline, up.call(f"flow_runs/{run}")["state"]
+        assert up.state(run) in ("SCHEDULED", "PENDING", "RUNNING"), story(up, run)
         time.sleep(0.1)
+
+
+def story(up: Any, run: str) -> str:
+    """States that a run was in and the end of its log, for whoever wonders how it came to its end."""
+    states = up.call(f"flow_run_states/?flow_run_id={run}")
+    ours = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_DESC", "limit": 40}
+    log = [f"{line['timestamp']} {line['message']}" for line in reversed(up.call("logs/filter", ours))]
+    return "\n".join([*(f"{each['timestamp']} {each['name']}: {each['message']}" for each in states), *log])
 
 
 def heard_of(up: Any, run: str) -> None:
@@ -198,16 +211,25 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     heard_of(up, run)
     kill_all([first, *engines(nmt.home)])
     start = time.monotonic()
+    worker(up)  # on another machine, which cannot know what became of a process of the first
     within = HEARTBEATS_MISSED * _HEARTBEAT_SECONDS
-    assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_LOOKS) == "CRASHED"
+    assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_IS_SURE) == "CRASHED"
     with capsys.disabled():
         print(f"\n{time.monotonic() - start:.0f} s from kill -9 until the run is Crashed")
     state = up.call(f"flow_runs/{run}")["state"]
-    assert f"no heartbeat for {within} s" in state["message"]
+    assert re.fullmatch(r"no heartbeat for \d+ s: its process is gone", state["message"])
     told = webhook.told_of(run)
     assert (told["flow"], told["state"], told["message"]) == ("retrain", "Crashed", state["message"])
-    assert "2 runs closed" in nmt("reconcile").stdout
+    looked(up)
+    assert {status for _, status in up.tracked(run)} == {"KILLED", "FINISHED"}, "MLflow has been told as well"
     up.end()
+
+
+def looked(up: Any) -> None:
+    """Return when `reconcile` has ended wherever it was started."""
+    ours = {"flows": {"name": {"any_": ["reconcile"]}}, "flow_runs": {"state": {"type": {"not_any_": ["SCHEDULED"]}}}}
+    found = up.call("flow_runs/filter", ours)
+    assert {up.wait(each["id"], limit=_SECONDS_UNTIL_IT_IS_SURE) for each in found} == {"COMPLETED"}
 
 
 @pytest.fixture
@@ -234,19 +256,42 @@ def prefect_alone(nmt: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         each.stop()
 
 
+@pytest.fixture
+def deserted(nmt: Any, prefect_alone: Callable[[], Server], ask: Any, worker: Any) -> Callable[..., tuple[Any, str]]:
+    """Starts a training, has its server away for so many seconds, and gives the server that is back, and the run."""
+
+    def begin(recipe: dict[str, Any], seconds: float) -> tuple[Any, str]:
+        server = prefect_alone()
+        nmt("deploy", "quickstart")
+        up = ask(nmt)
+        worker(up, "cpu")
+        run = up.start("retrain/quickstart", config=recipe, until="train")
+        training(up, nmt, run)
+        heard_of(up, run)
+        kill_all([psutil.Process(server.pid)])
+        time.sleep(seconds)
+        prefect_alone()
+        return up, run
+
+    return begin
+
+
 def test_a_run_outwaits_a_server_that_is_killed(
-    nmt: Any, prefect_alone: Callable[[], Server], ask: Any, worker: Any, small_recipe: dict[str, Any]
+    deserted: Callable[..., tuple[Any, str]], small_recipe: dict[str, Any]
 ) -> None:
-    server = prefect_alone()
-    nmt("deploy", "quickstart")
-    up = ask(nmt)
-    worker(up, "cpu")
-    run = up.start("retrain/quickstart", config=long(small_recipe, 600), until="train")
-    training(up, nmt, run)
-    kill_all([psutil.Process(server.pid)])
-    time.sleep(_SECONDS_WITHOUT_A_SERVER)
-    prefect_alone()
+    up, run = deserted(long(small_recipe, 600), _SECONDS_WITHOUT_A_SERVER)
     assert up.wait(run, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED"
     assert {status for _, status in up.tracked(run)} == {"FINISHED"}
     again = up.start("clean/quickstart", input=run)
     assert up.wait(again, limit=_SECONDS_UNTIL_THE_END) == "COMPLETED", "the worker has outwaited it too"
+
+
+def test_a_run_is_not_declared_dead_because_the_server_was(
+    deserted: Callable[..., tuple[Any, str]], small_recipe: dict[str, Any]
+) -> None:
+    up, run = deserted(long(small_recipe, 1_000_000), _SECONDS_UNTIL_ALL_ARE_SILENT)
+    # It is also started by the server, if that is back soon enough to remember for whom it had waited
+    assert up.wait(up.start("reconcile/reconcile"), limit=_SECONDS_UNTIL_IT_IS_SURE) == "COMPLETED"
+    looked(up)
+    assert up.state(run) == "RUNNING"
+    assert {status for _, status in up.tracked(run)} == {"RUNNING", "FINISHED"}

@@ -1,6 +1,7 @@
 """A run whose machines were taken away has not failed: nobody is told so, and Retry goes on with it."""
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from prefect import flow
@@ -10,7 +11,7 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.flow_engine import run_flow
 from prefect.states import Scheduled
 
-from flows.automations import zombies
+from flows.automations import silent_runs
 from flows.preemption import preempted
 from nmt_core.errors import BudgetError, PreemptedError
 
@@ -67,5 +68,5 @@ def test_a_spent_budget_is_somebodys_business(client: SyncPrefectClient, run: Fl
 
 
 def test_no_automation_takes_it_for_a_failure() -> None:
-    """That of runs without a heartbeat waits for its end as for any other, and else would make it a crash."""
-    assert "prefect.flow-run.Preempted" in zombies(30).trigger.expect  # type: ignore[union-attr]
+    """That of runs without a heartbeat waits for its end as for any other, and else would take it for silent."""
+    assert "prefect.flow-run.Preempted" in silent_runs(uuid4()).trigger.expect  # type: ignore[union-attr]
