@@ -72,6 +72,7 @@ class Retraining:
         self._settings = Settings.load()
         self._settings.prepare()
         self.config = resolved(config, self._settings)  # a form has other ways in than the command line
+        selection.check(self.config)
         self.summary = RunSummary.begin(self.config, run_id or new_run_id(config.name))
         self._selection = selection
         self._display = current_display.get()

@@ -1,9 +1,12 @@
 """Which part of the path a run takes: `--from`, `--until` and `--force`. Imports nothing slow."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from nmt_core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nmt_core.config import PipelineConfig
 
 StepName = Literal[
     "download", "clean", "split", "tokenizer", "encode", "train", "average", "export", "evaluate", "register"
@@ -40,3 +43,18 @@ class Selection:
     def begins_after(self, name: str) -> bool:
         """Whether the run begins after this step."""
         return STEPS.index(name) < STEPS.index(self.first)
+
+    def check(self, config: "PipelineConfig") -> None:
+        """See to it that what the run trains can be averaged, before it trains for days.
+
+        Raises:
+            ConfigError: training saves fewer checkpoints than `average` wants.
+        """
+        train, average = config.train, config.average
+        saved = -(-train.max_updates // train.checkpoint_every)  # the last one where training ends
+        trains = self.includes("train") and self.includes("average")
+        if trains and average.strategy != "ema" and average.checkpoints > saved:
+            raise ConfigError(
+                f"average.checkpoints={average.checkpoints}: with train.checkpoint_every={train.checkpoint_every} "
+                f"train.max_updates={train.max_updates} leave {saved}: set it lower, or lower train.checkpoint_every"
+            )

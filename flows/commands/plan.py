@@ -15,6 +15,7 @@ from nmt_core.stages import STAGES, plan
 
 def show_plan(config: PipelineConfig, selection: Selection) -> None:
     """Print what each stage would do, why, and how much disk it would take."""
+    selection.check(config)
     store = Settings.load().store
     console = terminal(to_stderr=False)
     console.print(f"[bold]{config.name}[/]: {config.description}", highlight=False)

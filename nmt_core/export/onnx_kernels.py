@@ -24,8 +24,8 @@ from nmt_core.models.model import TranslationModel
 _USUAL_CANDIDATES = 8
 _FURTHER = 7
 """Tokens that pass a screen beside as many as are asked for."""
-_SCREEN_LEVELS = 63
-"""Of 7 bits, on either side of 0: more would overflow on a CPU without VNNI, which adds two products in 16 bits."""
+_WEIGHT_LEVELS = 63
+"""On either side of 0: 7 bits. With 8 a CPU without VNNI overflows, for it adds two products with 8 bits in 16."""
 
 
 class OnnxKernels(Kernels):
@@ -144,11 +144,9 @@ class Screen:
     """
 
     def __init__(self, output_VM: Tensor, spare: int) -> None:
-        weight_VM = F.pad(output_VM, (0, 0, 0, spare))
-        largest_V = weight_VM.abs().amax(dim=1).clamp_min(torch.finfo().tiny)
-        self.integers_MV = (weight_VM / largest_V[:, None] * _SCREEN_LEVELS).round().to(torch.int8).t()
-        self.scale_V = largest_V / _SCREEN_LEVELS
-        self.penalty_V = torch.zeros_like(largest_V)
+        integers_VM, self.scale_V = integers_of(F.pad(output_VM, (0, 0, 0, spare)))
+        self.integers_MV = integers_VM.t()
+        self.penalty_V = torch.zeros_like(self.scale_V)
         """Minus infinity for what a target never holds."""
         self.penalty_V[list(FORBIDDEN)] = float("-inf")
         self.penalty_V[len(output_VM) :] = float("-inf")
@@ -160,10 +158,11 @@ class Screen:
 
 
 class Int8Kernels(OnnxKernels):
-    """Products of 8-bit integers: weights with a scale for each output, activations and cache with measured scales.
+    """Products of integers: weights of 7 bits with a scale for each output, activations and cache of 8 with measured
+    scales.
 
     A fixed scale for each layer's input (Jacob et al. 2018, section 3) makes a translation independent of what else is
-    in its batch, which a scale taken from the batch would not.
+    in its batch, which a scale taken from the batch would not; and of the CPU, since none overflows.
 
     Args:
         model: in fp32.
@@ -228,8 +227,14 @@ class Int8Kernels(OnnxKernels):
         return list(self.ranges.of_cache(number)), attributes
 
 
+def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights [O, I] as symmetric integers of 7 bits (int8) and a scale for each row [O]."""
+    scale_O = weight_OI.abs().amax(dim=1).clamp_min(torch.finfo().tiny * _WEIGHT_LEVELS) / _WEIGHT_LEVELS
+    return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
+
+
 def _quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
-    """Symmetric integers and a scale for each row, by the names of layers whose rows these are."""
+    """Integers and a scale for each row, by the names of layers whose rows these are."""
     weights = {
         name: module.weight
         for name, module in model.named_modules(remove_duplicate=False)
@@ -241,9 +246,7 @@ def _quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, T
     for names in (*((name,) for name in weights), side_by_side):
         parts = tuple(weights[name] for name in names)
         if parts not in by_weight:
-            weight_OI = torch.cat(parts).detach()
-            scale_O = weight_OI.abs().amax(dim=1).clamp_min(torch.finfo().tiny) / 127
-            by_weight[parts] = (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
+            by_weight[parts] = integers_of(torch.cat(parts).detach())
         integers[names] = by_weight[parts]
     return integers
 

@@ -21,6 +21,7 @@ def endless(small_recipe: dict[str, Any], tmp_path: Path) -> Path:
     """The small recipe with work for two ranks, which neither ends nor saves by itself."""
     values = {name: value for name, value in small_recipe.items() if value is not None} | {"name": "endless"}
     values["train"] = values["train"] | {"slice_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
+    values["average"] = {"checkpoints": 1}
     file = tmp_path / "endless.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     return file

@@ -71,13 +71,3 @@ def test_rough_logits_are_off_by_no_more_than_rounding_explains(
     exact_RV = states_RM.astype(np.float64) @ weight_VM.T.astype(np.float64)
     error_RV = np.abs(rough_RV[:, :pieces] - exact_RV)
     assert (error_RV <= 1.001 * bound_RV + 1e-3)[:, allowed].all()
-
-
-@settings(max_examples=200)
-@given(matrices())
-def test_a_screen_never_overflows_on_a_cpu_that_adds_two_products_in_16_bits(
-    drawn: tuple[np.ndarray, np.ndarray, int],
-) -> None:
-    _, weight_VM, spare = drawn
-    integers_MV = Screen(torch.from_numpy(weight_VM), spare).integers_MV.to(torch.int64)
-    assert 2 * 255 * int(integers_MV.abs().max()) <= 2**15 - 1

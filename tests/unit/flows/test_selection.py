@@ -1,6 +1,7 @@
 import pytest
 
 from flows.selection import STEPS, Selection
+from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.stages import STAGES
 
@@ -23,3 +24,18 @@ def test_what_cannot_be_done_is_refused_with_a_remedy() -> None:
         Selection("split", force=("clean",))
     with pytest.raises(ConfigError, match="registered once"):
         Selection(force=("register",))
+
+
+def test_what_leaves_too_few_checkpoints_to_average_is_refused_before_it_is_trained() -> None:
+    toy = {"name": "toy", "corpus": {"toy": {}}}
+    few = {"max_updates": 410, "checkpoint_every": 100}
+    config = PipelineConfig.model_validate(toy | {"train": few, "average": {"checkpoints": 5}})
+    Selection().check(config)  # there is one at the end as well
+    config = PipelineConfig.model_validate(toy | {"train": few | {"max_updates": 400}, "average": {"checkpoints": 5}})
+    message = r"average\.checkpoints=5: with train\.checkpoint_every=100 train\.max_updates=400 leave 4: set it lower"
+    with pytest.raises(ConfigError, match=message):
+        Selection().check(config)
+    Selection(last="train").check(config)
+    Selection("average").check(config)  # of a training that is over only the stage knows what it has left
+    ema = {"train": few | {"ema_decay": 0.999, "max_updates": 100}, "average": {"strategy": "ema"}}
+    Selection().check(PipelineConfig.model_validate(toy | ema))
