@@ -37,10 +37,10 @@ test: check
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --durations 40
 
 faults: $(INSTALLED)
-	$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile --durations 0
+	$(BIN)/pytest -m faults --numprocesses 3 --dist loadfile --durations 0
 
 ui: $(INSTALLED)
-	$(BIN)/pytest -m ui --durations 0
+	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --durations 0
 
 # torch is held back: its later releases are not tested with the rest.
 lock: $(INSTALLED)

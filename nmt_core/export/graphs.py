@@ -4,8 +4,8 @@ Beside those that translate, `attention.onnx` shows the model's attention and `a
 together; for a shortlist, `shortlist_step.onnx` and `shortlist_output.onnx` do what `step.onnx` does. All of them read
 the same weights.
 
-Letters in names of tensors: B sentences, S source positions, R rows, N rows that are copied, G positions of new room, M
-`d_model`, W blocks of a shortlist, E tokens of a block.
+Letters in names of tensors: B sentences, S source positions, R rows, M `d_model`, W blocks of a shortlist, E tokens of
+a block.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from torch import Tensor
 
 from nmt_core.export.onnx_files import exported, share_weights
 from nmt_core.export.onnx_kernels import OnnxKernels
-from nmt_core.export.onnx_rows import CopyGraph, MoveGraph
+from nmt_core.export.onnx_rows import copy_graph, move_graph
 from nmt_core.models.decoding import Graphs, Held, graphs_of
 from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
 from nmt_core.models.transformer import Transformer
-from nmt_core.models.visible import AlignmentView, AttentionView
+from nmt_core.models.visible import AttentionView
 from nmt_core.models.visible_rnn import RecurrentAttentionStep
-from nmt_core.search.alignment import ALIGNMENT_FILE
+from nmt_core.search.alignment import ALIGNMENT_FILE, ALIGNMENT_OUTPUT
 from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
 from nmt_core.search.onnx_step import (
     COPY_FILE,
@@ -59,14 +59,14 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
-    step, unscored = _step(halves), kernels.without_scores()
+    step, unscored, before = _step(halves), kernels.without_scores(), _names(_before(halves), halves.past)
     graphs = {
         ENCODER_FILE: _encoder(halves),
         STEP_FILE: step,
         UNSCORED_STEP_FILE: _without_scores(step if unscored is kernels else _step(graphs_of(unscored))),
-        KEEP_FILE: _copy(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
-        MOVE_FILE: _move(halves),
-        COPY_FILE: _copy(halves.past, _names(_before(halves), halves.past), _names("copied", halves.past)),
+        KEEP_FILE: copy_graph(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
+        MOVE_FILE: move_graph(halves.past, before, _names("moved", halves.past), in_place=halves.writes_in_place),
+        COPY_FILE: copy_graph(halves.past, before, _names("copied", halves.past)),
     }
     if with_attention:
         graphs |= _views(kernels)
@@ -82,7 +82,7 @@ def export_graphs(
 
 # Sizes of the examples differ from each other and from 1: the exporter takes equal ones for one and the same.
 _SIZES = {"sentences": 3, "source_positions": 5, "rows": 6, "past_positions": 7}
-_ROWS, _CANDIDATES, _MOVED, _ROOM = _SIZES["rows"], 8, 4, 10
+_ROWS, _CANDIDATES = _SIZES["rows"], 8
 
 
 def _encoder(halves: Graphs) -> onnx.ModelProto:
@@ -165,8 +165,12 @@ def _without_scores(step: onnx.ModelProto) -> onnx.ModelProto:
 
     What chooses tokens by a screen has no log-probabilities to leave out, but logits in their place.
     """
-    inputs, outputs = ([one.name for one in those] for those in (step.graph.input, step.graph.output))
-    return onnx.utils.Extractor(step).extract_model(inputs, [name for name in outputs if name != LOG_PROBS])
+    return _part(step, [one.name for one in step.graph.output if one.name != LOG_PROBS])
+
+
+def _part(graph: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
+    """What of a graph leads to some of its outputs."""
+    return onnx.utils.Extractor(graph).extract_model([one.name for one in graph.graph.input], list(outputs))
 
 
 def _before(halves: Graphs) -> str:
@@ -179,29 +183,6 @@ def _after(halves: Graphs) -> str:
     return "written" if halves.writes_in_place else "present"
 
 
-def _move(halves: Graphs) -> onnx.ModelProto:
-    """The graph of `MoveGraph`: rows [R], room [G] and the past to moved_*."""
-    return exported(
-        MoveGraph(in_place=halves.writes_in_place),
-        (torch.zeros(_MOVED, dtype=torch.int64), torch.zeros(_ROOM, dtype=torch.int64), _examples(halves.past)),
-        dynamic_shapes=({0: "moved"}, {0: "room"}, [held.varying for held in halves.past]),
-        input_names=["rows", "room", *_names(_before(halves), halves.past)],
-        output_names=_names("moved", halves.past),
-    )
-
-
-def _copy(held: Sequence[Held], inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
-    """The graph of `CopyGraph`: rows [N], over [N] and what is held to the same."""
-    rows, over = torch.zeros(2, 2, dtype=torch.int64)  # one tensor for both would make one input of the two
-    return exported(
-        CopyGraph(),
-        (rows, over, _examples(held)),
-        dynamic_shapes=({0: "copied"}, {0: "copied"}, [one.varying for one in held]),
-        input_names=["rows", "over", *inputs],
-        output_names=outputs or ["copied_rows"],
-    )
-
-
 def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
     """The graphs that show attention, if the model has any."""
     if isinstance(kernels.model, Transformer):
@@ -212,17 +193,15 @@ def _views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
 
 
 def _transformer_views(kernels: Kernels) -> dict[str, onnx.ModelProto]:
-    """The graphs of `AttentionView` and `AlignmentView`: source [B, S] and target [B, T] to what these return."""
-    sizes = ({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"})
-    ids = (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID))
-    views = {
-        ATTENTION_FILE: (AttentionView(kernels), ATTENTION_OUTPUTS),
-        ALIGNMENT_FILE: (AlignmentView(kernels, _ALIGNING_LAYERS), ("attention",)),
-    }
-    return {
-        file: exported(view, ids, dynamic_shapes=sizes, input_names=["source", "target"], output_names=list(outputs))
-        for file, (view, outputs) in views.items()
-    }
+    """The two parts of `AttentionView`: source [B, S] and target [B, T] to what it returns."""
+    view = exported(
+        AttentionView(kernels, _ALIGNING_LAYERS),
+        (torch.full((2, 3), EOS_ID), torch.full((2, 5), EOS_ID)),
+        dynamic_shapes=({0: "sentences", 1: "source_positions"}, {0: "sentences", 1: "target_positions"}),
+        input_names=["source", "target"],
+        output_names=[*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT],
+    )
+    return {ATTENTION_FILE: _part(view, ATTENTION_OUTPUTS), ALIGNMENT_FILE: _part(view, [ALIGNMENT_OUTPUT])}
 
 
 def _recurrent_view(kernels: RnnKernels) -> onnx.ModelProto:

@@ -20,10 +20,42 @@ from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
-class _Visible(Graph):
-    """What both graphs compute alike."""
+class AttentionView(Graph):
+    """Everything that there is to see of a pass (`search/attention.py` names the outputs).
+
+    Args:
+        kernels: as of the others.
+        aligning_layers: how many layers of the decoder, the last ones, say which words belong together.
+    """
 
     model: Transformer
+
+    def __init__(self, kernels: Kernels, aligning_layers: int) -> None:
+        super().__init__(kernels)
+        self.aligning_layers = aligning_layers
+
+    def forward(self, source_BS: Tensor, target_BT: Tensor) -> tuple[Tensor, ...]:
+        """Source ids with end mark, padded, and target ids that begin with <s>, padded.
+
+        Returns:
+            `source_embedding` [B, S, M] and `source_positions` [S, M], `target_embedding` [B, T, M] and
+            `target_positions` [T, M], whose sums are what the first layers read; `encoder_attention` [B, N, H, S, S],
+            `decoder_attention` [B, N, H, T, T] and `cross_attention` [B, N, H, T, S]; and for alignments the mean of
+            the latter over the heads of the last layers, [B, T, S]. Rows of padding say nothing.
+        """
+        mask_BS = source_BS != PAD_ID
+        source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
+        memory_BSM, of_encoder = self.encode(source[0] + source[1], mask_BS)
+        cross, x_BTM = self.cross(memory_BSM), target[0] + target[1]
+        of_decoder, of_cross = list[Tensor](), list[Tensor]()
+        for number, layer in enumerate(cast(list[DecoderLayer], self.model.decoder)):
+            x_BTM, weights_BHTT = self.attend_past(x_BTM, layer)
+            weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
+            x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
+            of_decoder.append(weights_BHTT)
+            of_cross.append(weights_BHTS)
+        stacked = [torch.stack(weights, dim=1) for weights in (of_encoder, of_decoder, of_cross)]
+        return (*source, *target, *stacked, torch.cat(of_cross[-self.aligning_layers :], dim=1).mean(dim=1))
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:
         """Embeddings times sqrt(d_model), [B, L, M]; and what is added for their positions, [L, M], 0 if they turn."""
@@ -83,58 +115,3 @@ class _Visible(Graph):
     def _feed_forward(self, x_BLM: Tensor, layer: EncoderLayer | DecoderLayer) -> Tensor:
         frame = layer.feed_forward_frame
         return frame.leave(x_BLM, self.kernels.feed_forward(frame.enter(x_BLM), layer.feed_forward))
-
-
-class AttentionView(_Visible):
-    """Everything that there is to see of a pass (`search/attention.py` names the outputs)."""
-
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> tuple[Tensor, ...]:
-        """Source ids with end mark, padded, and target ids that begin with <s>, padded.
-
-        Returns:
-            `source_embedding` [B, S, M] and `source_positions` [S, M], `target_embedding` [B, T, M] and
-            `target_positions` [T, M], whose sums are what the first layers read; `encoder_attention` [B, N, H, S, S],
-            `decoder_attention` [B, N, H, T, T] and `cross_attention` [B, N, H, T, S]. Rows of padding say nothing.
-        """
-        mask_BS = source_BS != PAD_ID
-        source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
-        memory_BSM, of_encoder = self.encode(source[0] + source[1], mask_BS)
-        cross, x_BTM = self.cross(memory_BSM), target[0] + target[1]
-        of_decoder, of_cross = list[Tensor](), list[Tensor]()
-        for number, layer in enumerate(cast(list[DecoderLayer], self.model.decoder)):
-            x_BTM, weights_BHTT = self.attend_past(x_BTM, layer)
-            weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
-            x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
-            of_decoder.append(weights_BHTT)
-            of_cross.append(weights_BHTS)
-        stacked = [torch.stack(weights, dim=1) for weights in (of_encoder, of_decoder, of_cross)]
-        return (*source, *target, *stacked)
-
-
-class AlignmentView(_Visible):
-    """The attention to the source of the last layers, the mean of their heads.
-
-    Args:
-        kernels: as of the others.
-        layers: how many layers.
-    """
-
-    def __init__(self, kernels: Kernels, layers: int) -> None:
-        super().__init__(kernels)
-        self.layers = layers
-
-    def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        """Ids as of `AttentionView` to weights [B, T, S]."""
-        mask_BS = source_BS != PAD_ID
-        source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
-        memory_BSM, _ = self.encode(source[0] + source[1], mask_BS)
-        cross, x_BTM = self.cross(memory_BSM), target[0] + target[1]
-        layers, found = cast(list[DecoderLayer], list(self.model.decoder)), list[Tensor]()
-        for number, layer in enumerate(layers):
-            x_BTM, _ = self.attend_past(x_BTM, layer)
-            weights_BHTS = self.cross_weights(x_BTM, layer, cross[2 * number], mask_BS)
-            if number >= len(layers) - self.layers:
-                found.append(weights_BHTS)
-            if number < len(layers) - 1:
-                x_BTM = self.after_cross(x_BTM, layer, weights_BHTS, cross[2 * number + 1])
-        return torch.cat(found, dim=1).mean(dim=1)

@@ -27,6 +27,7 @@ Ids = tuple[Sequence[int], Sequence[int]]
 """Of a source and of its target, without marks."""
 
 ALIGNMENT_FILE = "alignment.onnx"
+ALIGNMENT_OUTPUT = "attention"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _CONTINUES = range(0x80, 0xC0)
 """Bytes of UTF-8 that begin no character."""
@@ -130,7 +131,7 @@ class Aligner:
             assert cross is not None
             return cross[:, 0, 0]
         assert self._session
-        [weights_BTS] = self._session.run(["attention"], {"source": source_BS, "target": target_BT})
+        [weights_BTS] = self._session.run([ALIGNMENT_OUTPUT], {"source": source_BS, "target": target_BT})
         found: Floats = weights_BTS
         return found
 

@@ -11,7 +11,7 @@ from nmt_core.models import layers
 from nmt_core.models.attention import attend
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.transformer import Transformer
-from nmt_core.models.visible import AlignmentView, AttentionView
+from nmt_core.models.visible import AttentionView
 
 SOURCE_BS = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0]])
 TARGET_BT = torch.tensor([[2, 7, 8, 9], [2, 5, 0, 0]])
@@ -49,7 +49,7 @@ def paid(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_what_is_shown_is_what_the_model_pays(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model(norm)
-    *vectors, encoder, decoder, cross = AttentionView(Kernels(model))(SOURCE_BS, TARGET_BT)
+    *vectors, encoder, decoder, cross, _ = AttentionView(Kernels(model), 1)(SOURCE_BS, TARGET_BT)
     seen = paid(model, monkeypatch)
     expected = seen[:2], seen[2::2], seen[3::2]
     for found, of_layers in zip((encoder, decoder, cross), expected, strict=True):
@@ -66,6 +66,5 @@ def test_what_is_shown_is_what_the_model_pays(norm: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("layers", [1, 2, 5])
 def test_alignments_are_made_of_the_last_layers(layers: int) -> None:
     model = random_model("pre")
-    *_, cross = AttentionView(Kernels(model))(SOURCE_BS, TARGET_BT)
-    found = AlignmentView(Kernels(model), layers)(SOURCE_BS, TARGET_BT)
+    *_, cross, found = AttentionView(Kernels(model), layers)(SOURCE_BS, TARGET_BT)
     torch.testing.assert_close(found, cross[:, -layers:].mean(dim=(1, 2)))
