@@ -55,6 +55,7 @@ _ISAS: list[dict[str, str]] = [
     {"CT2_FORCE_CPU_ISA": "AVX2"},
     {"CT2_FORCE_CPU_ISA": "AVX512"},
     {"CT2_USE_MKL": "0"},
+    {"CT2_USE_MKL": "1"},
     {"CT2_USE_MKL": "1", "CT2_FORCE_CPU_ISA": "AVX512"},
 ]
 """What CTranslate2 is told of the instructions and libraries to use: nothing, or what it may not take by itself."""
