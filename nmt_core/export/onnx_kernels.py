@@ -24,8 +24,8 @@ from nmt_core.models.model import TranslationModel
 _USUAL_CANDIDATES = 8
 _FURTHER = 7
 """Tokens that pass a screen beside as many as are asked for."""
-_WEIGHT_LEVELS = 63
-"""On either side of 0: 7 bits. With 8 a CPU without VNNI overflows, for it adds two products with 8 bits in 16."""
+_WEIGHT_LEVELS = 127
+"""On either side of 0."""
 
 
 class OnnxKernels(Kernels):
@@ -158,11 +158,10 @@ class Screen:
 
 
 class Int8Kernels(OnnxKernels):
-    """Products of integers: weights of 7 bits with a scale for each output, activations and cache of 8 with measured
-    scales.
+    """Products of 8-bit integers: weights with a scale for each output, activations and cache with measured scales.
 
     A fixed scale for each layer's input (Jacob et al. 2018, section 3) makes a translation independent of what else is
-    in its batch, which a scale taken from the batch would not; and of the CPU, since none overflows.
+    in its batch, which a scale taken from the batch would not.
 
     Args:
         model: in fp32.
@@ -228,8 +227,15 @@ class Int8Kernels(OnnxKernels):
 
 
 def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [O, I] as symmetric integers of 7 bits (int8) and a scale for each row [O]."""
-    scale_O = weight_OI.abs().amax(dim=1).clamp_min(torch.finfo().tiny * _WEIGHT_LEVELS) / _WEIGHT_LEVELS
+    """Weights [O, I] as symmetric integers (int8) and a scale for each row [O].
+
+    A CPU without VNNI adds the products of two neighbours with 8 bits each in 16, and cuts off what does not fit. So
+    the magnitudes of two neighbours come to 128 at most: nothing overflows, and little is lost, for two of a row's
+    greatest weights are seldom side by side.
+    """
+    size_OI = weight_OI.abs()
+    greatest_O = (size_OI + F.pad(size_OI[:, 1:], (0, 1))).amax(dim=1)
+    scale_O = greatest_O.clamp_min(torch.finfo().tiny * _WEIGHT_LEVELS) / _WEIGHT_LEVELS
     return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
 
 

@@ -42,7 +42,8 @@ def test_the_worst_that_a_layer_may_read_does_not_overflow(
     product: onnxruntime.InferenceSession, weight_OI: np.ndarray
 ) -> None:
     integers_OI = integers_of(torch.from_numpy(weight_OI))[0].numpy()
-    assert 2 * GREATEST * int(np.abs(integers_OI.astype(int)).max()) <= 2**15 - 1
+    size_OI = np.abs(np.pad(integers_OI.astype(int), ((0, 0), (0, 1))))
+    assert GREATEST * (size_OI[:, 1:] + size_OI[:, :-1]).max() <= 2**15 - 1
     # A row for each output, which is 255 where its weights are of one sign
     worst_RI = np.concatenate([np.where(integers_OI * sign > 0, GREATEST, 0) for sign in (1, -1)]).astype(np.uint8)
     (y_RO,) = product.run(None, {"x": worst_RI, "weight": np.ascontiguousarray(integers_OI.T)})
@@ -56,3 +57,9 @@ def test_a_weight_is_off_by_half_a_level_at_most(weight_OI: np.ndarray) -> None:
     assert np.isfinite(scale_O).all() and (scale_O > 0).all()
     error_OI = np.abs(integers_OI * scale_O[:, None].astype(np.float64) - weight_OI)
     assert (error_OI <= 0.5001 * np.abs(weight_OI).max(axis=1, keepdims=True) / 63 + np.finfo(np.float32).tiny).all()
+
+
+def test_all_of_8_bits_are_used_where_the_greatest_stand_apart() -> None:
+    integers_OI, scale_O = integers_of(torch.tensor([[2.0, 0.0, -2.0], [2.0, 2.0, 0.0]]))
+    assert integers_OI.tolist() == [[127, 0, -127], [64, 64, 0]]
+    torch.testing.assert_close(scale_O, torch.tensor([2 / 127, 4 / 127]))
