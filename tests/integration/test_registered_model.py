@@ -183,7 +183,6 @@ def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[An
     assert {path.name for path in (folder / "artifacts" / "bundle").iterdir()} == {
         "fp32",
         "int8",
-        "fp16",
         "spm.model",
         "config.json",
         "search.json",
