@@ -36,7 +36,7 @@ _SMALL = {
     "train.keep_checkpoints": 2,
     "average.checkpoints": 2,
     "export.parity_sentences": 5,
-    "export.precisions": "[fp32, int8]",  # a third takes each run a quarter of its time; other tests export all
+    "export.precisions": "[fp32, int8]",  # a third takes time; other tests export all
 }
 _LIMIT = 280
 _SECONDS_TO_START = 240
