@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install quickstart check test faults ui lock clean
+.PHONY: help install quickstart check test faults ui everything lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make test         format, lint, types, and every test"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
+	@echo "make everything   all of these at once, which takes less time"
 	@echo "make check        format, lint and types alone"
 	@echo "make install      the environment in .venv alone"
 	@echo "make lock         choose versions anew for requirements.lock"
@@ -17,11 +18,12 @@ help:
 
 install: $(INSTALLED)
 
+# Python compiles what it imports; to compile all that is installed would take longer.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -34,13 +36,17 @@ check: $(INSTALLED)
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --durations 40
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
 
 faults: $(INSTALLED)
-	$(BIN)/pytest -m faults --numprocesses 3 --dist loadfile --durations 0
+	$(BIN)/pytest -m faults --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 0
 
 ui: $(INSTALLED)
-	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --durations 0
+	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 0
+
+# Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
+everything: check
+	$(BIN)/pytest -m "" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
 # torch is held back: its later releases are not tested with the rest.
 lock: $(INSTALLED)

@@ -186,7 +186,7 @@ class Gate:
             ours = Translator.load(self._candidate.export.path, self._config.search, self._settings.threads)
         except _UNUSABLE as error:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
-        ratio = speed_ratio(Dev.read(split.path).sources[:_SPEED_LINES], ours, theirs)
+        ratio = speed_ratio(Dev.read(split.path).spread(_SPEED_LINES).sources, ours, theirs)
         ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
         note = f"version {champion.version} on this machine ({', the champion '.join(ways)})"
         return [gate.speed(ratio, note, registry)]

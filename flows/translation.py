@@ -1,5 +1,6 @@
 """Translate text: files as a job that goes on after any death, pipes at once. No Prefect; the totals go to MLflow."""
 
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path
 from nmt_core.errors import DataError, NmtError, words_of
 from nmt_core.jobs.folder import JobFolder
-from nmt_core.jobs.inputs import absolute, find_inputs
+from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
 from nmt_core.jobs.order import Order
 from nmt_core.workers import InProcess, LocalWorkers, Workers
 
@@ -111,7 +112,7 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
 
     target = absolute(wanted.target)
     folder = JobFolder(absolute(wanted.job or f"{target}.job"))
-    inputs = find_inputs(wanted.source, (target, folder.url))
+    inputs = _inputs(wanted, target, folder)
     _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
     _see_that_its_store_takes_files(folder.url)
     with model_of(_pinned(wanted.model, folder), settings) as model:
@@ -141,12 +142,23 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     return report
 
 
+def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
+    """The text; if it has gone, that with which the job began, for its chunks are copies."""
+    try:
+        return find_inputs(wanted.source, (target, folder.url))
+    except DataError:
+        begun, source = folder.begun(), absolute(wanted.source)
+        if not begun or not all(f"{file.url}/".startswith(f"{source}/") for file in begun.order.inputs):
+            raise
+        return Inputs(begun.order.inputs, not begun.order.into_folder)
+
+
 def _pinned(asked: str, folder: JobFolder) -> str:
     """The version with which a job began, if it was asked for by the same alias and is not done."""
-    plan = folder.plan()
-    if not plan or plan.asked != asked or folder.done(plan.order.fingerprint):
+    begun = folder.begun()
+    if not begun or begun.asked != asked:
         return asked
-    model = plan.order.model
+    model = begun.order.model
     is_by_name = asked.startswith("models:/") and asked != model.name
     return f"models:/{model.name}/{model.version}" if is_by_name else asked
 
@@ -159,11 +171,10 @@ def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
         return order
     from nmt_core.search.onnx_step import best_device
 
-    plan = folder.plan()
-    if plan:
-        begun = _in_precision(order, plan.order.search.precision)
-        if begun == plan.order or not folder.done(plan.order.fingerprint):
-            return begun
+    if begun := folder.begun():
+        return _in_precision(order, begun.order.search.precision)
+    if (plan := folder.plan()) and plan.order == (again := _in_precision(order, plan.order.search.precision)):
+        return again
     return _in_precision(order, precision_for("fastest", best_device(), read_bundle(model.folder)))
 
 
@@ -230,18 +241,23 @@ def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None
         raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
     if not path.parent.is_dir():
         raise DataError(f"{target}: cannot be written: there is no folder {path.parent}: make it, or name another")
-    probe = path.with_name(f"{path.name}.probe.partial")
+    probe = Path(_probe(str(path)))
     try:
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror}): name a place where you may write") from None
+
+
+def _probe(url: str) -> str:
+    """A name of its own: several workers may begin at once."""
+    return f"{url}.probe.{secrets.token_hex(4)}{storage.TEMPORARY}"
 
 
 def _see_that_its_store_takes_files(url: str) -> None:
     if local_path(url):
         return
-    probe = f"{url}.probe{storage.TEMPORARY}"
+    probe = _probe(url)
     try:
         storage.write_bytes([b""], probe)
         storage.remove([probe])

@@ -3,7 +3,7 @@
 `bundle.py` says what is in one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE
+from nmt_core.search.batches import batches_by_length
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.hypothesis import Hypothesis
@@ -31,15 +32,11 @@ from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_buffers import Device
 from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper, device_for
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
-from nmt_core.search.step import Stepper, batches_by_length
+from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
-
-# A window of `translate_stream`: long enough to fill batches with lines of one length, short enough for any memory.
-_WINDOW_LINES = 8_192
-_WINDOW_CHARACTERS = 4_000_000
 
 
 class Translator:
@@ -231,11 +228,6 @@ class Translator:
         source_pieces = tuple(map(self.tokenizers.source.piece, source))
         return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
 
-    def translate_stream(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """The same for any number of lines, in bounded memory: they are read as translations are taken."""
-        for window in _windows(lines):
-            yield from self.translate(window)
-
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
         """Hypotheses of each source, best first: what `translate` does between reading and writing text.
 
@@ -285,16 +277,3 @@ def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, devi
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> str:
     """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
-
-
-def _windows(lines: Iterable[str]) -> Iterator[list[str]]:
-    window: list[str] = []
-    characters = 0
-    for line in lines:
-        window.append(line)
-        characters += len(line)
-        if len(window) == _WINDOW_LINES or characters >= _WINDOW_CHARACTERS:
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window

@@ -17,15 +17,18 @@ class ExportConfig(Section):
     """Graphs to make: int8 is for CPUs and fp16 for GPUs; fp32 is always made, for it is what the others are compared
     with."""
     parity_sentences: int = Field(500, ge=1)
-    """Held-out sentences that PyTorch and the fp32 graphs translate; every beam must be identical."""
+    """Sentences of the dev set that PyTorch and the fp32 graphs translate; every beam must be identical, all its
+    hypotheses, but for ties."""
     parity_beam_size: int = Field(4, ge=1)
-    """Beam size of that comparison, and of that of precisions."""
+    """Beam size of that comparison, and of that of precisions, whatever `search` says: a model is exported once for all
+    searches."""
     parity_tolerance: float = Field(1e-4, gt=0)
     """Largest difference of log-probabilities, in nats."""
     calibration_sentences: int = Field(200, ge=1)
-    """Sentences of the dev set that are translated to measure the scales of int8."""
+    """Sentences of the dev set that are translated to measure the scales of int8, and whether fp16 can hold all
+    numbers."""
     quality_sentences: int = Field(1_000, ge=1)
-    """Sentences of the dev set, from its start, that each precision translates."""
+    """Sentences that each precision translates; these and the others are spread evenly over the dev set."""
     max_bleu_loss: float = Field(0.2, ge=0)
     """BLEU that a precision may lose against fp32 there, or any of them by the shortlist; what loses more is not
     published."""

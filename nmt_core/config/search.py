@@ -31,8 +31,9 @@ class SearchConfig(Section):
     """Text whose tokens come before those of each source, as the tag of a language: <2de>."""
     target_prefix: str = ""
     """Text with whose tokens every translation begins. They count nothing in its score."""
-    temperature: float = Field(1.0, gt=0, le=100)
-    """Of sampling: log-probabilities are divided by it. Less than 1 makes the likely more likely."""
+    temperature: float = Field(1.0, ge=1e-6, le=100)
+    """Of sampling: log-probabilities are divided by it. Less than 1 makes the likely more likely; with the least, the
+    likeliest token is drawn."""
     top_k: int = Field(0, ge=0)
     """Of sampling: only this many of the likeliest tokens may be drawn; 0: all may."""
     top_p: float = Field(1.0, gt=0, le=1)

@@ -6,9 +6,9 @@ opened, renamed and removed without going through fsspec.
 """
 
 import contextlib
-import glob
 import io
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +26,8 @@ from nmt_core.errors import DataError
 
 TEMPORARY = ".partial"
 """Suffix of a file that is being written."""
+
+_DRAFT = re.compile(rf"(.+)\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}", re.DOTALL)  # see `_temporary`
 
 _OBJECT_STORES = frozenset({"s3", "gs", "abfs"})
 """Protocols of stores of objects in buckets: an object appears when its last byte has come; no folders."""
@@ -79,7 +81,7 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Read a Parquet file, or only some of its columns, in the order in which they are named.
 
     Raises:
-        DataError: there is no such file, or it is no Parquet file.
+        DataError: there is no such file, it is no Parquet file, or its disk or store does not let us read.
     """
     path = local_path(url)
     try:
@@ -94,7 +96,9 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     except FileNotFoundError:
         raise DataError(_missing(url)) from None
     except (pl.exceptions.ComputeError, pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{url}: cannot be read as Parquet ({error}): if it is damaged, remove it; run again") from None
+        is_of_arrow = not isinstance(error, OSError) or (type(error) is OSError and not error.errno)
+        remedy = "if it is damaged, remove it" if is_of_arrow else "see that its disk or store lets you read it"
+        raise DataError(f"{url}: cannot be read as Parquet ({error}): {remedy}; run again") from None
 
 
 def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
@@ -199,24 +203,26 @@ def bring(url: str, to: Path) -> None:
 
 def sweep(folder: str) -> None:
     """Remove what killed workers left half written in a folder. Nobody may be writing there."""
-    if path := local_path(folder):
-        remove(str(file) for file in path.glob(f"*{TEMPORARY}"))
-        return
-    file_system, name = store_of(folder)
-    remove(file_system.unstrip_protocol(file) for file in file_system.glob(f"{name}/*{TEMPORARY}"))
+    remove(f"{folder}/{name}" for name in names_in(folder) if name.endswith(TEMPORARY))
 
 
-def sweep_drafts(url: str) -> None:
-    """Remove what killed processes left half written of one file. Whoever is writing it now does so in vain."""
-    if path := local_path(url):
-        remove(str(file) for file in path.parent.glob(f"{glob.escape(path.name)}.*{TEMPORARY}"))
-        return
-    file_system, name = store_of(url)
-    remove(
-        file_system.unstrip_protocol(file)
-        for file in file_system.ls(file_system._parent(name), detail=False)
-        if file.startswith(f"{name}.") and file.endswith(TEMPORARY)
-    )
+def sweep_drafts(urls: Iterable[str]) -> None:
+    """Remove what killed processes left half written of these files; whoever is writing them now does so in vain."""
+    folders: dict[str, set[str]] = {}
+    for url in urls:
+        name = url.rpartition("/")[2]
+        folders.setdefault(url.removesuffix(name), set()).add(name)
+    for folder, written in folders.items():  # each is listed once: stores are paid for that
+        drafts = map(_DRAFT.fullmatch, names_in(folder))
+        remove(f"{folder}{draft[0]}" for draft in drafts if draft and draft[1] in written)
+
+
+def names_in(folder: str) -> list[str]:
+    """What there is in a folder; nothing, if that is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        file_system, key = store_of(folder)
+        return [str(name).rstrip("/").rpartition("/")[2] for name in file_system.ls(key, detail=False)]
+    return []
 
 
 @lru_cache(maxsize=4096)

@@ -1,20 +1,22 @@
 """What a set of graphs must show before it is published: fp32 against PyTorch, every other precision against fp32."""
 
 import copy
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
 
 from nmt_core.config import PipelineConfig, Precision, SearchConfig
-from nmt_core.export.calibration import calibrate
-from nmt_core.export.dev import Dev
+from nmt_core.errors import DataError
+from nmt_core.export.calibration import Ranges, calibrate
+from nmt_core.export.dev import Dev, spread
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
+from nmt_core.export.speed import timed
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
@@ -26,9 +28,16 @@ from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
+_LARGEST_IN_FP16 = torch.finfo(torch.float16).max
+_SHARE_OF_FP16 = 0.5
+"""Of that, what a model's numbers may come to on the dev set: other text has larger ones, and two are summed up."""
+
 
 class Gates:
     """The gates for one model.
+
+    They search as `export` says and not as `search` does: a model is exported once, for whatever search it is loaded
+    with later. So BLEU of the precisions is that of beam search with `export.parity_beam_size`.
 
     Args:
         model: in evaluation mode.
@@ -80,9 +89,7 @@ class Gates:
     def kernels(self, precision: Precision) -> OnnxKernels:
         """What a set of graphs is exported with; for int8 after a look at how large the model's numbers get."""
         if precision == "int8":
-            sources = self._ids(self.config.calibration_sentences)
-            with _torch_threads(self.threads):
-                return Int8Kernels(self.model, calibrate(self.model, sources, self.search))
+            return Int8Kernels(self.model, self._ranges)
         return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
 
     def cannot_make(self, precision: Precision) -> str:
@@ -92,23 +99,38 @@ class Gates:
                 "int8 graphs are made of Transformers: a recurrent network hands its state on through every step, "
                 "which would be rounded each time; fp32 is what it has for CPUs"
             )
+        if precision == "fp16":
+            name, size = self._ranges.greatest()
+            if not size <= _SHARE_OF_FP16 * _LARGEST_IN_FP16:  # not(<=) refuses NaN as well
+                self.refused[precision] = (
+                    f"{name} gets as large as {size:,.0f} on dev text, and half precision ends at "
+                    f"{_LARGEST_IN_FP16:,.0f}, of which {_SHARE_OF_FP16:.0%} are allowed, for other text may have "
+                    "larger numbers; fp32 is what it has for GPUs; a smaller train.learning_rate_scale may keep them "
+                    "small"
+                )
         return self.refused.get(precision, "")
+
+    @cached_property
+    def _ranges(self) -> Ranges:
+        """How large the model's numbers get on the dev set."""
+        sources = self._ids(self.config.calibration_sentences)
+        with _torch_threads(self.threads):
+            return calibrate(self.model, sources, self.search)
 
     def measure(self, folder: Path, precision: Precision, *, listed: bool = False) -> None:
         """Translate the dev set, with the shortlist or without, for its BLEU and for the speed."""
-        # A machine without a GPU computes fp16 as well, slowly: rounding, which decides the quality, is the same.
+        # A machine without a GPU computes fp16 in fp32 and rounds what operators give: near enough for the quality, but
+        # what overflows on a GPU does not do so here, which is why `cannot_make` looks at how large numbers get.
         device: Device = best_device() if precision == "fp16" else "cpu"
         stepper = self._stepper(folder / precision, device, listed=listed)
         translator = Translator(stepper, self.tokenizers, self.search, self.threads)
         name = with_shortlist(precision) if listed else precision
-        count = self.config.quality_sentences
-        translator.translate(self.dev.sources[:1])  # what is set up at the first call counts for no precision
-        started = time.monotonic()
-        translations = translator.translate(self.dev.sources[:count])
-        seconds = max(time.monotonic() - started, 1e-9)
+        dev = self._judged
+        translator.translate(dev.sources[:1])  # what is set up at the first call counts for no precision
+        translations, rate = timed(translator, dev.sources)
         texts = [translation.text for translation in translations]
-        self.bleu[name] = score("dev", texts, self.dev.references[:count], self.target_language)[0].score
-        self.tokens_per_second[name] = round(sum(one.tokens for one in translations) / seconds, 1)
+        self.bleu[name] = score("dev", texts, dev.references, self.target_language)[0].score
+        self.tokens_per_second[name] = round(rate, 1)
 
     def refuse(self, folder: Path, precision: Precision) -> str:
         """Measure a precision; why it must not be published, or nothing."""
@@ -116,7 +138,7 @@ class Gates:
         loss = self.bleu["fp32"] - self.bleu[precision]
         if not loss <= self.config.max_bleu_loss:  # not(<=) refuses NaN as well
             self.refused[precision] = (
-                f"BLEU on {len(self.dev.sources[: self.config.quality_sentences]):,} dev sentences is "
+                f"BLEU on {len(self._judged.sources):,} dev sentences is "
                 f"{self.bleu[precision]:.2f}, {loss:.2f} less than in fp32; export.max_bleu_loss="
                 f"{self.config.max_bleu_loss:g} is allowed"
             )
@@ -129,7 +151,7 @@ class Gates:
             loss = self.bleu[precision] - self.bleu[with_shortlist(precision)]
             if not loss <= self.config.max_bleu_loss:
                 self.refused["shortlist"] = (
-                    f"BLEU on {len(self.dev.sources[: self.config.quality_sentences]):,} dev sentences is "
+                    f"BLEU on {len(self._judged.sources):,} dev sentences is "
                     f"{self.bleu[with_shortlist(precision)]:.2f} with it in {precision}, {loss:.2f} less than without; "
                     f"export.max_bleu_loss={self.config.max_bleu_loss:g} is allowed: raise "
                     "export.shortlist_translations or export.shortlist_frequent"
@@ -140,9 +162,24 @@ class Gates:
         stepper = OnnxStepper(graphs, self.model.vocab_size, device, listed=listed)
         return ShortlistStepper(stepper, self.shortlist) if listed and self.shortlist else stepper
 
+    @cached_property
+    def _judged(self) -> Dev:
+        """What each precision translates."""
+        return self.dev.spread(self.config.quality_sentences)
+
     def _ids(self, count: int) -> list[list[int]]:
-        """Ids of the first dev sentences that are not empty, cut where a search would cut them."""
-        encoded = self.tokenizers.source.encode(list(self.dev.sources[:count]))
+        """Ids of so many dev sentences, spread over those that are not empty, cut where a search would cut them."""
+        return [self._encoded[place] for place in spread(count, len(self._encoded))]
+
+    @cached_property
+    def _encoded(self) -> list[list[int]]:
+        encoded = self.tokenizers.source.encode(list(self.dev.sources))
+        if not any(encoded):
+            raise DataError(
+                f"export: the sources of the dev set are empty, all {len(encoded):,} of them, and nothing can be "
+                "compared or calibrated: name files in corpus.dev that hold text, or none, and the stage split takes "
+                "the dev set out of the training text"
+            )
         return [ids[: self.search.max_source_tokens] for ids in encoded if ids]
 
 

@@ -34,14 +34,14 @@ class ExportReport(StageReport):
     max_difference: float
     """Largest difference of log-probabilities between PyTorch and ONNX Runtime, in nats."""
     identical_beams: int
-    """Held-out sentences that both translated into the same tokens; all, or the stage would have failed."""
+    """Held-out sentences for which both found the same beams, but for ties; all, or the stage would have failed."""
     compared_sentences: int
     """Held-out sentences that both translated."""
     bleu: dict[str, float]
     """Of the dev sentences, by precision, and by precision with the shortlist if there is one; not comparable with
     other scores, for there may be few of them."""
     tokens_per_second: dict[str, float]
-    """Target tokens per second of translating them, by the same."""
+    """Target tokens per second of translating them, end marks counted, by the same."""
     not_published: dict[str, str]
     """Why a precision, its greedy search without scores, or the shortlist is not in the bundle."""
     bytes: dict[str, int]
@@ -52,9 +52,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     """Stage `export`: weights and tokenizer to a bundle that translates as PyTorch does.
 
     Raises:
-        StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any translation.
+        StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any beam.
         ModelError: the weights do not fit `model` or the tokenizer.
-        DataError: a shortlist is wanted, and the training text is missing.
+        DataError: a shortlist is wanted, and the training text is missing; or the dev set has no text.
     """
     folder, reporter = inputs["tokenizer"].path, job.reporter
     tokenizers = Tokenizers.load(folder)

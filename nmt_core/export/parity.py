@@ -1,6 +1,6 @@
 """The gate between export and everything after it: ONNX Runtime must compute what PyTorch computes. Imports no torch.
 
-Letters in names of arrays: R rows, C candidates.
+Letters in names of arrays: R rows, C candidates, K beams of a sentence.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,14 @@ import numpy as np
 
 from nmt_core.config import ExportConfig, SearchConfig
 from nmt_core.errors import StageError
-from nmt_core.search.beam import beam_search
+from nmt_core.search.beam import BeamStep, n_best
 from nmt_core.search.greedy import greedy_search
+from nmt_core.search.hypothesis import Hypothesis, Sums
 from nmt_core.search.step import Decoding, Floats, Ints, Stepper
 
 _BATCH_SENTENCES = 32
+_WIDEST_TIE = 1e-2
+"""In nats: a tolerance that is larger lets log-probabilities differ, and no translations."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Parity:
 
     sentences: int
     identical: int
-    """Sentences that both translated into the same tokens."""
+    """Sentences for which both found the same beams, but for ties; see `compare`."""
     max_difference: float
     """Largest difference of log-probabilities, in nats, over every candidate of every step."""
 
@@ -34,9 +37,10 @@ def check_parity(
     """Compare, and refuse a difference.
 
     Raises:
-        StageError: a log-probability differs by more than `parity_tolerance`, or any translation differs.
+        StageError: a log-probability differs by more than `parity_tolerance`, or any beam differs.
     """
-    parity = compare(reference, exported, sources, SearchConfig(beam_size=config.parity_beam_size))
+    search = SearchConfig(beam_size=config.parity_beam_size, n_best=config.parity_beam_size)
+    parity = compare(reference, exported, sources, search, min(config.parity_tolerance, _WIDEST_TIE))
     if not parity.max_difference <= config.parity_tolerance:  # not(<=) refuses NaN as well
         raise StageError(
             f"export: log-probabilities of ONNX Runtime and PyTorch differ by up to {parity.max_difference:.2e} nats, "
@@ -49,28 +53,80 @@ def check_parity(
             f"export: {parity.sentences - parity.identical} of {parity.sentences} held-out sentences are translated "
             f"otherwise by ONNX Runtime than by PyTorch (beam {config.parity_beam_size}), though all log-probabilities "
             f"that either search looked at agree within {parity.max_difference:.2e} nats: where the searches part, "
-            "hypotheses are tied but for rounding: another export.parity_beam_size or export.parity_sentences avoids it"
+            "hypotheses are nearly tied, and differences add up over a sentence: another export.parity_beam_size or "
+            "export.parity_sentences avoids it"
         )
     return parity
 
 
-def compare(reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], search: SearchConfig) -> Parity:
+def compare(
+    reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], search: SearchConfig, tie: float = 0.0
+) -> Parity:
     """Search with both at once on the reference's path, for the differences; then with `exported` alone.
 
     Where that ends otherwise, with both at once on its path as well: if nothing differs there either, the paths part at
     a tie.
+
+    The beams of a sentence, `search.n_best` hypotheses each, are the same if at each rank of both stand the same tokens
+    or scores that differ by `tie` at most: what ranks alike may swap. They also count as the same where rounding
+    decided who stayed in the beam on the way: if at the first step where other partial hypotheses go on, the sums at
+    each rank differ by `tie` at most.
     """
     both, back = _Both(reference, exported), _Both(exported, reference)
     ordered = sorted(sources, key=len, reverse=True)
     identical = 0
     for first in range(0, len(ordered), _BATCH_SENTENCES):
         batch = ordered[first : first + _BATCH_SENTENCES]
-        expected, found = beam_search(both, batch, search), beam_search(exported, batch, search)
-        alike = sum(one.ids == other.ids for one, other in zip(expected, found, strict=True))
-        identical += alike
-        if alike < len(batch):
-            beam_search(back, batch, search)
+        expected_way, found_way = _Way(len(batch)), _Way(len(batch))
+        expected = n_best(both, batch, search, observe=expected_way)
+        found = n_best(exported, batch, search, observe=found_way)
+        identical += sum(
+            _alike(expected[place], found[place], tie)
+            or _part_at_a_tie(expected_way.steps[place], found_way.steps[place], tie)
+            for place in range(len(batch))
+        )
+        if any(_tokens(one) != _tokens(other) for one, other in zip(expected, found, strict=True)):
+            n_best(back, batch, search)
     return Parity(len(sources), identical, float(np.maximum(both.max_difference, back.max_difference)))
+
+
+_Step = tuple[list[tuple[int, ...]], Sums]
+"""Partial hypotheses of a sentence, best first, and their sums [K]."""
+
+
+class _Way:
+    """The partial hypotheses that go on at each step of a search, by sentence."""
+
+    def __init__(self, sentences: int) -> None:
+        self.steps: list[list[_Step]] = [[] for _ in range(sentences)]
+
+    def __call__(self, step: BeamStep) -> None:
+        rows = len(step.id_RC) // len(step.place_B)
+        for number, place in enumerate(step.place_B.tolist()):
+            steps = self.steps[place]
+            before = steps[-1][0] if steps else [()]
+            parents = (step.parent_BK[number] - number * rows).tolist()
+            pairs = zip(parents, step.token_BK[number].tolist(), strict=True)
+            steps.append(([(*before[parent], token) for parent, token in pairs], step.sum_BK[number]))
+
+
+def _tokens(beam: Sequence[Hypothesis]) -> list[tuple[int, ...]]:
+    return [hypothesis.ids for hypothesis in beam]
+
+
+def _alike(expected: Sequence[Hypothesis], found: Sequence[Hypothesis], tie: float) -> bool:
+    """Whether two beams are the same, rank by rank."""
+    return len(expected) == len(found) and all(
+        one.ids == other.ids or abs(one.score - other.score) <= tie for one, other in zip(expected, found, strict=True)
+    )
+
+
+def _part_at_a_tie(expected: Sequence[_Step], found: Sequence[_Step], tie: float) -> bool:
+    """Whether what two searches of a sentence first did otherwise was to choose between equals."""
+    for (one, sum_K), (other, other_sum_K) in zip(expected, found, strict=False):
+        if one != other:
+            return bool((np.abs(sum_K - other_sum_K) <= tie).all())
+    return False
 
 
 def unlike_without_scores(scored: Stepper, unscored: Stepper, sources: Sequence[Sequence[int]]) -> int:

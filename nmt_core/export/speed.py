@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from statistics import median
 
+from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
 
 _ROUNDS = 3
@@ -20,7 +21,7 @@ def speed_ratio(lines: Sequence[str], one: Translator, other: Translator) -> flo
     both = (one, other)
     for translator in both:
         translator.translate(lines[:1])  # what is set up at the first call counts for neither
-    rates = [[_tokens_per_second(translator, lines) for translator in both] for _ in range(_ROUNDS)]
+    rates = [[timed(translator, lines)[1] for translator in both] for _ in range(_ROUNDS)]
     return median(mine / theirs for mine, theirs in rates)
 
 
@@ -36,7 +37,9 @@ def way_of(translator: Translator) -> str:
     return " ".join([f"{by} in {translator.precision}", *further])
 
 
-def _tokens_per_second(translator: Translator, lines: Sequence[str]) -> float:
+def timed(translator: Translator, lines: Sequence[str]) -> tuple[list[Translation], float]:
+    """Translations, and target tokens per second: end marks count, for a model has to find them too."""
     started = time.monotonic()
-    tokens = sum(translation.tokens + 1 for translation in translator.translate(lines))
-    return tokens / max(time.monotonic() - started, 1e-9)
+    translations = translator.translate(lines)
+    seconds = max(time.monotonic() - started, 1e-9)
+    return translations, sum(translation.tokens + 1 for translation in translations) / seconds

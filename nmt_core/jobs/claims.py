@@ -1,8 +1,9 @@
 """Claims: who works on what, for as long as he shows that he lives.
 
 A claim is a small file with its owner and the time at which it ends; the owner puts that off while he works. When he
-has died, the claim ends by itself, and on his own machine his death is seen at once. No result depends on a claim: see
-`nmt_core.jobs`.
+has died, the claim ends by itself, and on his own machine his death is seen at once. Clocks of machines differ: a claim
+from elsewhere that stays as it is for as long as claims hold has ended as well, whatever time it gives. No result
+depends on a claim: see `nmt_core.jobs`.
 """
 
 import contextlib
@@ -14,14 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 from pydantic import BaseModel, ValidationError
 
 from nmt_core.corpus import storage
-from nmt_core.corpus.storage import local_path, store_of
-from nmt_core.jobs.folder import read_bytes
+from nmt_core.jobs.folder import create, read_bytes
 
 SECONDS = 60.0
 """How long a claim holds without a sign of life."""
@@ -55,6 +54,9 @@ class Claim(BaseModel):
 
 _NOBODY = Claim(owner="")
 
+_met: dict[str, tuple[Claim, float]] = {}
+"""Claims of others that this process waits for: what each said last, and when it was first seen to say so."""
+
 
 @dataclass(frozen=True)
 class Claims:
@@ -86,11 +88,23 @@ class Claims:
     def _take(self, url: str) -> bool:
         found = self._read(url)
         if found is None:
-            return self._create(url)
-        if found.owner != self.owner and found.holds:
+            return create(self._content(), url)
+        if found.owner != self.owner and found.holds and not self._is_silent(url, found):
             return False
         self._write(url)
         return self._is_ours(url)
+
+    def _is_silent(self, url: str, found: Claim) -> bool:
+        """Whether a claim from another machine has not changed for as long as claims hold, by our own clock."""
+        now = time.monotonic()
+        said, since = _met.get(url, (None, now))
+        if said != found:
+            _met[url] = found, now
+            return False
+        if found.host == socket.gethostname() or now - since < self.seconds:
+            return False
+        _met.pop(url, None)
+        return True
 
     def _beat(self, url: str, over: threading.Event) -> None:
         """Put the end off until the work is over, then give the claim back: here, where no signal interrupts it."""
@@ -102,35 +116,6 @@ class Claims:
         with suppress(Exception):  # it would end by itself
             if self._is_ours(url):
                 storage.remove([url])
-
-    def _create(self, url: str) -> bool:
-        """Write the claim where there is none; in one step, as far as the store can do that."""
-        path = local_path(url)
-        if path:
-            return self._create_here(path)
-        store, name = store_of(url)
-        try:
-            store.pipe_file(name, self._content(), mode="create")
-        except FileExistsError:
-            return False
-        except Exception:  # it knows no such mode, or says in words of its own that there is one
-            if self._read(url) is None:
-                self._write(url)
-        return self._is_ours(url)
-
-    def _create_here(self, path: Path) -> bool:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-        draft.write_bytes(self._content())
-        try:
-            os.link(draft, path)  # unlike a file that is opened to be created, it is never seen empty
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        return True
 
     def _write(self, url: str) -> None:
         storage.write_bytes([self._content()], url)

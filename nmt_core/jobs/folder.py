@@ -1,9 +1,12 @@
-"""Where the parts of a job lie, and the two files of its journal: `plan.json` and `done.json`."""
+"""Where the parts of a job lie, and the files of its journal: `order-1.json`, `plan.json` and `done.json`."""
 
+import os
 import re
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -12,9 +15,12 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
-from nmt_core.jobs.order import Plan
+from nmt_core.jobs.order import Begun, Order, Plan
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_FINGERPRINT = re.compile("[0-9a-f]{32}")
+_ORDER = re.compile(r"order-(\d+)\.json")
 
 
 class Done(BaseModel):
@@ -23,6 +29,8 @@ class Done(BaseModel):
     model_config = ConfigDict(frozen=True)
     fingerprint: str
     """Of the order."""
+    number: int
+    """Of the job among those that the folder has seen, from 1."""
     model: str
     model_version: str
     statuses: Mapping[str, int]
@@ -82,10 +90,42 @@ class JobFolder:
         """
         return _read(f"{self.url}/plan.json", Plan)
 
-    def done(self, fingerprint: str) -> Done | None:
-        """What came of an order, if it is done."""
-        done = _read(f"{self.url}/done.json", Done)
-        return done if done and done.fingerprint == fingerprint else None
+    def done(self) -> Done | None:
+        """What came of the last job that was done here.
+
+        Raises:
+            DataError: it is damaged.
+        """
+        return _read(f"{self.url}/done.json", Done)
+
+    def begin(self, asked: str, order: Order) -> Begun:
+        """Publish an order, unless another one has begun and is not done: that is the one, then.
+
+        Jobs of a folder are counted. The one that follows the last that is done begins with a file of its own number,
+        which is written only where there is none: of two orders at once, one is published.
+        """
+        while True:
+            begun = Begun(asked=asked, order=order, number=self._next())
+            create(begun.model_dump_json().encode(), self._order(begun.number))
+            found = self.begun()
+            if found and found.number == begun.number:
+                return found
+
+    def begun(self) -> Begun | None:
+        """The job that has begun and is not done, if there is one."""
+        return _read(self._order(self._next()), Begun)
+
+    def withdraw(self, number: int) -> None:
+        """Take back that a job has begun: it cannot be done, and nothing has come of it."""
+        storage.remove([self._order(number)])
+
+    def _next(self) -> int:
+        """Number of the job that follows the last that is done."""
+        done = self.done()
+        return done.number + 1 if done else 1
+
+    def _order(self, number: int) -> str:
+        return f"{self.url}/order-{number}.json"
 
     def write(self, note: Plan | Done) -> None:
         """Publish a part of the journal."""
@@ -93,17 +133,16 @@ class JobFolder:
         with storage.published(f"{self.url}/{name}") as file:
             file.write(note.model_dump_json(indent=1 if isinstance(note, Done) else None).encode())
 
-    def clean_up(self, fingerprint: str) -> None:
-        """Remove the files of an order, and of any that was given up before it had a plan; those of a new job stay."""
-        plan = self.plan()
-        is_last = plan is not None and plan.order.fingerprint == fingerprint
-        for name in _names(self.url):
-            if name == fingerprint or (is_last and re.fullmatch("[0-9a-f]{32}", name)):
+    def clean_up(self) -> None:
+        """Remove the files of jobs that are done or were given up; those of one that has begun stay."""
+        names = storage.names_in(self.url)  # before the look at what has begun: who begins later keeps his files
+        following, begun = self._next(), self.begun()
+        for name in names:
+            order = _ORDER.fullmatch(name)
+            if order and int(order[1]) < following:
+                storage.remove([f"{self.url}/{name}"])
+            elif _FINGERPRINT.fullmatch(name) and not (begun and name == begun.order.fingerprint):
                 storage.remove_folder(self.parts(name).root)
-
-    def forget(self) -> None:
-        """Take back that the job is done: its output is gone."""
-        storage.remove([f"{self.url}/done.json"])
 
 
 def exists(url: str) -> bool:
@@ -128,6 +167,43 @@ def read_bytes(url: str) -> bytes | None:
     return None
 
 
+def create(content: bytes, url: str) -> bool:
+    """Write a small file where there is none; in one step, as far as the store can do that.
+
+    Returns:
+        Whether it is what is there now.
+    """
+    if path := local_path(url):
+        return _create_here(content, path)
+    store, name = store_of(url)
+    try:
+        store.pipe_file(name, content, mode="create")
+    except FileExistsError:
+        return False
+    except Exception:  # it knows no such mode, or says in words of its own that there is one
+        if read_bytes(url) is None:
+            storage.write_bytes([content], url)
+    return read_bytes(url) == content
+
+
+def _create_here(content: bytes, path: Path) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # a linked file may else be empty when the machine comes up again
+    try:
+        os.link(draft, path)  # unlike a file that is opened to be created, it is never seen empty
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
 def _read(url: str, model: type[Model]) -> Model | None:
     content = read_bytes(url)
     if content is None:
@@ -141,16 +217,6 @@ def _read(url: str, model: type[Model]) -> Model | None:
         ) from None
 
 
-def _names(folder: str) -> list[str]:
-    """What there is in a folder."""
-    with suppress(FileNotFoundError):
-        if path := local_path(folder):
-            return [file.name for file in path.iterdir()]
-        store, key = store_of(folder)
-        return [name.rstrip("/").rpartition("/")[2] for name in store.ls(key, detail=False)]
-    return []
-
-
 def _numbers(folder: str) -> set[int]:
-    stems = (name.removesuffix(".parquet") for name in _names(folder) if name.endswith(".parquet"))
+    stems = (name.removesuffix(".parquet") for name in storage.names_in(folder) if name.endswith(".parquet"))
     return {int(stem) for stem in stems if stem.isdecimal()}

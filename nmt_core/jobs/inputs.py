@@ -126,8 +126,7 @@ def _here(path: Path) -> tuple[list[InputFile], bool]:
     root = Path(_before_the_wild(str(path))) if is_pattern else path
     files = root.glob(str(path).removeprefix(f"{root}/")) if is_pattern else root.rglob("*")
     named = sorted((file, file.relative_to(root)) for file in files if file.is_file())
-    seen = [(file, name) for file, name in named if not any(part.startswith(".") for part in name.parts)]
-    found = [identity(str(file.absolute()), name.as_posix()) for file, name in seen]
+    found = [identity(str(file.absolute()), name.as_posix()) for file, name in named if not _is_hidden(name.as_posix())]
     return [file for file in found if file], False
 
 
@@ -140,11 +139,16 @@ def _in_store(source: str) -> tuple[list[InputFile], bool]:
         root, found = _before_the_wild(name), [key for key in store.glob(name) if store.isfile(key)]
     else:
         root, found = name, store.find(name)
+    named = [(key, key.removeprefix(root).lstrip("/")) for key in sorted(found)]
+    # A key that ends in a slash stands for a folder, which some tools make for people to see.
+    seen = [(key, name) for key, name in named if is_one or not (key.endswith("/") or _is_hidden(name))]
     # One by one: what a listing says of a file need not be what the store says of the file itself.
-    return [
-        _described(store.info(key), str(store.unstrip_protocol(key)), key.removeprefix(root).lstrip("/"))
-        for key in sorted(found)
-    ], is_one
+    return [_described(store.info(key), str(store.unstrip_protocol(key)), name) for key, name in seen], is_one
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a part of the path below the folder that was named begins with a dot."""
+    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _before_the_wild(pattern: str) -> str:

@@ -1,9 +1,10 @@
 """The chunks of a job become its output, in the order of the text; a chunk at a time is in memory."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 
@@ -11,12 +12,14 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.formats import Kind
 from nmt_core.corpus.formats.kinds import packing_by_name
 from nmt_core.corpus.formats.single import has_header, kind_by_name
+from nmt_core.corpus.storage import local_path
+from nmt_core.errors import DataError
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, writing
+from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, see_that_it_holds, writing
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class Output:
     files: tuple[int, ...]
 
     @property
-    def suffixes(self) -> tuple[str, str]:
-        """Of the files that may stand beside it."""
-        return UNREADABLE, aligned_suffix(self.packing)
+    def urls(self) -> tuple[str, str, str]:
+        """The file, and those that may stand beside it."""
+        return self.url, self.url + UNREADABLE, self.url + aligned_suffix(self.packing)
 
 
 def outputs_of(order: Order) -> list[Output]:
@@ -51,6 +54,41 @@ def outputs_of(order: Order) -> list[Output]:
     return [Output(order.target, kind_by_name(names[0]) if says_nothing else kind, packing, tuple(range(len(names))))]
 
 
+def see_that_nothing_is_in_the_way(order: Order) -> None:
+    """See that no output is an input by another name, and that nothing is in its way: a file where a folder is needed,
+    or a folder where a file is.
+
+    Raises:
+        ConfigError: the output has no room for what the search finds.
+        DataError: it cannot be written, or an input would be lost.
+    """
+    read = {_identity(file.url): file.url for file in order.inputs}
+    in_the_way: dict[Path, Path | None] = {}
+    for output in outputs_of(order):
+        see_that_it_holds(order.search, output.kind, output.url)
+        for url in output.urls:
+            if lost := read.get(_identity(url)):
+                raise DataError(f"{url}: is written, but is the input {lost} as well: write to another place")
+        if (path := local_path(output.url)) is None:
+            continue
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder, but a file has to be written there: write to another place")
+        if path.parent not in in_the_way:
+            above = next(folder for folder in path.parents if folder.exists())
+            in_the_way[path.parent] = None if above.is_dir() else above
+        if file := in_the_way[path.parent]:
+            raise DataError(f"{file}: is a file, but a folder is needed there, for {path}: remove it, or name another")
+
+
+def _identity(url: str) -> object:
+    """What two names of one file have in common."""
+    if path := local_path(url):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            state = path.stat()
+            return state.st_dev, state.st_ino
+    return url
+
+
 def merge(plan: Plan, parts: Parts) -> Counter[str]:
     """Write every output.
 
@@ -61,28 +99,31 @@ def merge(plan: Plan, parts: Parts) -> Counter[str]:
         DataError: a chunk is missing or damaged.
     """
     statuses: Counter[str] = Counter()
-    for output in outputs_of(plan.order):
-        _write(output, plan, parts, statuses)
-        storage.sweep_drafts(output.url)
+    outputs = outputs_of(plan.order)
+    chunks: dict[int, list[tuple[int, Chunk]]] = {}
+    for number, chunk in enumerate(plan.chunks):
+        chunks.setdefault(chunk.file, []).append((number, chunk))
+    for output in outputs:
+        ours = [one for place in output.files for one in chunks.get(place, [])]
+        statuses.update(_write(output, plan.order, parts, ours))
+    storage.sweep_drafts(url for output in outputs for url in output.urls)
     return statuses
 
 
-def _write(output: Output, plan: Plan, parts: Parts, statuses: Counter[str]) -> None:
-    header, search = has_header(plan.order.column), plan.order.search
+def _write(output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]]) -> Counter[str]:
+    statuses: Counter[str] = Counter()
+    header, search = has_header(order.column), order.search
     with writing(output.url, output.kind, output.packing, search, header=header) as write, noting(output.url) as note:
-        for number, chunk in _chunks(plan, output.files):
+        for number, chunk in chunks:
             rows = storage.read(parts.input(number))
             done = storage.read(parts.output(number), list(schema_of(search)))
             statuses.update(done["status"].to_list())
-            write(table(rows, done, plan.order.model))
-            name = plan.order.inputs[chunk.file].name
-            note(rows, Origin(name, kind_by_name(name), plan.order.column, chunk.first))
+            write(table(rows, done, order.model))
+            name = order.inputs[chunk.file].name
+            note(rows, Origin(name, kind_by_name(name), order.column, chunk.first))
     if not has_second_file(output.kind, search):  # an earlier output may have had one
         storage.remove([output.url + aligned_suffix(output.packing)])
-
-
-def _chunks(plan: Plan, files: tuple[int, ...]) -> Iterator[tuple[int, Chunk]]:
-    return ((number, chunk) for number, chunk in enumerate(plan.chunks) if chunk.file in files)
+    return statuses
 
 
 def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.DataFrame:

@@ -1,15 +1,20 @@
 """What a job is to do, and how its result is known again."""
 
+import shlex
+from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import fingerprint_of
 from nmt_core.config import SearchConfig
+from nmt_core.corpus.storage import local_path
 from nmt_core.jobs.inputs import InputFile
 
 MAX_LINE_BYTES = 1 << 20
 """A line of more bytes is not translated: it is no text, and would be held in memory."""
+
+_FEW = 3
 
 
 class ModelVersion(BaseModel):
@@ -60,13 +65,20 @@ class Chunk(BaseModel):
     lines: int
 
 
-class Plan(BaseModel):
-    """An order and the chunks that its text has been cut into, in the order of the text."""
+class Begun(BaseModel):
+    """A job that has begun."""
 
     model_config = ConfigDict(frozen=True)
     asked: str
     """The model as it was asked for, such as `models:/NAME@champion`."""
     order: Order
+    number: int
+    """Of the job among those that its folder has seen, from 1."""
+
+
+class Plan(Begun):
+    """A job and the chunks that its text has been cut into, in the order of the text."""
+
     chunks: tuple[Chunk, ...]
 
     @property
@@ -92,8 +104,41 @@ def differences(former: Order, new: Order) -> list[str]:
         if url not in after or url not in before:
             found.append(f"input {url}: {'is no longer part of it' if url in before else 'has come since'}")
         elif before[url] != after[url]:
-            found.append(f"input {url}: has changed since ({before[url].bytes:,} bytes, now {after[url].bytes:,})")
+            found.append(f"input {url}: has changed since ({_state(before[url])}; now {_state(after[url])})")
     return found or ["the order of the inputs"]
+
+
+def way_on(former: Order, new: Order) -> str:
+    """What to do about an order that is not done, if another is wanted."""
+    begin = "remove the folder of the job to begin anew"
+    if former.model_copy(update={"inputs": new.inputs}) != new or not (touched := _touched(former, new)):
+        return f"End it with the command that began it, {begin}, or name another folder with --job"
+    return f"If the text is the same, set its time back, with {' and '.join(touched)}; else {begin}"
+
+
+def _touched(former: Order, new: Order) -> list[str]:
+    """Commands that set back the times of the inputs, if nothing but times has changed, and that of a few files."""
+    if len(former.inputs) != len(new.inputs):
+        return []
+    changed = [pair for pair in zip(former.inputs, new.inputs, strict=True) if pair[0] != pair[1]]
+    same = (before.model_copy(update={"version": after.version}) == after for before, after in changed)
+    if not all(same) or len(changed) > _FEW:
+        return []
+    paths = [(file, local_path(file.url)) for file, _ in changed]
+    return [f"`touch -d @{_seconds(file)} {shlex.quote(str(path))}`" for file, path in paths if path]
+
+
+def _state(file: InputFile) -> str:
+    """What is known of a file: `80 bytes, changed 2026-03-01 10:00:00.5 UTC`; in a store, the version that it gives."""
+    if not local_path(file.url):
+        return f"{file.bytes:,} bytes, version {file.version}"
+    seconds, _, rest = _seconds(file).partition(".")
+    return f"{file.bytes:,} bytes, changed {datetime.fromtimestamp(int(seconds), UTC):%Y-%m-%d %H:%M:%S}.{rest} UTC"
+
+
+def _seconds(file: InputFile) -> str:
+    """Seconds from 1970 to the last change of a local file, with all that its clock knows."""
+    return f"{int(file.version) // 10**9}.{int(file.version) % 10**9:09d}"
 
 
 def _shown(value: object) -> str:

@@ -10,10 +10,10 @@ from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
-from nmt_core.jobs.merge import merge, outputs_of
-from nmt_core.jobs.order import Order, Plan, differences
+from nmt_core.jobs.merge import merge, outputs_of, see_that_nothing_is_in_the_way
+from nmt_core.jobs.order import Begun, Chunk, Order, Plan, differences, way_on
 from nmt_core.jobs.staging import stage
-from nmt_core.jobs.writers import holds_scores, see_that_it_holds
+from nmt_core.jobs.writers import holds_scores
 from nmt_core.stage import is_full_disk
 from nmt_core.workers import InProcess, Workers
 
@@ -65,12 +65,11 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcom
     Raises:
         ConfigError: the output has no room for what the search finds.
         StageError: the folder holds another job that is not done, or a disk is full.
-        DataError: the text cannot be read.
+        DataError: the text cannot be read, or the output not be written where it should be.
         ModelError: the model cannot be loaded, or has changed.
     """
-    for output in outputs_of(order):
-        see_that_it_holds(order.search, output.kind, output.url)
     try:
+        see_that_nothing_is_in_the_way(order)
         attempt = _Attempt(asked, order, folder, means)
         done, reused = attempt.run()
         return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
@@ -101,15 +100,21 @@ class _Attempt:
         self.parts: Parts = folder.parts(self.fingerprint)
         self.means = means
         self.claims = Claims(self.parts.claims, means.claim_seconds)
+        self.number = 0
+        """Of the job in its folder; not known yet."""
         self.start = time.monotonic()
         self.translated = 0
 
     def run(self) -> tuple[Done, bool]:
-        if done := self._done():
-            if all(identity(output.url, output.name) == output for output in done.outputs):
-                self._clean_up()  # what a kill in the last moment has left
-                return done, True
-            self.folder.forget()
+        if done := self._done_before():
+            return done, True
+        begun = self.folder.begin(self.asked, self.order)
+        if done := self._done_before():  # others have ended it since: we have begun it again
+            if begun.order == self.order:
+                self.folder.withdraw(begun.number)
+            return done, True
+        self._refuse_another(begun)
+        self.number = begun.number
         try:
             done = self._rest()
         except (DataError, FileNotFoundError):
@@ -119,10 +124,18 @@ class _Attempt:
         self._clean_up()  # what we may have written too late included
         return done, False
 
+    def _done_before(self) -> Done | None:
+        """What came of the job, if its output is still there."""
+        done = self._done()
+        if not done or any(identity(output.url, output.name) != output for output in done.outputs):
+            return None
+        self._clean_up()  # what a kill in the last moment has left
+        return done
+
     def _rest(self) -> Done:
         """Do what is left. Files may vanish meanwhile: whoever thought us dead has ended the job, and cleaned up."""
         plan = self._plan()
-        if self._translate(plan):
+        if plan and self._translate(plan):
             return self._merge(plan)
         if done := self._done():
             return done
@@ -132,24 +145,46 @@ class _Attempt:
         )
 
     def _done(self) -> Done | None:
-        return self.folder.done(self.fingerprint)
+        """What came of the job, by whomever. Once it has begun, one with the same order that was done before is
+        another.
+        """
+        done = self.folder.done()
+        return done if done and done.fingerprint == self.fingerprint and done.number >= self.number else None
 
-    def _plan(self) -> Plan:
-        """The chunks, cut by us or by somebody else."""
-        self._refuse_another_job()
-        while not (plan := self._whole_plan()):
+    def _plan(self) -> Plan | None:
+        """The chunks, cut by us or by somebody else; None: others have ended the job."""
+        while not (plan := self._whole_plan()) and self._is_to_be_done():
             with self.claims.held("plan") as is_ours:
                 if is_ours and not self._whole_plan():
-                    chunks = stage(self.order, self.parts, self._say_what_is_read)
-                    self.folder.write(Plan(asked=self.asked, order=self.order, chunks=chunks))
+                    chunks = self._staged()
+                    if self._is_to_be_done():
+                        self.folder.write(Plan(asked=self.asked, order=self.order, number=self.number, chunks=chunks))
                     continue
             self._pause("another worker reads the text")
         return plan
 
+    def _staged(self) -> tuple[Chunk, ...]:
+        try:
+            return stage(self.order, self.parts, self._say_what_is_read)
+        except DataError:  # another column, or the text put right, makes another order
+            if not self._whole_plan() and self._is_to_be_done():
+                self.folder.withdraw(self.number)
+            raise
+
+    def _is_to_be_done(self) -> bool:
+        """Whether our job is still the one that has begun. Where a store creates nothing on a condition, another may
+        have taken its place.
+        """
+        begun = self.folder.begun()
+        if not begun or begun.number != self.number:
+            return False
+        self._refuse_another(begun)
+        return True
+
     def _whole_plan(self) -> Plan | None:
         """The plan, if it is there with all its chunks, or is done."""
         plan = self.folder.plan()
-        if not plan or plan.order.fingerprint != self.fingerprint:
+        if not plan or plan.number != self.number or plan.order.fingerprint != self.fingerprint:
             return None
         missing = set(range(len(plan.chunks))) - self.parts.staged()
         return None if missing and not self._done() else plan
@@ -157,16 +192,12 @@ class _Attempt:
     def _say_what_is_read(self, rows: int) -> None:
         self.means.progress(0, 0, f"{rows:,} lines read")
 
-    def _refuse_another_job(self) -> None:
-        plan = self.folder.plan()
-        if plan and plan.order.fingerprint != self.fingerprint:
-            former = plan.order.fingerprint
-            if not self.folder.done(former):
-                raise StageError(
-                    f"{self.folder.url}: holds another job, which is not done. What differs: "
-                    f"{'; '.join(differences(plan.order, self.order))}. End it with the command that began it, remove "
-                    "the folder to give it up, or name another one with --job"
-                )
+    def _refuse_another(self, begun: Begun) -> None:
+        if begun.order.fingerprint != self.fingerprint:
+            raise StageError(
+                f"{self.folder.url}: holds another job, which is not done. What differs: "
+                f"{'; '.join(differences(begun.order, self.order))}. {way_on(begun.order, self.order)}"
+            )
 
     def _translate(self, plan: Plan) -> bool:
         """Until every chunk is there, whoever does them; False: the files of the job have gone."""
@@ -211,9 +242,10 @@ class _Attempt:
 
     def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
         written = outputs_of(self.order)
-        files = [identity(output.url + suffix, "") for output in written for suffix in ("", *output.suffixes)]
+        files = [identity(url, "") for output in written for url in output.urls]
         return Done(
             fingerprint=self.fingerprint,
+            number=self.number,
             model=self.order.model.name,
             model_version=self.order.model.version,
             statuses=dict(sorted(statuses.items())),
@@ -222,7 +254,7 @@ class _Attempt:
 
     def _clean_up(self) -> None:
         with suppress(Exception):  # somebody may still write there, and each store has errors of its own
-            self.folder.clean_up(self.fingerprint)
+            self.folder.clean_up()
 
     def _pause(self, note: str) -> None:
         if note:

@@ -48,12 +48,14 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
 
 
 def cut(cells: Iterable[Cell], most: int, characters: int) -> Iterator[list[Cell]]:
-    """Groups of at most `most` rows; a group ends with the row that brings it to so many characters."""
+    """Groups of at most `most` rows; a group ends with the row that brings it to so many characters, prefixes
+    included.
+    """
     group: list[Cell] = []
     size = 0
     for cell in cells:
         group.append(cell)
-        size += len(cell.text)
+        size += len(cell.text) + len(cell.prefix)
         if len(group) == most or size >= characters:
             yield group
             group, size = [], 0

@@ -16,7 +16,7 @@ from nmt_core.corpus.formats.streams import ByteStream, unpacked
 from nmt_core.jobs.chunk import translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
-from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion
+from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion, Order
 from nmt_core.jobs.staging import SCHEMA, cut
 from nmt_core.jobs.unreadable import Origin, noting
 from nmt_core.jobs.writers import see_that_it_holds, writing
@@ -26,8 +26,8 @@ Take = Callable[[pl.DataFrame, pl.DataFrame], None]
 """Is given rows of the input (`staging.SCHEMA`), and the same of the output (`merge.table`)."""
 
 _STANDARD_INPUT = "standard input"
-_LINES = 4_096
-_CHARACTERS = 2_000_000
+_LINES: int = Order.model_fields["chunk_lines"].default
+_CHARACTERS: int = Order.model_fields["chunk_characters"].default
 
 
 def translate_stream(

@@ -78,23 +78,6 @@ class ListedStepper(Protocol):
         """
 
 
-def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Places of the sources that are not empty, in batches of like length, the longest first.
-
-    A batch holds at most `batch_tokens` source tokens, padding and end marks included, or one source.
-    """
-    batches: list[list[int]] = []
-    longest = 0
-    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
-        if not lengths[place]:
-            break
-        if not batches or (len(batches[-1]) + 1) * longest > batch_tokens:
-            batches.append([])
-            longest = lengths[place] + 1
-        batches[-1].append(place)
-    return batches
-
-
 def pad_sources(source_ids: Sequence[Sequence[int]]) -> Ints:
     """Add the end mark to each source and pad at the end: [B, S]."""
     longest = max(len(ids) for ids in source_ids) + 1

@@ -13,8 +13,8 @@ from nmt_core.config import SearchConfig, TrainConfig
 from nmt_core.errors import DataError
 from nmt_core.models.model import TranslationModel
 from nmt_core.scoring import score
+from nmt_core.search.batches import batches_by_length
 from nmt_core.search.methods import search_batch
-from nmt_core.search.step import batches_by_length
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import Tokenizers

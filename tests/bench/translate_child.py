@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+sys.path.append(str(Path(__file__).parents[2]))  # interpreters of others import what of ours needs nothing else
+
 Ids = list[int]
 Question = dict[str, Any]
 
@@ -53,18 +55,6 @@ def serve(load: Callable[[Question], Contender]) -> None:
             answer |= {"targets": contender.targets(translated), "rss": resident_megabytes()}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
-
-
-def batches_by_length(sources: Sequence[Sequence[Any]], batch_tokens: int) -> list[list[int]]:
-    """Places of the sources in batches of like length, the longest first: what ours makes, for those that make none."""
-    batches: list[list[int]] = []
-    longest = 0
-    for place in sorted(range(len(sources)), key=lambda place: -len(sources[place])):
-        if not batches or (len(batches[-1]) + 1) * longest > batch_tokens:
-            batches.append([])
-            longest = len(sources[place]) + 1
-        batches[-1].append(place)
-    return batches
 
 
 def resident_megabytes() -> float:

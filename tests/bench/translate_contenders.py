@@ -191,7 +191,11 @@ def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[
                 "CTranslate2",
                 [options.ctranslate2, str(_FOLDER / "translate_ctranslate2.py")],
                 {"model": str(models[kinds[precision]]), "device": options.device, "precision": kinds[precision]},
-                {"threads": [many, one], "batch_tokens": batches, "environment": options.isas},
+                {
+                    "threads": [many, one],
+                    "batch_tokens": batches,
+                    "environment": options.isas if options.device == "cpu" else [{}],
+                },
             )
         )
     if options.shortlist:

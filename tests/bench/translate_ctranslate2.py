@@ -15,8 +15,10 @@ from typing import Any
 
 import ctranslate2  # type: ignore[import-not-found]
 from ctranslate2.specs import TransformerSpec  # type: ignore[import-not-found]
-from translate_child import Ids, Question, batches_by_length, serve
+from translate_child import Ids, Question, serve
 from translate_models import Weights
+
+from nmt_core.search.batches import batches_by_length
 
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 _POSITIONS = 2_048
@@ -84,7 +86,7 @@ class Asked:
 
     def translate(self, question: Question) -> Any:
         # It makes batches itself, too, as quickly; but then the limit of the length is one for all.
-        batches = batches_by_length(self.words, question["batch_tokens"])
+        batches = batches_by_length(list(map(len, self.words)), question["batch_tokens"])
         asked = [
             self.translator.translate_batch(
                 [self.words[place] for place in batch],

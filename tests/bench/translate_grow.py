@@ -31,7 +31,7 @@ from sentencepiece import sentencepiece_model_pb2
 from translate_models import POSITIONS_KEY, Array, Weights
 
 from nmt_core.artifacts import Artifact
-from nmt_core.config import CorpusConfig, ExportConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
+from nmt_core.config import PRECISIONS, CorpusConfig, ExportConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages import STAGES
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizers, tokenizer_files
@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--lines", type=int, help="of the dev text, the first so many (all): large models take long")
     parser.add_argument("--text", type=Path, nargs=2, help="training text, to make a shortlist from")
     parser.add_argument("--frequent", type=int, help="most frequent pieces of the shortlist (as usual)")
+    parser.add_argument("--precisions", nargs="+", default=PRECISIONS, help="fp32 and others (all)")
     parser.add_argument("--base", action="store_true", help="grow the model to the size of Transformer base")
     options = parser.parse_args()
     for name in ("average", "split", "tokenizer", "export"):
@@ -77,7 +78,7 @@ def main() -> None:
     computed = "nmt_core.models.transformer.sinusoidal_positions"
     with patch(computed, lambda length, width: torch.from_numpy(positions(length))):
         _write_dev(options.folder / "split", options.dev, options.lines)
-        knobs: dict[str, Any] = {"parity_tolerance": _TOLERANCE}
+        knobs: dict[str, Any] = {"parity_tolerance": _TOLERANCE, "precisions": options.precisions}
         if options.text:
             _write_pairs(options.folder / "split" / "train-00000.parquet", options.text)
             knobs["shortlist"] = True

@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel  # type: ignore[import-not-found]
-from translate_child import Ids, Question, batches_by_length, serve
+from translate_child import Ids, Question, serve
 from translate_models import Weights
+
+from nmt_core.search.batches import batches_by_length
 
 _PAD, _BOS, _EOS = 0, 2, 3
 _POSITIONS = 2_048
@@ -90,7 +92,7 @@ class Asked:
         self.sources = sources
 
     def translate(self, question: Question) -> list[list[int]]:
-        batches = batches_by_length(self.sources, question["batch_tokens"])
+        batches = batches_by_length(list(map(len, self.sources)), question["batch_tokens"])
         found: dict[int, list[int]] = {}
         for batch, rows in zip(
             batches, self.pool.map(lambda batch: self._generate(batch, question), batches), strict=True

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(120)  # processes that wait for each other for ever fail here
+pytestmark = pytest.mark.timeout(300)  # processes that wait for each other for ever fail here
 
 SAVING_AND_LOADING = """
 import json

@@ -60,12 +60,12 @@ from nmt_core.jobs.run import Means, run_job
 from nmt_core.bundle import sha256_of
 from nmt_core.workers import InProcess, LocalWorkers
 
-bundle, source, place, workers = sys.argv[1:]
+bundle, source, place, name, workers = sys.argv[1:]
 order = Order(
     model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
     search=SearchConfig(beam_size=1, max_length_offset=1),
     inputs=find_inputs(source).files,
-    target=f"{place}/out.parquet",
+    target=f"{place}/{name}",
     chunk_lines=500,
 )
 with LocalWorkers(int(workers)) as children:
@@ -80,11 +80,12 @@ print(outcome.translated)
 
 @dataclass
 class Translation:
-    """A translation job that any number of processes do. Its output is `out.parquet` of a place, its folder `job`."""
+    """A translation job that any number of processes do. Its output has a name in a place, its folder is `job`."""
 
     bundle: Path
     source: str
     place: str
+    name: str
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     @property
@@ -94,11 +95,15 @@ class Translation:
 
     def output(self) -> bytes | None:
         """What has been made."""
-        return read_bytes(f"{self.place}/out.parquet")
+        return read_bytes(f"{self.place}/{self.name}")
+
+    def unreadable(self) -> bytes | None:
+        """Lines of the text that are not UTF-8, as they have been kept."""
+        return read_bytes(f"{self.place}/{self.name}.unreadable.jsonl")
 
     def start(self, workers: int = 1, within: Sequence[str] = ()) -> "subprocess.Popen[str]":
         """Start a process that does what is left."""
-        arguments = [self.bundle, self.source, self.place, workers]
+        arguments = [self.bundle, self.source, self.place, self.name, workers]
         command = [*within, sys.executable, "-c", TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.started.append(process)
@@ -117,6 +122,16 @@ class Translation:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+    def kill_when(self, condition: Callable[[], object]) -> None:
+        """Start a process, and kill it as soon as the condition holds."""
+        process = self.start()
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+        process.kill()
+        process.wait(SECONDS)
 
     @staticmethod
     def ended(process: "subprocess.Popen[str]") -> int:
@@ -285,8 +300,8 @@ def translations(tiny_bundle: Path) -> Iterator[Callable[..., Translation]]:
     """Makes translation jobs, of a source, in a place; in fp32, unless a bundle is given."""
     made: list[Translation] = []
 
-    def make(source: str, place: str, bundle: Path = tiny_bundle) -> Translation:
-        made.append(Translation(bundle, source, place))
+    def make(source: str, place: str, bundle: Path = tiny_bundle, name: str = "out.parquet") -> Translation:
+        made.append(Translation(bundle, source, place, name))
         return made[-1]
 
     yield make

@@ -16,12 +16,13 @@ from typing import Any
 
 import psutil
 import pytest
+from mlflow.tracking import MlflowClient
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation import Wanted, translate_job
+from flows.translation import EXPERIMENT, Wanted, translate_job
 from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
 
@@ -72,22 +73,35 @@ def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
 
 
 def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Any, undisturbed: bytes) -> None:
-    def at(pattern: str) -> None:
-        process = job.start()
-        deadline = time.monotonic() + SECONDS
-        while not list(job.folder.glob(pattern)):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-        process.kill()
-        process.wait(SECONDS)
-
-    at("job/*/input/0000050.parquet")
+    job.kill_when(lambda: list(job.folder.glob("job/*/input/0000050.parquet")))
     assert not (job.folder / "job" / "plan.json").exists()
-    at("out.parquet.*.partial")
+    job.kill_when(lambda: list(job.folder.glob("out.parquet.*.partial")))
     assert job.output() is None
     assert job.ended(job.start()) == 0
     assert job.output() == undisturbed
     assert not list(job.folder.glob("*.partial"))
+
+
+def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_any_death(
+    translations: Callable[..., Any], int8_bundle: Path, tmp_path: Path
+) -> None:
+    words = [b"the cat", b"\xff\xfe", b"", b"now \xc3", b"a dog"]
+    (tmp_path / "in.txt").write_bytes(b"".join(words[n % 5] + b" %d\n" % (n % 7) for n in range(20_000)))
+    jobs = []
+    for place in ("alone", "killed"):
+        (tmp_path / place).mkdir()
+        jobs.append(translations(str(tmp_path / "in.txt"), str(tmp_path / place), int8_bundle, "out.jsonl.gz"))
+    alone, killed = jobs
+    assert alone.ended(alone.start()) == 20_000
+    for chunks in (1, 20):
+        killed.kill_when(lambda least=chunks: killed.translated() >= least)
+    killed.kill_when(lambda: list(killed.folder.glob("out.jsonl.gz.*.partial")))
+    assert killed.output() is None and killed.unreadable() is None
+    assert killed.ended(killed.start()) == 0
+    assert killed.output() == alone.output()
+    assert killed.unreadable() == alone.unreadable()
+    assert alone.unreadable().count(b"\n") == 8_000
+    assert not list(killed.folder.glob("*.partial"))
 
 
 def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Any, undisturbed: bytes) -> None:
@@ -136,8 +150,10 @@ def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
 
 
 def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp_path: Path) -> None:
+    """Only with what is left, and to the bytes of a command that was not stopped."""
     command = [sys.executable, "-c", "from flows.cli import main; main()", "translate", "--model", str(quick_bundle)]
-    command += ["--input", str(source), "--output", str(tmp_path / "out.txt")]
+    command += ["--input", str(source), "--output"]
+    alone, command = [*command, str(tmp_path / "alone.txt")], [*command, str(tmp_path / "out.txt")]
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     shown = tmp_path / "out.txt.job"
@@ -152,7 +168,13 @@ def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp
     assert "What was translated is kept: the same command goes on from there." in said
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    assert len((tmp_path / "out.txt").read_text().split("\n")) == LINES + 1
+    client = MlflowClient(Settings.load(environment).mlflow_tracking_uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    (last, *_) = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time DESC"])
+    assert 0 < last.data.metrics["translated_here"] <= LINES - 3 * 4_096
+    subprocess.run(alone, env=environment, capture_output=True, timeout=SECONDS, check=True)
+    assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "alone.txt").read_bytes()
+    assert (tmp_path / "out.txt").read_bytes().count(b"\n") == LINES
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from flows.servers import Server, free_port
 from nmt_core.corpus import storage
+from nmt_core.jobs.folder import JobFolder, Parts, exists
 
 pytestmark = pytest.mark.faults
 
@@ -67,6 +68,22 @@ def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, un
         assert job.output() is None
     before = job.translated()
     assert job.ended(job.start()) == FILES * LINES - 500 * before
+    assert job.output() == undisturbed
+    assert files(job) == LEFT
+
+
+def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Any, undisturbed: bytes) -> None:
+    folder = JobFolder(f"{job.place}/job")
+
+    def parts() -> Parts:
+        begun = folder.begun()
+        return folder.parts(begun.order.fingerprint if begun else "not yet")
+
+    job.kill_when(lambda: len(parts().staged()) >= 3)
+    assert folder.plan() is None and 3 <= len(parts().staged()) < CHUNKS
+    job.kill_when(lambda: exists(f"{parts().claims}/merge.json"))
+    assert job.output() is None and job.translated() == CHUNKS
+    assert job.ended(job.start()) == 0
     assert job.output() == undisturbed
     assert files(job) == LEFT
 

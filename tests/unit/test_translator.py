@@ -59,7 +59,6 @@ def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, tra
 
 def test_no_lines(translator: Translator) -> None:
     assert translator.translate([]) == []
-    assert list(translator.translate_stream([])) == []
 
 
 def test_a_long_line_is_cut_and_says_so_if_that_is_wanted(tiny_bundle: Path) -> None:
@@ -102,21 +101,6 @@ def test_any_text_gives_one_line_per_line(translator: Translator, lines: list[st
         assert one.score <= 0
         assert one.tokens <= QUICK.max_source_tokens + QUICK.max_length_offset or one.status in ("split", "unfinished")
         one.text.encode()
-
-
-def test_a_stream_is_read_as_it_is_taken(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt_core.translator._WINDOW_LINES", 3)
-    taken: list[str] = []
-
-    def lines() -> object:
-        for line in LINES * 2:
-            taken.append(line)
-            yield line
-
-    stream = translator.translate_stream(lines())
-    first = next(stream)
-    assert taken == LINES[:3]
-    assert [first.text, *(one.text for one in stream)] == [one.text for one in translator.translate(LINES)] * 2
 
 
 def test_further_translations_come_with_the_best(tiny_bundle: Path) -> None:

@@ -63,18 +63,22 @@ def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
     delimiter = delimiter_of(stream, layout.max_line_bytes)
     columns: tuple[int, int] | None = None
     for record in Records(stream, layout.max_line_bytes, delimiter):
-        if isinstance(record, Row):
-            yield record
-            continue
         if columns is None:
-            source, target, has_header = columns_of_table(record, layout, stream.name)
+            source, target, has_header = columns_of_table(names_in(record, delimiter), layout, stream.name)
             columns = source, target
             if has_header:
                 continue
-        if max(columns) < len(record):
+        if isinstance(record, Row):
+            yield record
+        elif max(columns) < len(record):
             yield Row(record[columns[0]], record[columns[1]])
         else:
             yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+
+
+def names_in(first: list[str] | Row, delimiter: str) -> list[str]:
+    """Names of the columns in the first record: it may be the header though one of them is not UTF-8."""
+    return next(csv.reader([first.source], delimiter=delimiter), []) if isinstance(first, Row) else first
 
 
 def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:

@@ -1,18 +1,21 @@
 """JSON lines: one object a line, its columns by name; that of an object inside is `translation.en`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
-from nmt_core.corpus.formats.columns import find_columns
+from nmt_core.corpus.formats.columns import Sought, find_columns, some
 from nmt_core.corpus.formats.layout import Layout
 from nmt_core.corpus.formats.lines import read_lines
 from nmt_core.corpus.formats.rows import INVALID_UTF8, MISSING_COLUMN, MISSING_VALUE, Row, frames_of
 from nmt_core.corpus.formats.streams import ByteStream
 
 INVALID_JSON, NO_TEXT = "invalid_json", "no_text"
+
+Path = tuple[str, ...]
+"""The way to a value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
 
 
 def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -21,7 +24,10 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
-    columns: list[tuple[str, ...]] = []
+    def find(paths: Sequence[Path]) -> list[Path]:
+        return [paths[place] for place in find_columns(names_of(paths), layout, stream.name)]
+
+    sought = Sought(find)
     for table in read_lines(stream, layout.max_line_bytes):
         for text, fault, value in table.iter_rows():
             if fault:
@@ -29,21 +35,28 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 continue
             try:
                 record = json.loads(text)
+                paths = list(paths_of(record)) if sought.found is None and isinstance(record, dict) else []
             except (ValueError, RecursionError) as error:
                 yield Row(text, "", INVALID_JSON, str(error))
                 continue
             if not isinstance(record, dict):
                 yield Row(text, "", INVALID_JSON, "not an object")
                 continue
-            if not columns:
-                paths = list(paths_of(record))
-                names = [".".join(path) for path in paths]
-                columns = [paths[place] for place in find_columns(names, layout, stream.name)]
-            yield _pair(text, record, columns)
+            columns = sought.among(paths)
+            if columns is None:
+                yield Row(text, "", MISSING_COLUMN, f"there are {some(names_of(paths))}")
+            else:
+                yield _pair(text, record, columns)
+    sought.see_that_it_was_there()
 
 
-def paths_of(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The way to each value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """The columns as a recipe names them, such as `translation.en`."""
+    return [".".join(path) for path in paths]
+
+
+def paths_of(record: dict[str, Any]) -> Iterator[Path]:
+    """The way to each value."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from ((name, *inner) for inner in paths_of(value))
@@ -51,7 +64,7 @@ def paths_of(record: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             yield (name,)
 
 
-def _pair(line: str, record: dict[str, Any], columns: list[tuple[str, ...]]) -> Row:
+def _pair(line: str, record: dict[str, Any], columns: list[Path]) -> Row:
     found = []
     for path in columns:
         text, fault = text_at(path, record)
@@ -63,7 +76,7 @@ def _pair(line: str, record: dict[str, Any], columns: list[tuple[str, ...]]) -> 
     return Row(found[0], found[1])
 
 
-def text_at(path: tuple[str, ...], record: dict[str, Any]) -> tuple[str, str | None]:
+def text_at(path: Path, record: dict[str, Any]) -> tuple[str, str | None]:
     """The text at the end of a way through objects, or why there is none."""
     value: Any = record
     for name in path:

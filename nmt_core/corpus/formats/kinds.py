@@ -175,7 +175,7 @@ def _decoded(head: bytes) -> str:
 
 def _table_kind(head: bytes, name: str) -> Kind | None:
     first = head.removeprefix(codecs.BOM_UTF8).split(b"\n", 1)[0]
-    if re.match(rb'\s*\{\s*"', first):
+    if re.match(rb'\s*\{\s*(?:"|\}\s*$)', first):
         return Kind.JSONL
     suffix = PurePosixPath(data_name(name)).suffix.casefold()
     if suffix in _TABLES:

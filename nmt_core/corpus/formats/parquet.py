@@ -61,9 +61,8 @@ def read_columns(
             columns = [paths[place] for place in find([".".join(path) for path in paths], stream.name)]
             column, *prefix = columns
             for batch in _batches(file, columns, _ROWS_OF_ANY_LENGTH):
-                side = _side(batch, column, max_line_bytes)
-                side = side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
-                yield _with_prefix(side, _side(batch, prefix[0], max_line_bytes)) if prefix else side
+                side = _side_with_bytes(batch, column, max_line_bytes)
+                yield _with_prefix(side, _side_with_bytes(batch, prefix[0], max_line_bytes)) if prefix else side
     except (pa.ArrowException, OSError) as error:
         asked = " or ".join(".".join(path) for path in columns) or "source"
         raise DataError(
@@ -89,9 +88,10 @@ def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int
 
 
 def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:
-    """Rows whose prefix cannot be read have its fault; null is no prefix."""
+    """Rows whose prefix cannot be read have its fault, and its bytes; null is no prefix."""
     fault = prefix["fault"].replace(MISSING_VALUE, None)
-    return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault))
+    raw = pl.when(pl.col("fault").is_null()).then(prefix["raw"]).otherwise("raw")
+    return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault), raw=raw)
 
 
 def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
@@ -116,6 +116,12 @@ def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -
         pl.when(missing).then(pl.lit(".".join(column))).otherwise(pl.col("value")).alias("value"),
     )
     return checked(side, max_line_bytes)
+
+
+def _side_with_bytes(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
+    """A side, with the bytes of its texts that are not UTF-8."""
+    side = _side(batch, column, max_line_bytes)
+    return side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
 
 
 def _bytes_of(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:

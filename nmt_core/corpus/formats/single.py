@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -9,9 +10,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from nmt_core.corpus.formats import parquet
-from nmt_core.corpus.formats.columns import find_column
-from nmt_core.corpus.formats.delimited import Records, delimiter_of
-from nmt_core.corpus.formats.jsonl import INVALID_JSON, NO_TEXT, is_unicode, paths_of, text_at
+from nmt_core.corpus.formats.columns import NoColumnError, Sought, find_column
+from nmt_core.corpus.formats.delimited import Records, delimiter_of, names_in
+from nmt_core.corpus.formats.jsonl import INVALID_JSON, NO_TEXT, Path, is_unicode, names_of, paths_of, text_at
 from nmt_core.corpus.formats.kinds import Kind, data_name
 from nmt_core.corpus.formats.lines import read_lines
 from nmt_core.corpus.formats.rows import INVALID_UTF8, MISSING_COLUMN, NULL_BYTE, Row
@@ -44,7 +45,7 @@ class Columns(NamedTuple):
         """Places of the columns, from 0; None: they have names.
 
         Raises:
-            DataError: one has a number, and the other a name.
+            DataError: one has a number, and the other a name; or a number is 0.
         """
         if has_header(self.text):
             return None
@@ -53,12 +54,19 @@ class Columns(NamedTuple):
                 f"{place}: --column {self.text} is a number, and --prefix-column {self.prefix} is not: give numbers "
                 "for both, or names for both"
             )
-        return [int(asked) - 1 for asked in self if asked]
+        for asked, option in self.asked:
+            if not int(asked):
+                raise DataError(f"{place}: no column {asked}: columns count from 1; give {option} 1 for the first")
+        return [int(asked) - 1 for asked, _ in self.asked]
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """What was asked for, and the option that did: the text, and the prefix if there is one."""
+        return [(self.text, "--column"), *([(self.prefix, "--prefix-column")] if self.prefix else [])]
 
     def find(self, names: Sequence[str], place: str) -> list[int]:
         """Places of the columns among all that there are; see `find_column`."""
-        prefix = [find_column(names, self.prefix, place, "--prefix-column")] if self.prefix else []
-        return [find_column(names, self.text, place), *prefix]
+        return [find_column(names, asked, place, option) for asked, option in self.asked]
 
 
 _KINDS = {
@@ -90,7 +98,8 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
         max_line_bytes: a longer line or cell is a row with a fault.
 
     Raises:
-        DataError: the file is truncated or damaged, is no text, or has no such column; some rows may have come before.
+        DataError: the file is truncated or damaged, is no text, or has no such column (where rows say which there are,
+            if none of the first `columns.ROWS_LOOKED_AT` has it); some rows may have come before.
     """
     if stream.peek(8).startswith(_PARQUET):
         kind = Kind.PARQUET
@@ -124,12 +133,45 @@ def _cells(tables: Iterator[pl.DataFrame]) -> Iterator[Cell]:
             yield Cell(text, None if fault == NULL_BYTE else fault, raw, prefix)
 
 
-def _cell(fields: Sequence[str], places: Sequence[int], shown: str) -> Cell:
-    """A row of a table with these fields; one that is too short for its prefix has none."""
-    text, *prefix = places
-    if text >= len(fields):
-        return Cell(shown, MISSING_COLUMN)
-    return Cell(fields[text], prefix=next((fields[place] for place in prefix if place < len(fields)), ""))
+class _Table:
+    """The rows of a TSV or CSV file, of which the first holds the names of the columns, unless they have numbers."""
+
+    def __init__(self, columns: Columns, place: str) -> None:
+        self._columns = columns
+        self._name = place
+        self._places = columns.numbered(place)
+        asked = zip(self._places or [], columns.asked, strict=False)
+        self._sought = [Sought(partial(_reach, number, option, place)) for number, (_, option) in asked]
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether the next row is the header."""
+        return self._places is None
+
+    def take_names(self, names: Sequence[str]) -> None:
+        """The header."""
+        self._places = self._columns.find(names, self._name)
+
+    def cell(self, fields: Sequence[str], shown: str) -> Cell:
+        """A row with these fields; one that is too short for its prefix has none."""
+        text, *prefix = self._places or []
+        for sought in self._sought:
+            sought.among(fields)
+        if text >= len(fields):
+            return Cell(shown, MISSING_COLUMN)
+        return Cell(fields[text], prefix=next((fields[place] for place in prefix if place < len(fields)), ""))
+
+    def end(self) -> None:
+        """See that no number is too great for all rows."""
+        for sought in self._sought:
+            sought.see_that_it_was_there()
+
+
+def _reach(place: int, option: str, name: str, fields: Sequence[str]) -> bool:
+    if place >= len(fields):
+        there = "there is 1" if len(fields) == 1 else f"there are {len(fields):,}"
+        raise NoColumnError(f"{name}: no column {place + 1}: {there}; give {option} a smaller number")
+    return True
 
 
 def _lines(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
@@ -137,56 +179,60 @@ def _lines(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterato
 
 
 def _tsv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
-    places = columns.numbered(stream.name)
+    table = _Table(columns, stream.name)
     for cell in _lines(stream, columns, max_line_bytes):
         fields = cell.text.split("\t")
-        if places is None:
-            places = columns.find(fields, stream.name)
-        elif cell.fault:
-            yield cell
+        if table.needs_names:
+            table.take_names(fields)
         else:
-            yield _cell(fields, places, cell.text)
+            yield cell if cell.fault else table.cell(fields, cell.text)
+    table.end()
 
 
 def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
-    records = Records(stream, max_line_bytes, delimiter_of(stream, max_line_bytes))
-    places = columns.numbered(stream.name)
+    delimiter = delimiter_of(stream, max_line_bytes)
+    records = Records(stream, max_line_bytes, delimiter)
+    table = _Table(columns, stream.name)
     for record in records:
-        if isinstance(record, Row):
+        if table.needs_names:
+            table.take_names(names_in(record, delimiter))
+        elif isinstance(record, Row):
             yield Cell(record.source, record.fault, records.raw)
-            continue
-        fields = record or [""]  # an empty line
-        if places is None:
-            places = columns.find(fields, stream.name)
         else:
-            yield _cell(fields, places, ",".join(fields))
+            yield table.cell(record or [""], ",".join(record))  # a line may be empty
+    table.end()
 
 
 def _jsonl(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
-    places: list[tuple[str, ...]] = []
+    sought = [Sought(partial(_path, asked, option, stream.name)) for asked, option in columns.asked]
     for cell in _lines(stream, columns, max_line_bytes):
         if cell.fault:
             yield cell
             continue
         try:
             record = json.loads(cell.text)
-            paths = list(paths_of(record)) if not places and isinstance(record, dict) else []
+            is_known = all(column.found for column in sought)
+            there = list(paths_of(record)) if not is_known and isinstance(record, dict) else []
         except (ValueError, RecursionError):
             record = None
-        if not isinstance(record, dict):
+        if isinstance(record, dict):
+            yield _object(record, [column.among(there) for column in sought], cell.text)
+        else:
             yield Cell(cell.text, INVALID_JSON)
-            continue
-        if not places:
-            places = [paths[place] for place in columns.find([".".join(names) for names in paths], stream.name)]
-        yield _object(record, places, cell.text)
+    for column in sought:
+        column.see_that_it_was_there()
 
 
-def _object(record: dict[str, Any], places: Sequence[tuple[str, ...]], line: str) -> Cell:
-    """A row of JSON; where there is no prefix, or null, the translation is free."""
-    (text, fault), *found = (text_at(place, record) for place in places)
+def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:
+    return paths[find_column(names_of(paths), asked, name, option)]
+
+
+def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> Cell:
+    """A row of JSON; where there is no prefix, or null, the translation is free. None: no row so far had the column."""
+    (text, fault), *found = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
     prefix, prefix_fault = next(iter(found), ("", None))
     if prefix_fault == NO_TEXT:
         fault = fault or NO_TEXT
     if not fault and not is_unicode([text, prefix]):
-        fault = INVALID_UTF8
+        return Cell(line, INVALID_UTF8, line.encode())
     return Cell(line, fault) if fault else Cell(text, prefix=prefix)

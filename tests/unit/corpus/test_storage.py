@@ -203,17 +203,29 @@ def test_a_file_that_is_not_finished_never_appears(folder: str) -> None:
 
 
 def test_drafts_of_one_file_are_swept_and_those_of_others_stay(folder: str) -> None:
-    for name in ("a.txt.01.partial", "a.txt", "b.txt.02.partial"):
+    others = ["a.txt.download.partial", "a.txt.gz.0a1b2c3d.partial", "b.txt.0123abcd.partial"]
+    for name in ("a.txt", "a.txt.0123abcd.partial", *others):
         storage.write_bytes([b"x"], f"{folder}/{name}")
-    storage.sweep_drafts(f"{folder}/a.txt")
-    assert names(folder) == ["a.txt", "b.txt.02.partial"]
+        storage.write_bytes([b"x"], f"{folder}/deep/{name}")
+    storage.sweep_drafts([f"{folder}/a.txt", f"{folder}/deep/a.txt", f"{folder}/deep/b.txt"])
+    assert [name for name in names(folder) if name != "deep"] == ["a.txt", *others]
+    assert names(f"{folder}/deep") == ["a.txt", *others[:2]]
+
+
+def test_each_folder_is_listed_once_for_its_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    memory = fsspec.filesystem("memory")
+    former = memory.ls
+    monkeypatch.setattr(type(memory), "ls", lambda self, path, **how: (listed.append(path), former(path, **how))[1])
+    storage.sweep_drafts(f"memory://{folder}/{number}.txt" for folder in ("a", "b") for number in range(50))
+    assert listed == ["/a", "/b"]
 
 
 def test_what_other_processes_write_after_a_listing_is_seen(s3_folder: str) -> None:
     """Listings that are remembered would hide it."""
     storage.write(FRAME, f"{s3_folder}/1.parquet")
     storage.sweep(s3_folder)
-    storage.sweep_drafts(f"{s3_folder}/1.parquet")
+    storage.sweep_drafts([f"{s3_folder}/1.parquet"])
     code = "import sys; from nmt_core.corpus import storage; storage.write(storage.read(sys.argv[1]), sys.argv[2])"
     files = [f"{s3_folder}/{number}.parquet" for number in (1, 2)]
     subprocess.run([sys.executable, "-c", code, *files], check=True)

@@ -28,10 +28,11 @@ from nmt_core.export.calibration import calibrate
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx import ExportReport, run
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
+from nmt_core.export.parity import compare
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
-from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES
+from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
@@ -43,6 +44,7 @@ PRE_NORM = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decod
 SMALLEST = ModelConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1)
 ONE_LAYER = ModelConfig(d_model=32, d_ff=48, num_heads=2, encoder_layers=1, decoder_layers=1)
 VIEWS = ("attention.onnx", "alignment.onnx")
+SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(40)]
 LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
 
 
@@ -108,6 +110,9 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     assert description["special_ids"] == {"pad": 0, "unk": 1, "bos": 2, "eos": 3}
     assert description["precisions"] == ["fp32", "int8", "fp16"]
     assert (description["vocab_size"], description["max_positions"], description["format"]) == (100, 2_048, 3)
+    in_fp16 = compare(TorchStepper(model), OnnxStepper(out / "fp16", 100), SOURCES, search)
+    assert 1e-5 < in_fp16.max_difference < 0.02, "what rounding to half precision explains"
+    assert in_fp16.identical >= 0.9 * len(SOURCES)
 
 
 def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
@@ -118,11 +123,12 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
         layer.feed_forward.outer.weight.data[:, 0] = 0
     expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
     targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
-    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8"])
+    report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8", "fp16"])
     assert report.bleu["fp32"] == pytest.approx(100)
-    assert report.not_published.keys() == {"int8"}
+    assert report.not_published.keys() == {"int8", "fp16"}
     assert re.fullmatch(r"BLEU on 5 dev sentences is .* less than in fp32; .*", report.not_published["int8"])
-    assert not (tmp_path / "out" / "int8").exists()
+    assert re.match(r"the output of decoder\.\d\.feed_forward\.inner gets as large as", report.not_published["fp16"])
+    assert {file.name for file in (tmp_path / "out").iterdir() if file.is_dir()} == {"fp32"}
     in_fp32 = Translator.load(tmp_path / "out", SearchConfig(precision="fp32")).translate(LINES)
     assert Translator.load(tmp_path / "out", SearchConfig()).translate(LINES) == in_fp32
     with pytest.raises(ConfigError, match=r"search\.precision=int8 on cpu: the model has fp32"):

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
 import torch
@@ -13,9 +14,10 @@ from nmt_core.artifacts import Artifact
 from nmt_core.bundle import read_bundle
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, RnnConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.export.onnx import run
+from nmt_core.export.parity import compare
 from nmt_core.models.build import build_model
 from nmt_core.search.beam import beam_search
-from nmt_core.search.onnx_step import SET_FILES
+from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages import STAGES
@@ -23,6 +25,7 @@ from nmt_core.tokenizer.tokenizer import Tokenizer
 from nmt_core.translator import Translator
 
 LINES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it and sees a small cat", "나는 학생 이다"]
+SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(40)]
 CELLS = {"GRU": RnnConfig(hidden_size=12, alignment_size=10, maxout_size=8)}
 CELLS["LSTM"] = CELLS["GRU"].model_copy(update={"cell": "lstm"})
 
@@ -63,6 +66,9 @@ def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
     expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), search)
     texts = [" ".join(text.split()) for text in tokenizer.decode([hypothesis.ids for hypothesis in expected])]
     assert [one.text for one in Translator.load(tmp_path / "out", search).translate(LINES)] == texts
+    in_fp16 = compare(TorchStepper(model), OnnxStepper(tmp_path / "out/fp16", 100), SOURCES, search)
+    assert 1e-5 < in_fp16.max_difference < 0.02, "what rounding to half precision explains"
+    assert in_fp16.identical >= 0.9 * len(SOURCES)
     weights = (tmp_path / "out/fp32/weights.bin").stat().st_size
     whole = sum(weight.numel() for weight in model.parameters())
     assert weights < 4 * whole + 4_096 * len(list(model.parameters())), "no matrix is there twice"

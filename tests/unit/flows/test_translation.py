@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from flows.commands.translate import translate
 from flows.models import model_of
 from flows.settings import Settings
 from flows.tracking import open_database
-from flows.translation import EXPERIMENT, Wanted, translate_job, workers_of
+from flows.translation import EXPERIMENT, Wanted, _see_that_it_can_be_written, translate_job, workers_of
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
@@ -37,6 +38,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("NMT_HOME", str(home))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
+    # MLflow finds models by what was set last in the process, and other tests set the servers of theirs.
+    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+    monkeypatch.setattr("mlflow.tracking._model_registry.utils._registry_uri", None)
     return Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "2"})
 
 
@@ -78,13 +82,14 @@ def registered(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> MlflowC
     return client
 
 
+@pytest.mark.parametrize("step", ["stage", "translate_chunk"])
 def test_an_alias_is_looked_up_once_for_a_job(
-    registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
+    step: str, registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
     champion, target = f"models:/{tmp_path.name}@champion", str(tmp_path / "out.txt")
     wanted = Wanted(champion, str(source), target)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        patch.setattr(f"nmt_core.jobs.run.{step}", interrupt)
         run(wanted, settings)
     registered.set_registered_model_alias(tmp_path.name, "champion", "2")
     with pytest.raises(StageError, match=rf"model: {tmp_path.name} version 1, now {tmp_path.name} version 2"):
@@ -276,15 +281,16 @@ def test_a_model_in_the_registry_is_known_by_its_number(
 def test_a_job_keeps_the_precision_with_which_it_began(
     tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
+    """Even if it has not read its text yet: a worker with another device may begin meanwhile."""
     wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
-    run(wanted, settings)
-    folder = JobFolder(str(tmp_path / "out.txt.job"))
-    plan = folder.plan()
-    assert plan and plan.order.search.precision == "fp32", "the fastest one of the bundle here"
-    folder.forget()
-    begun = plan.order.model_copy(update={"search": plan.order.search.model_copy(update={"precision": "fp16"})})
-    file = tmp_path / "out.txt.job" / "plan.json"
-    file.write_text(plan.model_copy(update={"order": begun}).model_dump_json())
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.stage", interrupt)
+        run(wanted, settings)
+    begun = JobFolder(str(tmp_path / "out.txt.job")).begun()
+    assert begun and begun.order.search.precision == "fp32", "the fastest one of the bundle here"
+    other = begun.order.model_copy(update={"search": begun.order.search.model_copy(update={"precision": "fp16"})})
+    file = tmp_path / "out.txt.job" / "order-1.json"
+    file.write_text(begun.model_copy(update={"order": other}).model_dump_json())
     with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
         run(wanted, settings)
 
@@ -306,6 +312,31 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
     assert precision_of(int8_bundle) == ("fp32", True), "what is there is one of those that would do"
     source.write_text("now\n")
     assert precision_of(int8_bundle) == ("int8", False)
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
+    is_folder: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    source = source.rename(tmp_path / "in" / "in.txt")
+    wanted = Wanted(str(tiny_bundle), str(source.parent if is_folder else source), str(tmp_path / "out.jsonl"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        run(wanted, settings)
+    source.unlink()
+    assert run(wanted, settings)["lines"] == 4
+    with pytest.raises(DataError, match="there is no such file, or nothing in it"):
+        run(wanted, settings)
+
+
+def test_workers_that_begin_at_one_moment_do_not_refuse_each_other(tmp_path: Path) -> None:
+    def look(_: int) -> None:
+        _see_that_it_can_be_written(str(tmp_path / "out.txt"))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(look, range(2_000)))
+    assert not list(tmp_path.iterdir())
 
 
 def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

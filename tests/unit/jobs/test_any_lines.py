@@ -1,13 +1,18 @@
 """Whatever bytes a file holds: a line out for each line in, its status true, and nothing raises."""
 
 import base64
+import csv
+import io
 import json
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +20,8 @@ from hypothesis import strategies as st
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.order import MAX_LINE_BYTES
 
-EXAMPLES, PARTS = 40, 16  # each example is every pair of its parts: 256 lines, and 10,240 of them in all
+DISTINCT = 10_000
+EXAMPLES, PARTS = 24, 24  # each example is every pair of a head and a tail: 576 lines, and 13,824 of them in all
 
 WORDS = st.sampled_from(
     [b"the cat ", b"house", "나는 ".encode(), b"sees a dog. " * 9, b"now! ", b"\t", "\u3000 ".encode(), b"\r", b""]
@@ -33,13 +39,25 @@ def is_utf8(line: bytes) -> bool:
     return True
 
 
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-@given(parts=st.lists(part, min_size=PARTS, max_size=PARTS), long_lines=st.sampled_from(["split", "cut"]))
-def test_any_bytes_give_a_row_for_each_line(
-    parts: list[bytes], long_lines: Literal["split", "cut"], job: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("any")
-    lines = [first + second for first in parts for second in parts]
+def parts(count: int) -> st.SearchStrategy[list[bytes]]:
+    return st.lists(part, min_size=count, max_size=count, unique=True)
+
+
+def test_any_bytes_give_a_row_for_each_line(job: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    drawn: set[bytes] = set()
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    @given(heads=parts(PARTS), tails=parts(PARTS), long_lines=st.sampled_from(["split", "cut"]))
+    def check(heads: list[bytes], tails: list[bytes], long_lines: Literal["split", "cut"]) -> None:
+        lines = [first + second for first in heads for second in tails]
+        drawn.update(lines)
+        see_that_each_has_its_row(lines, long_lines, job, tmp_path_factory.mktemp("any"))
+
+    check()
+    assert len(drawn) >= DISTINCT
+
+
+def see_that_each_has_its_row(lines: list[bytes], long_lines: Literal["split", "cut"], job: Any, folder: Path) -> None:
     (folder / "in.txt").write_bytes(b"".join(line + b"\n" for line in lines))
     search = job.search.model_copy(update={"long_lines": long_lines})
     outcome = job.run(folder / "in.txt", folder / "out.parquet", chunk_lines=200, search=search)
@@ -69,6 +87,80 @@ def test_any_bytes_give_a_row_for_each_line(
         assert base64.b64decode(note["base64"]) == line.removeprefix(
             b"\xef\xbb\xbf" * (note["line"] == 1)
         ).removesuffix(b"\r")
+
+
+def as_json(line: bytes) -> bytes:
+    """An object with a text, whose bytes stay what they are though they may be no UTF-8."""
+    record = {"text": line.decode("utf-8", "surrogateescape")}
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def write_input(kind: str, lines: list[bytes], file: Path) -> None:
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": pa.array(lines, pa.binary())}), file)
+        return
+    row: Callable[[bytes], bytes] = {
+        "txt": lambda line: line,
+        "tsv": lambda line: b"1\t" + line,
+        "csv": lambda line: b'1,"' + line.replace(b'"', b'""') + b'"',
+        "jsonl": as_json,
+    }[kind]
+    names = {"tsv": b"id\ttext\n", "csv": b"id,text\n"}.get(kind, b"")
+    file.write_bytes(names + b"".join(row(line) + b"\n" for line in lines))
+
+
+def text_in(kind: str, line: bytes) -> str:
+    """What a format holds of a line: its own marks are no text."""
+    if kind in ("txt", "tsv"):
+        line = line.removesuffix(b"\r")
+    return (line.split(b"\t")[0] if kind == "tsv" else line).decode()
+
+
+def rows_in(file: Path) -> list[dict[str, str]]:
+    """Rows of an output; lines hold the translation alone."""
+    if file.suffix == ".parquet":
+        return pl.read_parquet(file).to_dicts()
+    text = file.read_bytes().decode()
+    if file.suffix == ".csv":
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+    lines = text.split("\n")[:-1]
+    if file.suffix == ".jsonl":
+        return [json.loads(line) for line in lines]
+    if file.suffix == ".txt":
+        return [{"translation": line} for line in lines]
+    names, *rows = (line.split("\t") for line in lines)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("txt", "tsv"), ("tsv", "csv"), ("csv", "jsonl"), ("jsonl", "parquet"), ("parquet", "txt")],
+)
+def test_any_bytes_give_a_row_in_every_format(
+    source: str, target: str, job: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    @settings(max_examples=5, suppress_health_check=list(HealthCheck))
+    @given(heads=parts(8), tails=parts(8))
+    def check(heads: list[bytes], tails: list[bytes]) -> None:
+        folder = tmp_path_factory.mktemp("any")
+        lines = [b"now", *(first + second for first in heads for second in tails)]
+        write_input(source, lines, folder / f"in.{source}")
+        outcome = job.run(folder / f"in.{source}", folder / f"out.{target}", chunk_lines=40)
+        found = rows_in(folder / f"out.{target}")
+        assert len(found) == len(lines) == outcome.done.lines == sum(outcome.done.statuses.values())
+        assert outcome.done.statuses.get("invalid_utf8", 0) == sum(not is_utf8(line) for line in lines)
+        if target == "txt":
+            return
+        assert outcome.done.statuses == Counter(row["status"] for row in found)
+        for line, row in zip(lines, found, strict=True):
+            assert (row["status"] == "invalid_utf8") == (not is_utf8(line))
+            if is_utf8(line):
+                text = text_in(source, line)
+                assert (row["status"] == "null_byte") == (source == "csv" and "\0" in text)
+                one_line = str.maketrans("\t\r", "  ") if target == "tsv" else {}
+                assert row["source"] == text.translate(one_line)
+
+    check()
 
 
 @pytest.mark.parametrize("first", ["BZh", "BZh9 rest", "PAR1", "Rar!", "%PDF-1.4", "PK", "7z", '{"', "<html>", "\x1f"])

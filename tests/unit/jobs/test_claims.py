@@ -1,6 +1,7 @@
 """One holds a claim at a time, as far as the store allows it; a dead owner's claim ends."""
 
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from nmt_core.corpus import storage
 from nmt_core.jobs.claims import Claim, Claims
-from nmt_core.jobs.folder import read_bytes
+from nmt_core.jobs.folder import create, read_bytes
 
 
 class OldStore(MemoryFileSystem):
@@ -63,12 +64,12 @@ def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
     start = threading.Barrier(8)
     got: list[bool] = []
 
-    def create(url: str) -> None:
+    def create_one(url: str) -> None:
         start.wait()
-        got.append(Claims(str(tmp_path))._create(url))
+        got.append(create(secrets.token_bytes(8), url))
 
     for number in range(20):
-        threads = [threading.Thread(target=create, args=(f"{tmp_path}/{number}.json",)) for _ in range(8)]
+        threads = [threading.Thread(target=create_one, args=(f"{tmp_path}/{number}.json",)) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -80,11 +81,9 @@ def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
 def test_s3_makes_a_claim_only_where_there_is_none(s3_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen that there is none. Nothing is written but on that condition."""
     monkeypatch.setattr(storage, "write_bytes", pytest.fail)
-    ours, theirs = Claims(s3_folder), Claims(s3_folder)
-    assert ours._create(f"{s3_folder}/7.json") is True
-    assert theirs._create(f"{s3_folder}/7.json") is False
-    found = claim_of(s3_folder, "7")
-    assert found and found.owner == ours.owner
+    assert create(b"ours", f"{s3_folder}/7.json") is True
+    assert create(b"theirs", f"{s3_folder}/7.json") is False
+    assert read_bytes(f"{s3_folder}/7.json") == b"ours"
 
 
 def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
@@ -109,6 +108,36 @@ def test_a_claim_from_elsewhere_ends_by_its_time(folder: str, monkeypatch: pytes
     monkeypatch.setattr("nmt_core.jobs.claims.time.time", lambda: later)
     with Claims(folder).held("7") as late:
         assert late
+
+
+def test_a_silent_claim_from_elsewhere_ends_whatever_its_clock_says(folder: str) -> None:
+    """The clock there is a day ahead. While the owner lives, what he writes changes."""
+
+    def say(more: float) -> None:
+        far = Claim(owner="theirs", host="elsewhere", expires=time.time() + 86_400 + more)
+        storage.write_bytes([far.model_dump_json().encode()], f"{folder}/7.json")
+
+    ours = Claims(folder, seconds=0.5)
+    for beat in range(5):
+        say(beat)
+        with ours.held("7") as is_ours:
+            assert not is_ours
+        time.sleep(0.2)
+    silent = time.monotonic()
+    while not ours._take(f"{folder}/7.json"):
+        assert time.monotonic() - silent < 30
+        time.sleep(0.02)
+    found = claim_of(folder, "7")
+    assert found and found.owner == ours.owner
+
+
+def test_a_silent_claim_of_a_process_that_runs_here_holds(tmp_path: Path) -> None:
+    """It may have been stopped for a while; its clock is ours."""
+    theirs, ours = Claims(str(tmp_path), seconds=60), Claims(str(tmp_path), seconds=0.1)
+    assert theirs._take(f"{tmp_path}/7.json")
+    assert not ours._take(f"{tmp_path}/7.json")
+    time.sleep(0.2)
+    assert not ours._take(f"{tmp_path}/7.json")
 
 
 def test_a_death_on_this_machine_is_seen_at_once(tmp_path: Path) -> None:

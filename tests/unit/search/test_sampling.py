@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from nmt_core.config import SearchConfig
+from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.sampling import drawn, random_numbers, sample
 from nmt_core.tokenizer.tokenizer import EOS_ID
@@ -86,6 +88,38 @@ def test_no_token_stays_once_top_p_is_reached() -> None:
     for top_p, most in ((0.25, 1), (0.5, 2), (0.75, 3)):
         config = sampling(top_p=top_p)
         assert {int(drawn(alike, ids, np.array([u]), config)[0, 0]) for u in np.linspace(0, 0.99, 40)} == {*range(most)}
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([1.0, 0.7]))
+def test_candidates_stand_side_by_side_in_the_order_of_their_ids(seed: int, candidates: int, top_p: float) -> None:
+    """Some of the ids or all, of each row its own; a list that is filled up has <pad> several times, as impossible."""
+    chance = np.random.default_rng(seed)
+    log_probs = -np.sort(chance.exponential(2.0, (3, candidates)).astype(np.float32), axis=1)
+    ids = np.stack([1 + chance.permutation(12)[:candidates] for _ in range(3)])
+    log_probs, ids = (np.pad(x, ((0, 0), (0, 2)), constant_values=fill) for x, fill in ((log_probs, -np.inf), (ids, 0)))
+    numbers, config = chance.random(3), sampling(top_p=top_p)
+    found = drawn(log_probs, ids, numbers, config)
+    for row, column in enumerate(found[:, 0]):
+        weights = np.exp(log_probs[row] - log_probs[row, 0])
+        weights[np.cumsum(weights, dtype=np.float64) - weights >= top_p * weights.sum(dtype=np.float64)] = 0
+        order = np.argsort(ids[row], kind="stable")
+        up_to = np.cumsum(weights[order], dtype=np.float64)
+        assert column == order[np.searchsorted(up_to, numbers[row] * up_to[-1], side="right")]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-39, 9e-7, 101.0])
+def test_a_temperature_that_leaves_no_sound_weights_is_refused(temperature: float) -> None:
+    with pytest.raises(ValidationError, match=r"temperature\n +Input should be (greater|less) than or equal to"):
+        sampling(temperature=temperature)
+
+
+def test_at_the_least_temperature_weights_are_sound() -> None:
+    """As a translator calculates: next to zero is zero."""
+    log_probs, ids = np.float32([[-1e-3, -1e-3 - 1e-30, -20.0, -np.inf]]), np.array([[7, 5, 6, 0]])
+    with denormals_as_zero():
+        found = drawn(log_probs, ids, np.array([0.9]), sampling(temperature=1e-6))
+    assert ids[0, found[0, 0]] == 7
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.9])

@@ -167,3 +167,9 @@ def test_any_csv_is_read_back(read_both: Reader, pairs: list[Pair]) -> None:
 
     expected = [tuple(field.replace("\r\n", "\n") for field in pair) for pair in pairs]
     assert rows_of(read_both("a.csv", file.getvalue().encode())) == good(*expected)  # type: ignore[arg-type]
+
+
+def test_a_header_of_csv_that_is_not_utf8_is_the_header(read_both: Reader) -> None:
+    content = "Größe,de,en\n1,A,a\n".encode("latin-1")
+
+    assert read_both("a.csv", content).select("source", "target", "fault").rows() == [("a", "A", None)]

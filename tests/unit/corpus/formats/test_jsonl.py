@@ -69,3 +69,14 @@ def test_a_first_object_with_too_few_fields_is_refused(
 def test_a_column_that_is_not_there_is_refused(read_both: Reader) -> None:
     with pytest.raises(DataError, match=r"no column 'text': there are translation\.en, id"):
         read_both("a", b'{"translation": {"en": "a"}, "id": 1}\n', source_column="text")
+
+
+@pytest.mark.parametrize(
+    ("first", "there"), [(b"{}", "none"), (b'{"error": "x"}', "error"), (b'{"id": 1, "en": "a"}', "id, en")]
+)
+def test_objects_without_the_columns_may_come_first(first: bytes, there: str, read_both: Reader) -> None:
+    rows = (
+        read_both("a.jsonl", first + b'\n{"en": "a", "de": "A"}\n', target_column="de").select("fault", "value").rows()
+    )
+
+    assert rows == [("missing_column", f"there are {there}"), (None, None)]

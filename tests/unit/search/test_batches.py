@@ -1,0 +1,41 @@
+"""Which sources are translated together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nmt_core.search.batches import batches_by_length
+
+LENGTHS = st.lists(st.integers(0, 60), max_size=200)
+
+
+@given(LENGTHS, st.integers(1, 500))
+def test_each_source_is_in_one_batch_the_longest_first(lengths: list[int], batch_tokens: int) -> None:
+    batches = batches_by_length(lengths, batch_tokens)
+    places = [place for batch in batches for place in batch]
+    assert sorted(places) == [place for place, length in enumerate(lengths) if length]
+    assert [lengths[place] for place in places] == sorted(filter(None, lengths), reverse=True)
+    assert all(len(batch) == 1 or len(batch) * (lengths[batch[0]] + 1) <= batch_tokens for batch in batches)
+
+
+@given(LENGTHS, st.integers(1, 500))
+def test_there_are_as_few_as_fit_or_as_many_more_as_make_them_even(lengths: list[int], batch_tokens: int) -> None:
+    fewest, first = 0, 0
+    ordered = sorted(filter(None, lengths), reverse=True)
+    for place, _ in enumerate(ordered):
+        if not fewest or (place - first + 1) * (ordered[first] + 1) > batch_tokens:
+            fewest, first = fewest + 1, place
+    made = len(batches_by_length(lengths, batch_tokens))
+    assert made == fewest or fewest < made <= 4 * ((fewest + 3) // 4)
+
+
+def test_threads_end_together() -> None:
+    """Of equal sources: with as many as may be in each, the last of three batches would be a small one."""
+    for fewest, batches in ((1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (11, 12)):
+        sources = [9] * (fewest * 40 - 36)
+        sizes = [len(batch) for batch in batches_by_length(sources, 400)]
+        assert len(sizes) == batches
+        assert max(sizes) == -(-len(sources) // batches), "as small as so many batches can be"
+
+
+def test_a_source_that_is_larger_than_a_batch_has_its_own() -> None:
+    assert batches_by_length([5, 0, 90, 5], 12) == [[2], [0, 3]]
