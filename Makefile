@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# Where this is set, each of a thousand processes would compile the project's code anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install quickstart check test faults ui everything lock clean
 
@@ -18,12 +20,11 @@ help:
 
 install: $(INSTALLED)
 
-# Python compiles what it imports; to compile all that is installed would take longer.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
