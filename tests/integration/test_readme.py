@@ -29,12 +29,12 @@ def commands() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def folder(finished: tuple[Any, dict[str, Any]]) -> Path:
-    """A folder with a finished small quickstart, and its recipe in a file."""
-    nmt, summary = finished
-    recipe = {name: value for name, value in summary["config"].items() if value is not None}
-    (nmt.home / "quickstart.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
-    return Path(nmt.home)
+def folder(finished: tuple[Any, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to work in, with the recipe of a small quickstart that has finished in its home."""
+    recipe = {name: value for name, value in finished[1]["config"].items() if value is not None}
+    made = tmp_path_factory.mktemp("readme")
+    (made / "quickstart.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    return made
 
 
 @pytest.mark.parametrize("command", commands())
@@ -54,9 +54,9 @@ def test_commands_run(command: str, folder: Path, finished: tuple[Any, dict[str,
     assert done.stdout  # a model of forty updates may well translate into nothing, but into a line of it
 
 
-def test_python_runs(folder: Path) -> None:
+def test_python_runs(folder: Path, finished: tuple[Any, dict[str, Any]]) -> None:
     (code,) = blocks("python")
-    here = code.replace("sqlite:///.nmt/mlflow.db", f"sqlite:///{folder / 'mlflow.db'}")
+    here = code.replace("sqlite:///.nmt/mlflow.db", f"sqlite:///{finished[0].home / 'mlflow.db'}")
     done = subprocess.run([sys.executable, "-c", here], cwd=folder, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[")

@@ -326,7 +326,8 @@ def test_children_outlive_the_thread_that_started_them(workers: LocalWorkers, ta
 
 
 _PARENT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its background to ignore it
 sys.path.insert(0, sys.argv[1])
 import some_tasks
 from nmt_core.workers import LocalWorkers

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ import psycopg
 import pytest
 import yaml
 
-from flows.servers import answers, free_port
+from flows.servers import answers
 from nmt_core import processes
 from nmt_core.recipe import load_recipe
 
@@ -125,6 +126,15 @@ def _environment() -> dict[str, str]:
     return own | dead
 
 
+def _free_ports() -> dict[str, str]:
+    """A port of this machine for each of the compose file's: no two are the same."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in _PORTS]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return {port: str(each.getsockname()[1]) for port, each in zip(_PORTS, sockets, strict=True)}
+
+
 @dataclass
 class Stack:
     """All services, by the names that they have in the compose file."""
@@ -132,7 +142,7 @@ class Stack:
     folder: Path
     values: dict[str, str]
     """What the file `.env` would hold."""
-    ports: dict[str, str] = field(default_factory=lambda: {port: str(free_port()) for port in _PORTS})
+    ports: dict[str, str] = field(default_factory=_free_ports)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     postgres: Postgres = field(init=False)
 

@@ -98,7 +98,9 @@ def test_training_takes_as_much_disk_as_was_told(start_training: Any, make_confi
         def log(self, message: str) -> None:
             nonlocal most
             with suppress(FileNotFoundError):  # it went while we looked
-                most = max(most, sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
+                sizes = {file: file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()}
+                # What goes while we look never was there together with all that has come since.
+                most = max(most, sum(size for file, size in sizes.items() if file.exists()))
 
     start_training(config, store, Watching())
     assert told is not None
