@@ -20,11 +20,11 @@ from nmt_core.corpus.storage import local_path
 from nmt_core.errors import DataError, NmtError, words_of
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
-from nmt_core.jobs.order import Order
+from nmt_core.jobs.order import Asked, Order
 from nmt_core.workers import InProcess, LocalWorkers, Workers
 
 if TYPE_CHECKING:
-    from nmt_core.jobs.run import Progress
+    from nmt_core.jobs.pace import Progress
 
 PIPE = "-"
 EXPERIMENT = "translate"
@@ -102,7 +102,7 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     Args:
         wanted: what to translate.
         settings: of this machine; they name the workers.
-        progress: see `jobs.run.Progress`.
+        progress: see `jobs.pace.Progress`.
         warn: takes a message for the person who watches.
 
     Raises:
@@ -130,7 +130,7 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             report = stack.enter_context(_tracked(wanted, model, settings, warn))
             means = Means(str(model.folder), threads, workers, progress=progress)
-            outcome = run_job(wanted.model, order, folder, means)
+            outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
                 "translated_here": outcome.translated,
@@ -143,14 +143,18 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
 
 
 def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
-    """The text; if it has gone, that with which the job began, for its chunks are copies."""
+    """The text; where some of it has gone since it was cut, that with which the job began: its chunks are copies."""
+    plan, begun = folder.plan(), folder.begun()
+    is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(wanted.source))
     try:
-        return find_inputs(wanted.source, (target, folder.url))
+        found = find_inputs(wanted.source, (target, folder.url))
     except DataError:
-        begun, source = folder.begun(), absolute(wanted.source)
-        if not begun or not all(f"{file.url}/".startswith(f"{source}/") for file in begun.order.inputs):
+        if not is_cut:
             raise
+        found = Inputs((), is_one=False)
+    if begun and is_cut and set(found.files) < set(begun.order.inputs):
         return Inputs(begun.order.inputs, not begun.order.into_folder)
+    return found
 
 
 def _pinned(asked: str, folder: JobFolder) -> str:

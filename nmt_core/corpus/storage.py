@@ -220,6 +220,8 @@ def sweep_drafts(urls: Iterable[str]) -> None:
 def names_in(folder: str) -> list[str]:
     """What there is in a folder; nothing, if that is not there."""
     with contextlib.suppress(FileNotFoundError):
+        if path := local_path(folder):  # which fsspec would take for several addresses where it has a "::"
+            return [found.name for found in path.iterdir()]
         file_system, key = store_of(folder)
         return [str(name).rstrip("/").rpartition("/")[2] for name in file_system.ls(key, detail=False)]
     return []

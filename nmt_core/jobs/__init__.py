@@ -8,6 +8,7 @@ chunk.py     the second: one chunk is translated; the task of a worker
 claims.py    who works on what, so that several do not do the same
 merge.py     the third: the chunks become the output, in their order; writers.py knows the formats, unreadable.py keeps
              what is not UTF-8
+pace.py      rows per second, and the time that is left
 run.py       all three, from wherever an earlier attempt stopped
 stream.py    text that comes or goes through a pipe: translated at once, without a job
 
@@ -15,9 +16,10 @@ A job folder is a folder, or any address that fsspec knows::
 
     <job>/order-1.json                       the order, written before anything is done: no other may begin beside it
     <job>/plan.json                          the order and its chunks, which are copies: from then on the text may go
-    <job>/<fingerprint>/input/0000000.parquet    the rows of a chunk
-    <job>/<fingerprint>/output/0000000.parquet   their translations: the chunk is done if and only if this is there
-    <job>/<fingerprint>/claims/0000000.json      who is at it
+    <job>/parts-<fingerprint>/
+        input/0000000.parquet                the rows of a chunk
+        output/0000000.parquet               their translations: the chunk is done if and only if this is there
+        claims/0000000.json                  who is at it
     <job>/done.json                          the output is there; the order and the folder above are removed
 
 A text that is there, but is not the one of the order (its time of change included), makes another order, which is
@@ -37,5 +39,7 @@ What makes it hold:
   If-None-Match since 2024, others know nothing like it) and clocks differ as well, so that two may hold the same claim:
   that costs the time of doing a chunk twice, and no more. Who waits for a claim from another machine sees by his own
   clock whether its owner still puts its end off.
-- Files of an order lie under its fingerprint: a worker of an earlier job, come back to life, writes where nobody looks.
+- Files of an order lie under its fingerprint: a worker of an earlier job, come back to life, writes where nobody looks,
+  and asks whether his job is still to be done before he publishes an output.
+- A chunk is published only if the text is still the one of the order once the chunk's rows have been read.
 """

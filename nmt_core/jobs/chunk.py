@@ -86,6 +86,16 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
     return ChunkResult(task.number, "done")
 
 
+def load(bundle: Bundle) -> None:
+    """Load the model into this process, where it stays.
+
+    Raises:
+        ConfigError: it cannot be searched as is asked; see `Translator.load`.
+        ModelError: it is damaged, or not the one with which the job began.
+    """
+    _translator(bundle)
+
+
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """A row for each row; one with a fault is not translated, and the fault is its status."""
     faults = rows["fault"].to_list()

@@ -2,8 +2,8 @@
 
 A claim is a small file with its owner and the time at which it ends; the owner puts that off while he works. When he
 has died, the claim ends by itself, and on his own machine his death is seen at once. Clocks of machines differ: a claim
-from elsewhere that stays as it is for as long as claims hold has ended as well, whatever time it gives. No result
-depends on a claim: see `nmt_core.jobs`.
+from elsewhere has ended when it has stayed as it is, while one looked on, for as long as claims hold, whatever time it
+gives. No result depends on a claim: see `nmt_core.jobs`.
 """
 
 import contextlib
@@ -39,11 +39,14 @@ class Claim(BaseModel):
     """Seconds since 1970, by the owner's clock."""
 
     @property
+    def is_from_here(self) -> bool:
+        """Whether the owner is on this machine."""
+        return self.host == socket.gethostname()
+
+    @property
     def holds(self) -> bool:
-        """Whether the owner is still there, as far as one can see."""
-        if self.host == socket.gethostname() and not self._is_running():
-            return False
-        return time.time() < self.expires
+        """Whether the owner, on this machine, is still there."""
+        return self._is_running() and time.time() < self.expires
 
     def _is_running(self) -> bool:
         try:
@@ -53,6 +56,7 @@ class Claim(BaseModel):
 
 
 _NOBODY = Claim(owner="")
+"""In place of a damaged claim."""
 
 _met: dict[str, tuple[Claim, float]] = {}
 """Claims of others that this process waits for: what each said last, and when it was first seen to say so."""
@@ -89,7 +93,8 @@ class Claims:
         found = self._read(url)
         if found is None:
             return create(self._content(), url)
-        if found.owner != self.owner and found.holds and not self._is_silent(url, found):
+        is_held = found.holds if found.is_from_here else not self._is_silent(url, found)
+        if found.owner not in ("", self.owner) and is_held:
             return False
         self._write(url)
         return self._is_ours(url)
@@ -101,7 +106,7 @@ class Claims:
         if said != found:
             _met[url] = found, now
             return False
-        if found.host == socket.gethostname() or now - since < self.seconds:
+        if now - since < self.seconds:
             return False
         _met.pop(url, None)
         return True

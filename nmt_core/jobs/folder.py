@@ -15,11 +15,11 @@ from nmt_core.corpus import storage
 from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
-from nmt_core.jobs.order import Begun, Order, Plan
+from nmt_core.jobs.order import Asked, Begun, Order, Plan
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_FINGERPRINT = re.compile("[0-9a-f]{32}")
+_PARTS = re.compile("parts-([0-9a-f]{32})")
 _ORDER = re.compile(r"order-(\d+)\.json")
 
 
@@ -80,7 +80,7 @@ class JobFolder:
 
     def parts(self, fingerprint: str) -> Parts:
         """Where the files of an order lie."""
-        return Parts(f"{self.url.rstrip('/')}/{fingerprint}")
+        return Parts(f"{self.url.rstrip('/')}/parts-{fingerprint}")
 
     def plan(self) -> Plan | None:
         """The plan, if there is one.
@@ -98,14 +98,14 @@ class JobFolder:
         """
         return _read(f"{self.url}/done.json", Done)
 
-    def begin(self, asked: str, order: Order) -> Begun:
+    def begin(self, asked: Asked, order: Order) -> Begun:
         """Publish an order, unless another one has begun and is not done: that is the one, then.
 
         Jobs of a folder are counted. The one that follows the last that is done begins with a file of its own number,
         which is written only where there is none: of two orders at once, one is published.
         """
         while True:
-            begun = Begun(asked=asked, order=order, number=self._next())
+            begun = Begun(asked=asked.model, source=asked.source, order=order, number=self._next())
             create(begun.model_dump_json().encode(), self._order(begun.number))
             found = self.begun()
             if found and found.number == begun.number:
@@ -138,11 +138,11 @@ class JobFolder:
         names = storage.names_in(self.url)  # before the look at what has begun: who begins later keeps his files
         following, begun = self._next(), self.begun()
         for name in names:
-            order = _ORDER.fullmatch(name)
+            order, parts = _ORDER.fullmatch(name), _PARTS.fullmatch(name)
             if order and int(order[1]) < following:
                 storage.remove([f"{self.url}/{name}"])
-            elif _FINGERPRINT.fullmatch(name) and not (begun and name == begun.order.fingerprint):
-                storage.remove_folder(self.parts(name).root)
+            elif parts and not (begun and parts[1] == begun.order.fingerprint):
+                storage.remove_folder(self.parts(parts[1]).root)
 
 
 def exists(url: str) -> bool:

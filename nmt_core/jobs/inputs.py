@@ -1,7 +1,8 @@
 """The files that are to be translated: a path, a folder, a pattern, here or in a store that fsspec knows."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,11 @@ UNREADABLE = ".unreadable.jsonl"
 
 ALIGNED = ".alignment"
 """Suffix of the file, beside an output of lines, with the alignment of each; that of its packing may follow."""
+
+_BESIDE = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
+_JOB_FOLDER = re.compile(r"\.job(?=/)")
+_CHAINED = "::"
+"""In an address: of a store within a store."""
 
 _WILD = frozenset("*?[")
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
@@ -53,6 +59,8 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
     Raises:
         DataError: there is none.
     """
+    if absolute(source) in apart_from:
+        raise _both(source)
     path = local_path(source)
     try:
         found, is_one = _here(path.expanduser()) if path else _in_store(source)
@@ -63,17 +71,26 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
             f"{source}: cannot be read ({words_of(error)}): check the address and your credentials"
         ) from None
     if is_one and any(file.url in apart_from for file in found):
-        raise DataError(f"{source}: is input and output at the same time: write to another file")
-    files = [file for file in found if is_one or not _is_written(file.url, apart_from)]
+        raise _both(source)
+    urls = {file.url for file in found}
+    files = [file for file in found if is_one or not (_is_written(file.url, apart_from) or _goes_with(file.url, urls))]
     if not files:
         raise DataError(f"{source}: there is no such file, or nothing in it: give a text file, a folder or a pattern")
     return Inputs(tuple(files), is_one)
 
 
 def absolute(place: str) -> str:
-    """A path as one that does not depend on the working folder; an address as it is."""
-    path = local_path(place)
-    return str(path.expanduser().absolute()) if path else place.rstrip("/")
+    """A path as one that does not depend on the working folder; an address as its store spells it: `s3a://` is `s3://`.
+
+    Raises:
+        DataError: nothing here knows such addresses.
+    """
+    if path := local_path(place):
+        return str(path.expanduser().absolute())
+    if _CHAINED in place:
+        return place.rstrip("/")
+    store, name = store_of(place)
+    return str(store.unstrip_protocol(name)).rstrip("/")
 
 
 @contextlib.contextmanager
@@ -83,8 +100,7 @@ def open_input(file: InputFile) -> Iterator[ByteStream]:
     Raises:
         DataError: it is not there any more, or is another one by now.
     """
-    if identity(file.url, file.name) != file:
-        raise _changed(file)
+    see_that_it_is_the_same(file)
     if path := local_path(file.url):
         with open_file(path) as stream:
             yield stream
@@ -94,8 +110,20 @@ def open_input(file: InputFile) -> Iterator[ByteStream]:
             stream = ByteStream(file.url, opened)
             stream.file = opened
             yield unpacked(stream)
+    see_that_it_is_the_same(file)
+
+
+def see_that_it_is_the_same(file: InputFile) -> None:
+    """See that a file is still what it was when the job began.
+
+    Raises:
+        DataError: it is not there any more, or is another one by now.
+    """
     if identity(file.url, file.name) != file:
-        raise _changed(file)
+        raise DataError(
+            f"{file.url}: has changed or gone since the job began: put back the file of {file.bytes:,} bytes, or begin "
+            "anew"
+        )
 
 
 def identity(url: str, name: str) -> InputFile | None:
@@ -112,10 +140,16 @@ def identity(url: str, name: str) -> InputFile | None:
 
 def _is_written(url: str, places: Sequence[str]) -> bool:
     """Whether a file is one of ours: below one of the places, or beside it, or half written."""
-    suffixes = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
-    ours = {place + suffix for place in places for suffix in suffixes}
+    ours = {place + suffix for place in places for suffix in _BESIDE}
     beside = url in ours or any(f"{url}/".startswith(f"{place}/") for place in places)
     return beside or url.endswith(storage.TEMPORARY)
+
+
+def _goes_with(url: str, others: Collection[str]) -> bool:
+    """Whether a file lies beside an output of an earlier job, or in the folder of that job."""
+    ends = (match.start() for match in _JOB_FOLDER.finditer(url))
+    owners = [url[:end] for end in ends] + [url.removesuffix(suffix) for suffix in _BESIDE if url.endswith(suffix)]
+    return any(owner in others for owner in owners)
 
 
 def _here(path: Path) -> tuple[list[InputFile], bool]:
@@ -162,7 +196,5 @@ def _described(info: dict[str, Any], url: str, name: str) -> InputFile:
     return InputFile(url=url, name=name, bytes=int(info.get("size") or 0), version=version)
 
 
-def _changed(file: InputFile) -> DataError:
-    return DataError(
-        f"{file.url}: has changed or gone since the job began: put back the file of {file.bytes:,} bytes, or begin anew"
-    )
+def _both(source: str) -> DataError:
+    return DataError(f"{source}: is input and output at the same time: write to another place")

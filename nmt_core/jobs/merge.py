@@ -1,7 +1,7 @@
 """The chunks of a job become its output, in the order of the text; a chunk at a time is in memory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -89,8 +89,14 @@ def _identity(url: str) -> object:
     return url
 
 
-def merge(plan: Plan, parts: Parts) -> Counter[str]:
+def merge(plan: Plan, parts: Parts, former: Collection[str], see_that_it_is_wanted: Callable[[], None]) -> Counter[str]:
     """Write every output.
+
+    Args:
+        plan: the chunks.
+        parts: where they lie.
+        former: files that an earlier job of the same folder has written.
+        see_that_it_is_wanted: called before an output is published; it raises what it likes if that must not be.
 
     Returns:
         How many rows ended with each status.
@@ -105,12 +111,18 @@ def merge(plan: Plan, parts: Parts) -> Counter[str]:
         chunks.setdefault(chunk.file, []).append((number, chunk))
     for output in outputs:
         ours = [one for place in output.files for one in chunks.get(place, [])]
-        statuses.update(_write(output, plan.order, parts, ours))
+        statuses.update(_write(output, plan.order, parts, ours, see_that_it_is_wanted))
+        aligned = output.url + aligned_suffix(output.packing)
+        if aligned in former and not has_second_file(output.kind, plan.order.search):
+            storage.remove([aligned])
     storage.sweep_drafts(url for output in outputs for url in output.urls)
     return statuses
 
 
-def _write(output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]]) -> Counter[str]:
+def _write(
+    output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]], before: Callable[[], None]
+) -> Counter[str]:
+    """Write one of them. `before`: is called when all is written, and the file is about to get its name."""
     statuses: Counter[str] = Counter()
     header, search = has_header(order.column), order.search
     with writing(output.url, output.kind, output.packing, search, header=header) as write, noting(output.url) as note:
@@ -121,8 +133,7 @@ def _write(output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[in
             write(table(rows, done, order.model))
             name = order.inputs[chunk.file].name
             note(rows, Origin(name, kind_by_name(name), order.column, chunk.first))
-    if not has_second_file(output.kind, search):  # an earlier output may have had one
-        storage.remove([output.url + aligned_suffix(output.packing)])
+        before()
     return statuses
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -65,12 +65,23 @@ class Chunk(BaseModel):
     lines: int
 
 
+class Asked(NamedTuple):
+    """What somebody asked for, before it was looked up."""
+
+    model: str
+    """Such as `models:/NAME@champion`."""
+    source: str = ""
+    """File, folder, pattern or address; empty: not known."""
+
+
 class Begun(BaseModel):
     """A job that has begun."""
 
     model_config = ConfigDict(frozen=True)
     asked: str
-    """The model as it was asked for, such as `models:/NAME@champion`."""
+    """The model as it was asked for."""
+    source: str = ""
+    """The text as it was asked for."""
     order: Order
     number: int
     """Of the job among those that its folder has seen, from 1."""

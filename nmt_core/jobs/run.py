@@ -1,31 +1,27 @@
 """A job from wherever an earlier attempt stopped to its end; any number of attempts may run at the same time."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nmt_core.errors import ArtifactError, DataError, StageError, words_of
-from nmt_core.jobs.chunk import Bundle, ChunkTask, translate_chunk
+from nmt_core.corpus.storage import local_path
+from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, words_of
+from nmt_core.jobs.chunk import Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
 from nmt_core.jobs.merge import merge, outputs_of, see_that_nothing_is_in_the_way
-from nmt_core.jobs.order import Begun, Chunk, Order, Plan, differences, way_on
+from nmt_core.jobs.order import Asked, Begun, Order, Plan, differences, way_on
+from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
 from nmt_core.stage import is_full_disk
 from nmt_core.workers import InProcess, Workers
 
-Progress = Callable[[float, float, str], None]
-"""Is told: rows that are done, all rows (0: not known yet), and a note such as "812 lines/s, 0:04:10 left"."""
-
 _PARTS_OF_A_LEASE = 20
 _STORES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})
 """Packages whose errors come from a store."""
-
-
-def _silence(done: float, total: float, note: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class Means:
     """CPU threads of each worker."""
     workers: Workers = field(default_factory=InProcess)
     claim_seconds: float = 60.0
-    progress: Progress = _silence
+    progress: Progress = silence
 
 
 @dataclass(frozen=True)
@@ -53,18 +49,18 @@ class Outcome:
     seconds: float
 
 
-def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcome:
+def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outcome:
     """Do what is left of a job. When it is done, its output is there and its chunks are gone.
 
     Args:
-        asked: the model as it was asked for; kept in the plan.
+        asked: kept in the order, so that it is known again.
         order: what to do.
         folder: where the job is, or will be.
         means: who does it.
 
     Raises:
-        ConfigError: the output has no room for what the search finds.
-        StageError: the folder holds another job that is not done, or a disk is full.
+        ConfigError: the output has no room for what the search finds, or the model cannot be searched so.
+        StageError: the folder holds another job that is not done, a disk is full, or a store fails.
         DataError: the text cannot be read, or the output not be written where it should be.
         ModelError: the model cannot be loaded, or has changed.
     """
@@ -79,10 +75,16 @@ def run_job(asked: str, order: Order, folder: JobFolder, means: Means) -> Outcom
         elif isinstance(error, OSError) and error.filename:
             problem = f"{error.filename}: {error.strerror}: mend that"
         elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
-            problem = f"{folder.url}: its store fails ({words_of(error)}): see that it answers"
+            problem = f"a store fails ({words_of(error)}): see that those of {_places(order, folder)} answer"
         else:
             raise
         raise StageError(f"{problem}, then run the same command again ({_kept(folder, order)})") from None
+
+
+def _places(order: Order, folder: JobFolder) -> str:
+    """Of what a job reads and writes, for people."""
+    places = dict.fromkeys([order.inputs[0].url, folder.url, order.target])
+    return " and ".join(place for place in places if not local_path(place)) or " and ".join(places)
 
 
 def _kept(folder: JobFolder, order: Order) -> str:
@@ -92,7 +94,7 @@ def _kept(folder: JobFolder, order: Order) -> str:
 
 
 class _Attempt:
-    def __init__(self, asked: str, order: Order, folder: JobFolder, means: Means) -> None:
+    def __init__(self, asked: Asked, order: Order, folder: JobFolder, means: Means) -> None:
         self.asked = asked
         self.order = order
         self.fingerprint = order.fingerprint
@@ -117,7 +119,7 @@ class _Attempt:
         self.number = begun.number
         try:
             done = self._rest()
-        except (DataError, FileNotFoundError):
+        except (ArtifactError, DataError, FileNotFoundError):
             done = self._done()
             if not done:
                 raise
@@ -156,20 +158,32 @@ class _Attempt:
         while not (plan := self._whole_plan()) and self._is_to_be_done():
             with self.claims.held("plan") as is_ours:
                 if is_ours and not self._whole_plan():
-                    chunks = self._staged()
-                    if self._is_to_be_done():
-                        self.folder.write(Plan(asked=self.asked, order=self.order, number=self.number, chunks=chunks))
+                    self._cut()
                     continue
             self._pause("another worker reads the text")
         return plan
 
-    def _staged(self) -> tuple[Chunk, ...]:
+    def _cut(self) -> None:
+        """Make the plan, and see that it can be done: after hours of reading it would be late to find that a model
+        knows no such search.
+        """
         try:
-            return stage(self.order, self.parts, self._say_what_is_read)
-        except DataError:  # another column, or the text put right, makes another order
+            list(self.means.workers.map(load, [self._bundle()]))
+            chunks = stage(self.order, self.parts, self._say_what_is_read)
+        except (ConfigError, DataError, ModelError):  # put right, it is another order
             if not self._whole_plan() and self._is_to_be_done():
                 self.folder.withdraw(self.number)
+                self._clean_up()
             raise
+        if not self._is_to_be_done():
+            return
+        asked, source = self.asked
+        self.folder.write(Plan(asked=asked, source=source, order=self.order, number=self.number, chunks=chunks))
+        if not self._whole_plan() and self._is_to_be_done():
+            raise StageError(
+                f"{self.parts.root}: what was just written there is not there: see that nothing else removes files "
+                "from it, then run the same command again"
+            )
 
     def _is_to_be_done(self) -> bool:
         """Whether our job is still the one that has begun. Where a store creates nothing on a condition, another may
@@ -202,7 +216,7 @@ class _Attempt:
     def _translate(self, plan: Plan) -> bool:
         """Until every chunk is there, whoever does them; False: the files of the job have gone."""
         done = self.parts.translated()
-        pace = _Pace(plan.lines, sum(plan.chunks[number].lines for number in done), self.means.progress)
+        pace = Pace(plan.lines, sum(plan.chunks[number].lines for number in done), self.means.progress)
         left = [number for number in range(len(plan.chunks)) if number not in done]
         while left:
             taken = []
@@ -221,10 +235,12 @@ class _Attempt:
         return True
 
     def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
-        model, search = self.order.model, self.order.search
-        scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
-        bundle = Bundle(self.means.bundle, model.sha256, search, self.means.threads, scores)
+        bundle = self._bundle()
         return (ChunkTask(number, self.parts, bundle, self.claims) for number in numbers)
+
+    def _bundle(self) -> Bundle:
+        scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
+        return Bundle(self.means.bundle, self.order.model.sha256, self.order.search, self.means.threads, scores)
 
     def _merge(self, plan: Plan) -> Done:
         while True:
@@ -236,9 +252,17 @@ class _Attempt:
 
     def _written(self, plan: Plan) -> Done:
         self.means.progress(plan.lines, plan.lines, "writing the output")
-        done = self._finished(plan, merge(plan, self.parts))
+        last = self.folder.done()
+        former = {output.url for output in last.outputs} if last else ()
+        done = self._finished(plan, merge(plan, self.parts, former, self._see_that_it_is_to_be_done))
+        self._see_that_it_is_to_be_done()
         self.folder.write(done)
         return done
+
+    def _see_that_it_is_to_be_done(self) -> None:
+        """So that one who sleeps while others end the job, and begin the next, writes nothing over what came of it."""
+        if not self._is_to_be_done():
+            raise ArtifactError(f"{self.folder.url}: others have ended this job, and another was begun there since")
 
     def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
         written = outputs_of(self.order)
@@ -260,23 +284,3 @@ class _Attempt:
         if note:
             self.means.progress(0, 0, note)
         time.sleep(self.means.claim_seconds / _PARTS_OF_A_LEASE)
-
-
-class _Pace:
-    """Rows per second since the attempt began, by all workers of the job as far as it sees them, and the time left."""
-
-    def __init__(self, total: int, done: int, progress: Progress) -> None:
-        self._total = total
-        self._done = done
-        self._before = done
-        self._progress = progress
-        self._start = time.monotonic()
-
-    def add(self, lines: int) -> None:
-        """So many more are done."""
-        self._done += lines
-        seconds = max(time.monotonic() - self._start, 1e-3)
-        rate = (self._done - self._before) / seconds
-        left = int((self._total - self._done) / rate)
-        note = f"{rate:,.0f} lines/s, {left // 3600}:{left // 60 % 60:02d}:{left % 60:02d} left"
-        self._progress(self._done, self._total, note)

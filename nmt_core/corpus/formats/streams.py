@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol, cast
 import pyarrow as pa
 
 from nmt_core.corpus.formats import signatures
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, StageError, words_of
 
 HEAD_BYTES = 1 << 16
 """How much of a text is looked at to see what it is."""
@@ -67,6 +67,7 @@ class ByteStream:
 
         Raises:
             DataError: the file is truncated, damaged, or expands beyond all proportion.
+            StageError: its disk or store fails.
         """
         if self._ahead:
             taken, self._ahead = self._ahead[:size], self._ahead[size:]
@@ -89,6 +90,11 @@ class ByteStream:
         try:
             taken = self._source.read(size)
         except _FAILURES as error:
+            if isinstance(error, OSError) and error.errno:  # the system's, not an unpacker's
+                raise StageError(
+                    f"{self.name}: its disk or store fails ({words_of(error)}): see that it lets you read it, then run "
+                    "the same command again"
+                ) from None
             kind = f"{self.packing} " if self.packing else ""
             raise DataError(f"{self.name}: the {kind}file is truncated or damaged ({error}): fetch it again") from None
         self._unpacked += len(taken)

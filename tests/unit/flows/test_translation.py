@@ -293,6 +293,7 @@ def test_a_job_keeps_the_precision_with_which_it_began(
     file.write_text(begun.model_copy(update={"order": other}).model_dump_json())
     with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
         run(wanted, settings)
+    assert not file.exists(), "what cannot be done makes room"
 
 
 def test_a_job_that_is_done_binds_no_other_to_its_precision(
@@ -314,18 +315,31 @@ def test_a_job_that_is_done_binds_no_other_to_its_precision(
     assert precision_of(int8_bundle) == ("int8", False)
 
 
-@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.parametrize(
+    ("named", "gone", "lines"),
+    [
+        ("in/in.txt", ["in.txt"], 4),
+        ("in", ["in.txt", "more.txt"], 5),
+        ("in", ["in.txt"], 5),
+        ("in/*.txt", ["more.txt"], 5),
+        ("in/*.txt", ["in.txt", "more.txt"], 5),
+    ],
+)
 def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
-    is_folder: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+    named: str, gone: list[str], lines: int, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
 ) -> None:
+    """All of it, or files of it."""
     (tmp_path / "in").mkdir()
-    source = source.rename(tmp_path / "in" / "in.txt")
-    wanted = Wanted(str(tiny_bundle), str(source.parent if is_folder else source), str(tmp_path / "out.jsonl"))
+    source.rename(tmp_path / "in" / "in.txt")
+    (tmp_path / "in" / "more.txt").write_text("now\n")
+    wanted = Wanted(str(tiny_bundle), str(tmp_path / named), str(tmp_path / "out.jsonl"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
         run(wanted, settings)
-    source.unlink()
-    assert run(wanted, settings)["lines"] == 4
+    for name in gone:
+        (tmp_path / "in" / name).unlink()
+    assert run(wanted, settings)["lines"] == lines
+    shutil.rmtree(tmp_path / "in")
     with pytest.raises(DataError, match="there is no such file, or nothing in it"):
         run(wanted, settings)
 

@@ -11,6 +11,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from nmt_core.errors import DataError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.order import Asked
 from nmt_core.jobs.run import run_job
 
 
@@ -54,6 +55,6 @@ def test_a_token_that_expires_while_the_output_is_written(
             match=r"expiring://job/.*/input/0000000\.parquet: cannot be read .* \(The provided token has expired\.\): "
             r"see that its disk or store lets you read it; run again",
         ):
-            run_job("tiny", order, JobFolder("expiring://job"), job.means)
+            run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means)
     store.expired = False
-    assert run_job("tiny", order, JobFolder("expiring://job"), job.means).translated == 0
+    assert run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means).translated == 0
