@@ -1,4 +1,5 @@
 import bz2
+import errno
 import gc
 import gzip
 import lzma
@@ -11,8 +12,8 @@ import pytest
 import zstandard
 
 from nmt_core.corpus.formats.signatures import packing_of
-from nmt_core.corpus.formats.streams import ByteStream, open_file
-from nmt_core.errors import DataError
+from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
+from nmt_core.errors import DataError, StageError
 
 Pack = Callable[[bytes], bytes]
 PACKERS: dict[str, Pack] = {
@@ -98,3 +99,18 @@ def test_a_format_that_is_read_whole_has_a_bound() -> None:
     assert ByteStream("text", BytesIO(b"abcdef")).read_whole(6) == b"abcdef"
     with pytest.raises(DataError, match="text: more than 5 bytes"):
         ByteStream("text", BytesIO(b"abcdef")).read_whole(5)
+
+
+@pytest.mark.parametrize("packing", ["", "gz"])
+def test_a_disk_that_fails_is_not_called_a_damaged_file(packing: str) -> None:
+    class Failing(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() >= 1_000:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(1_000)
+
+    content = random.Random(1).randbytes(5_000)
+    stream = unpacked(ByteStream("a.txt", Failing(gzip.compress(content) if packing else content)))
+    with pytest.raises(StageError, match=r"^a\.txt: its disk or store fails \(\[Errno 5\] Input/output error\): see"):
+        while stream.read(500):
+            pass
