@@ -75,7 +75,7 @@ def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outc
         elif isinstance(error, OSError) and error.filename:
             problem = f"{error.filename}: {error.strerror}: mend that"
         elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
-            problem = f"a store fails ({words_of(error)}): see that those of {_places(order, folder)} answer"
+            problem = f"a store fails ({words_of(error)}): see that {_places(order, folder)} can be reached"
         else:
             raise
         raise StageError(f"{problem}, then run the same command again ({_kept(folder, order)})") from None

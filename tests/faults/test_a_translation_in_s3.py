@@ -128,6 +128,7 @@ def test_a_store_that_goes_away_is_named(
     server.stop()
     _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
-    assert "s3://bucket/job: its store fails (" in said
-    assert "see that it answers, then run the same command again" in said
+    assert "a store fails (Could not connect to the endpoint URL: " in said
+    places = "s3://bucket/job and s3://bucket/out.parquet"
+    assert f"see that {places} can be reached, then run the same command again" in said
     assert "Traceback" not in said
