@@ -1,7 +1,8 @@
 """TSV and CSV. TSV has no quoting: a quote in it is data. CSV is RFC 4180, fields in quotes may hold anything.
 
-A quote without its partner makes one row with a fault: a record ends after `max_line_bytes` bytes or 100 lines, and
-reading goes on with the line after the one that began it.
+A record of many lines is one row, also if one of them is not UTF-8 or holds a NUL: then it is a row with that fault.
+A quote without its partner makes one row with a fault: a record ends before a line of more than `max_line_bytes` bytes,
+after as many, or after 10,000 lines, and reading goes on with the line after the one that began it.
 """
 
 import csv
@@ -15,7 +16,7 @@ import polars as pl
 from nmt_core.corpus.formats.columns import columns_of_table
 from nmt_core.corpus.formats.layout import Layout
 from nmt_core.corpus.formats.lines import read_lines
-from nmt_core.corpus.formats.rows import MISSING_COLUMN, Row, frames_of
+from nmt_core.corpus.formats.rows import MISSING_COLUMN, TOO_LONG, Row, frames_of
 from nmt_core.corpus.formats.streams import ByteStream
 
 INVALID_CSV = "invalid_csv"
@@ -23,7 +24,7 @@ INVALID_CSV = "invalid_csv"
 _Line = tuple[str, str | None, str | None, bytes | None]
 
 _DELIMITERS = ",;\t"
-_MOST_LINES = 100
+_MOST_LINES = 10_000
 _LOOKED_AT = 100
 
 
@@ -99,7 +100,9 @@ def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
 
 
 class Records:
-    """Records of a CSV file; a Row in place of one that is faulty, and in `raw` the bytes of one that is not UTF-8."""
+    """Records of a CSV file; a Row in place of one that is faulty, and in `raw` the bytes of one that is not UTF-8, all
+    its lines ending in "\\n".
+    """
 
     def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
         self._max_line_bytes = max_line_bytes
@@ -108,6 +111,8 @@ class Records:
         self._lines = (line for table in tables for line in table.rows())
         self._again: deque[_Line] = deque()
         self._record: list[_Line] = []
+        self._is_faulty = False
+        """Whether a line of the record is."""
         self.raw: bytes | None = None
         csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
 
@@ -117,14 +122,23 @@ class Records:
             reader = csv.reader(self._pull(), delimiter=self._delimiter, strict=True)
             try:
                 for fields in reader:
+                    yield self._taken() if self._is_faulty else fields
                     self._record.clear()
-                    yield fields
                 return
             except (csv.Error, _FaultyLineError) as error:
-                (text, fault, value, self.raw), *others = self._record
+                self._again.extendleft(reversed(self._record[1:]))
+                del self._record[1:]
+                yield self._taken(f"{error}")
                 self._record.clear()
-                self._again.extendleft(reversed(others))
-                yield Row(text, "", fault, value) if fault else Row(text, "", INVALID_CSV, str(error))
+
+    def _taken(self, problem: str = "") -> Row:
+        """The record as a row: with the first fault of its lines, or else with the problem that it has itself."""
+        lines, self._is_faulty = self._record, False
+        text = "\n".join(text for text, *_ in lines)
+        fault, value = next(((fault, value) for _, fault, value, _ in lines if fault), (INVALID_CSV, problem))
+        is_text = all(raw is None for *_, raw in lines)
+        self.raw = None if is_text else b"\n".join(text.encode() if raw is None else raw for text, *_, raw in lines)
+        return Row(text, "", fault, value)
 
     def _pull(self) -> Iterator[str]:
         size = 0
@@ -133,9 +147,11 @@ class Records:
             if not self._record:
                 size = 0
             self._record.append(line)
-            size += len(text)
+            size += len(text) + 1
             if fault:
-                raise _FaultyLineError("a quote without its partner, before a line that cannot be read")
+                self._is_faulty = True
+            if fault == TOO_LONG:
+                raise _FaultyLineError("a quote without its partner, before a line that is too long")
             if size > self._max_line_bytes or len(self._record) > _MOST_LINES:
                 raise _FaultyLineError(f"a quote without its partner in {len(self._record)} lines")
             yield text + "\n"

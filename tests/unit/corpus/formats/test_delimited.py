@@ -132,7 +132,7 @@ def test_csv_fields_in_quotes_hold_anything(read_both: Reader, awkward: list[Pai
     assert rows_of(read_both("a.csv", write_csv([("en", "de"), *pairs]))) == good(*pairs)
 
 
-@pytest.mark.parametrize("lines_after", [5, 300])
+@pytest.mark.parametrize("lines_after", [5, 300, 10_500])
 def test_a_quote_without_its_partner_costs_one_row(lines_after: int, read_both: Reader) -> None:
     after = "".join(f"s{number},t{number}\n" for number in range(lines_after))
     table = read_both("a.csv", f'a,A\n"open,B\n{after}'.encode())
@@ -154,6 +154,26 @@ def test_an_open_quote_does_not_swallow_a_faulty_line(read_both: Reader) -> None
     faults = read_both("a.csv", b'a,A\n"open,B\n\xff,C\nd,D\n')["fault"].to_list()
 
     assert faults == [None, "invalid_csv", "invalid_utf8", None]
+
+
+@pytest.mark.parametrize("lines", [2, 101, 5_000])
+def test_a_record_of_many_lines_is_one_row(lines: int, read_both: Reader) -> None:
+    text = "\n".join(f"line {number}, and" for number in range(lines))
+
+    assert rows_of(read_both("a.csv", write_csv([("a", "A"), (text, "B"), ("c", "C")]))) == good(
+        ("a", "A"), (text, "B"), ("c", "C")
+    )
+
+
+@pytest.mark.parametrize(("bad", "fault"), [(b"\xff", "invalid_utf8"), (b"\0", "null_byte")])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_faulty_line_of_a_record_makes_one_row(place: int, bad: bytes, fault: str, read_both: Reader) -> None:
+    lines = [b'"one', b"two", b'three",B']
+    lines[place] = lines[place].replace(b"o", bad).replace(b"th", bad)
+    table = read_both("a.csv", b"a,A\n" + b"\n".join(lines) + b'\nc,C\n"d\n",D\n')
+
+    assert table["fault"].to_list() == [None, fault, None, None]
+    assert rows_of(table[2:]) == good(("c", "C"), ("d\n", "D"))
 
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10)

@@ -1,6 +1,7 @@
 """Rows of one language: a row for each line or record, whatever comes first."""
 
 import json
+import random
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nmt_core.corpus.formats.columns import ROWS_LOOKED_AT
 from nmt_core.corpus.formats.single import Cell, Columns, kind_by_name, read_single
@@ -137,6 +140,30 @@ def test_a_header_that_is_not_utf8_is_the_header(name: str) -> None:
 )
 def test_a_bad_row_may_be_the_first(name: str, content: bytes, column: str, rows: list[str]) -> None:
     assert rows_of(name, content, column) == rows
+
+
+FIELDS = st.text(st.sampled_from('ab,"\n ü나'), max_size=8)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(FIELDS, st.lists(st.binary(min_size=1, max_size=2), max_size=3)), max_size=12), st.randoms())
+def test_each_record_of_csv_is_a_row_whatever_bytes_are_in_it(
+    fields: list[tuple[str, list[bytes]]], draw: random.Random
+) -> None:
+    """Into fields come bytes that are no UTF-8; their rows keep all bytes of the record, and no other row is harmed."""
+    records, expected = [b"id,text"], []
+    for text, wrong in fields:
+        content = text.encode().replace(b'"', b'""')
+        for piece in wrong:
+            place = draw.randrange(len(content) + 1)
+            high = bytes(byte | 0x80 for byte in piece) + b"\xff"
+            while place and content[place - 1 : place] == b'"':  # never between two quotes
+                place -= 1
+            content = content[:place] + high + content[place:]
+        records.append(b'1,"' + content + b'"')
+        expected.append((text, None, None) if not wrong else (None, "invalid_utf8", records[-1]))
+    found = list(cells_of("a.csv", b"\n".join(records) + b"\n", "text"))
+    assert [(cell.text if cell.fault is None else None, cell.fault, cell.raw) for cell in found] == expected
 
 
 def test_half_a_surrogate_pair_keeps_the_bytes_of_its_line() -> None:
