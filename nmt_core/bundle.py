@@ -1,4 +1,4 @@
-"""What a bundle holds, and whether it is whole: pydantic only.
+"""What a bundle holds, and whether it is whole.
 
 A bundle is a folder that a machine without this pipeline can use: a folder with a set of graphs for each precision
 (`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), `pretokenizers.json` if text is cut
@@ -21,8 +21,8 @@ from nmt_core.search.onnx_buffers import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, STEP_FILE, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
-from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
-from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
+from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
+from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizers
 
 BUNDLE_FILE = "config.json"
 SEARCH_FILE = "search.json"
@@ -189,6 +189,37 @@ def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> Non
                 f"{folder / name}: sha256 is {found}, but {BUNDLE_FILE} says {bundle.sha256.get(name)}: "
                 f"damaged, or of another model; {_REMEDY}"
             )
+
+
+def hashed_or_there(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> list[str]:
+    """Those of the files, which a bundle need not have, that it names or that lie in its folder."""
+    return [name for name in names if name in bundle.sha256 or (folder / name).exists()]
+
+
+def read_tokenizers(folder: Path, bundle: BundleConfig) -> Tokenizers:
+    """Check and load the tokenizers of a bundle, and what cuts text before them.
+
+    Raises:
+        ModelError: one is missing or is not the one that was exported.
+        ConfigError: a package is missing that cuts the text as the training text was cut.
+    """
+    check_files(folder, bundle, [*bundle.tokenizer_sizes, *bundle.pretokenizer_files])
+    cut = Pretokenizers.read(folder)
+    if cut.kinds != bundle.pretokenizers:
+        raise ModelError(
+            f"{folder / PRETOKENIZERS_FILE}: text is cut by {cut.kinds}, but the model has learnt from text cut by "
+            f"{bundle.pretokenizers}: the file belongs to another model; {_REMEDY}"
+        )
+    cut.require_packages()
+    tokenizers = Tokenizers.load(folder, tuple(bundle.tokenizer_sizes))
+    sizes = {one.file.name: one.vocab_size for one in (tokenizers.source, tokenizers.target)}
+    for name, size in bundle.tokenizer_sizes.items():
+        if sizes[name] != size:
+            raise ModelError(
+                f"{folder / name}: has {sizes[name]:,} pieces, but the model has {size:,}: "
+                f"it belongs to another model; {_REMEDY}"
+            )
+    return tokenizers
 
 
 def sha256_of(file: Path) -> str:

@@ -14,13 +14,15 @@ from nmt_core.bundle import (
     BundleConfig,
     check_files,
     graph_files,
+    hashed_or_there,
     needs_scores,
     precision_for,
     read_bundle,
     read_search,
+    read_tokenizers,
 )
 from nmt_core.config import Precision, SearchConfig
-from nmt_core.errors import ConfigError, DataError, ModelError
+from nmt_core.errors import ConfigError, DataError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.batches import batches_by_length
@@ -35,7 +37,6 @@ from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistSteppe
 from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
-from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
 
 
@@ -113,22 +114,8 @@ class Translator:
         precision = precision_for(search.precision, device, bundle)
         scores = scores or needs_scores(bundle, precision, search)
         names = graph_files(folder, bundle, precision, shortlist=search.shortlist, scores=scores)
-        check_files(folder, bundle, [*names, *bundle.tokenizer_sizes, *bundle.pretokenizer_files])
-        cut = Pretokenizers.read(folder)
-        if cut.kinds != bundle.pretokenizers:
-            raise ModelError(
-                f"{folder / PRETOKENIZERS_FILE}: text is cut by {cut.kinds}, but the model has learnt from text cut by "
-                f"{bundle.pretokenizers}: the file belongs to another model; fetch or export the bundle again"
-            )
-        cut.require_packages()
-        tokenizers = Tokenizers.load(folder)
-        both = (tokenizers.source, tokenizers.target)  # one and the same, if there is one file
-        for (name, size), tokenizer in zip(bundle.tokenizer_sizes.items(), both, strict=False):
-            if tokenizer.vocab_size != size:
-                raise ModelError(
-                    f"{folder / name}: has {tokenizer.vocab_size:,} pieces, but the model has {size:,}: "
-                    "it belongs to another model; fetch or export the bundle again"
-                )
+        check_files(folder, bundle, names)
+        tokenizers = read_tokenizers(folder, bundle)
         check_positions(search, bundle.max_positions, str(folder))
         stepper = open_stepper(folder / precision, bundle, device, shortlist=search.shortlist, scores=scores)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
@@ -270,7 +257,7 @@ def open_stepper(
 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
     names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
-    check_files(folder, bundle, [name for name in names if name in bundle.sha256])
+    check_files(folder, bundle, hashed_or_there(folder, bundle, names))
     return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
 
 

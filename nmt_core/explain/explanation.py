@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from nmt_core.bundle import ATTENTION_SET, BundleConfig, check_files, graph_files, read_bundle
+from nmt_core.bundle import (
+    ATTENTION_SET,
+    BundleConfig,
+    check_files,
+    graph_files,
+    hashed_or_there,
+    read_bundle,
+    read_tokenizers,
+)
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.explain.trace import BeamTrace, Node
@@ -111,12 +119,11 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     bundle, search = read_bundle(folder), _of_beam(search)
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
     names = graph_files(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
-    names += [name for name in views if name in bundle.sha256]
-    check_files(folder, bundle, [*names, *bundle.tokenizer_sizes])
+    check_files(folder, bundle, names + hashed_or_there(folder, bundle, views))
     graphs = folder / ATTENTION_SET
     has_attention = bundle.rnn is None or bundle.rnn.attention != "none"
     attention = AttentionGraph(graphs) if has_attention else None
-    tokenizers = Tokenizers.load(folder)
+    tokenizers = read_tokenizers(folder, bundle)
     stepper = open_stepper(folder / ATTENTION_SET, bundle, shortlist=search.shortlist)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])

@@ -107,13 +107,17 @@ class Tokenizers:
     target: Tokenizer
 
     @classmethod
-    def load(cls, folder: Path) -> "Tokenizers":
+    def load(cls, folder: Path, files: Sequence[str] = ()) -> "Tokenizers":
         """Load what the stage `tokenizer` wrote, or what a bundle holds.
+
+        Args:
+            folder: of the files.
+            files: names of those of SentencePiece, as `tokenizer_files` gives them; none: whichever are there.
 
         Raises:
             ModelError: as of `Tokenizer`.
         """
-        files, cut = tokenizer_files(folder), Pretokenizers.read(folder)
+        files, cut = files or tokenizer_files(folder), Pretokenizers.read(folder)
         source = Tokenizer(folder / files[0], cut.source.make())
         if len(files) == 1 and cut.source == cut.target:
             return cls(source, source)

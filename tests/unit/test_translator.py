@@ -285,6 +285,23 @@ def test_a_damaged_bundle_is_refused(damage: str, broken: Path) -> None:
         Translator.load(broken)
 
 
+def test_files_that_the_bundle_does_not_name_are_not_read(translator: Translator, broken: Path) -> None:
+    expected = translator.translate(LINES)
+    kept = (broken / "spm.model").read_bytes()
+    other_tokenizer(broken)
+    for name in ("spm.source.model", "spm.target.model"):
+        shutil.copy(broken / "spm.model", broken / name)
+    (broken / "spm.model").write_bytes(kept)
+    assert Translator.load(broken, translator.search).translate(LINES) == expected
+
+
+def test_a_graph_of_another_model_among_those_that_a_bundle_need_not_have_is_refused(broken: Path) -> None:
+    hashes = json.loads((broken / "config.json").read_text())["sha256"]
+    describe(broken, sha256={name: of_it for name, of_it in hashes.items() if name != "fp32/alignment.onnx"})
+    with pytest.raises(ModelError, match=r"alignment\.onnx: sha256 is .* says None"):
+        Translator.load(broken, SearchConfig(alignments="words"))
+
+
 GREEDY = QUICK.model_copy(update={"beam_size": 1})
 
 
