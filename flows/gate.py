@@ -119,7 +119,7 @@ class Incumbent:
             ModelError: it cannot be fetched or read.
             ConfigError: it cannot run here, as for lack of a package.
         """
-        return Translator.load(self.bundle, threads=self._settings.threads)
+        return Translator.load(self.bundle, threads=self._settings.threads, scores=False)
 
 
 class Gate:
@@ -183,12 +183,15 @@ class Gate:
         except ModelError as error:
             return [gate.not_measured("speed", str(error))]
         try:
-            ours = Translator.load(self._candidate.export.path, self._config.search, self._settings.threads)
+            ours = Translator.load(
+                self._candidate.export.path, self._config.search, self._settings.threads, scores=False
+            )
         except _UNUSABLE as error:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
         ratio = speed_ratio(Dev.read(split.path).spread(_SPEED_LINES).sources, ours, theirs)
         ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
-        note = f"version {champion.version} on this machine ({', the champion '.join(ways)})"
+        threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
+        note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
         return [gate.speed(ratio, note, registry)]
 
     def _contamination(self) -> Check:

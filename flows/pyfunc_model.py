@@ -3,6 +3,7 @@
 It runs where neither torch, Prefect nor this package is installed.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,21 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
     """Translates lines of text."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Load the bundle."""
-        self._translator = Translator.load(Path(context.artifacts["bundle"]), scores=False)
+        """Load the bundle, to translate on NMT_THREADS CPU threads, or on all CPUs that this process may use."""
+        count = os.environ.get("NMT_THREADS", "")
+        threads = int(count) if count.isdecimal() and int(count) else _cpus()
+        self._translator = Translator.load(Path(context.artifacts["bundle"]), threads=threads, scores=False)
 
     def predict(
         self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None
     ) -> list[str]:
         """One translation for each line."""
         return [translation.text for translation in self._translator.translate(model_input)]
+
+
+def _cpus() -> int:
+    """As in `settings.py`, which does not travel."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 mlflow.models.set_model(TranslationModel())

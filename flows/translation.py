@@ -173,7 +173,7 @@ def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
     """
     if order.search.precision != "fastest":
         return order
-    from nmt_core.search.onnx_step import best_device
+    from nmt_core.search.onnx_session import best_device
 
     if begun := folder.begun():
         return _in_precision(order, begun.order.search.precision)
@@ -191,7 +191,7 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
     """Who translates in this precision, and CPU threads of each: a cluster; a process for each GPU, if there are
     several, which has not been run on GPUs yet; or this process, whose threads share one model.
     """
-    from nmt_core.search.onnx_step import device_for
+    from nmt_core.search.onnx_session import device_for
 
     if settings.workers != "local":
         from flows.clusters import workers_for

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError
-from nmt_core.search.onnx_buffers import Device
+from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, STEP_FILE, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm

@@ -25,14 +25,14 @@ from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE
-from nmt_core.search.batches import batches_by_length
+from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper, device_for
+from nmt_core.search.onnx_session import Device, device_for
+from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
@@ -131,7 +131,8 @@ class Translator:
         Args:
             lines: what to translate.
             target_prefixes: what the translation of each line has to begin with, after `search.target_prefix`; empty
-                where it is free, and none at all if all are. Of a line that is split, the first sentence has it.
+                where it is free, and none at all if all are. Of a line that is split, the first sentence has it. One
+                that the tokenizer cannot spell is left out, and the status says so.
 
         Raises:
             DataError: there are not as many prefixes as lines.
@@ -139,13 +140,23 @@ class Translator:
         tidied = [_tidied(line, *self.spelling) for line in lines]
         sources = self.tokenizers.source.encode(tidied)
         pieces = [self._pieces(line, ids) for line, ids in zip(tidied, sources, strict=True)]
-        prefixes = self._prefixes(target_prefixes, [len(of_line) for of_line in pieces])
-        translated = iter(self._translate_ids([ids for of_line in pieces for ids in of_line], prefixes))
+        own = self._prefixes(target_prefixes, len(lines))
+        translated = iter(
+            self._translate_ids(
+                [ids for of_line in pieces for ids in of_line],
+                [
+                    self._target_prefix + (first if number == 0 and first else [])
+                    for of_line, first in zip(pieces, own, strict=True)
+                    for number in range(len(of_line))
+                ],
+            )
+        )
         how = self.search.long_lines
         wholes = [
             whole(list(islice(translated, len(of_line))), how if self._is_long(ids) else None, self.between_sentences)
             for of_line, ids in zip(pieces, sources, strict=True)
         ]
+        wholes = [one.without_prefix() if first is None else one for one, first in zip(wholes, own, strict=True)]
         if self.aligner and self.search.alignments == "words":
             read = [self._read(line, ids) for line, ids in zip(lines, sources, strict=True)]
             return [one.aligned_by_words(text) for one, text in zip(wholes, read, strict=True)]
@@ -176,20 +187,16 @@ class Translator:
             return self.tokenizers.source.decode([ids[: self._most_tokens]])[0]
         return line
 
-    def _prefixes(self, given: Sequence[str], pieces: Sequence[int]) -> list[list[int]]:
-        """Ids with which the target of each piece has to begin, of lines that have so many pieces each."""
-        if given and len(given) != len(pieces):
+    def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
+        """Ids with which the target of each line has to begin; None where the tokenizer has no pieces for all of it."""
+        if given and len(given) != lines:
             raise DataError(
-                f"{len(given):,} target prefixes for {len(pieces):,} lines: give one for each, empty if there is none"
+                f"{len(given):,} target prefixes for {lines:,} lines: give one for each, empty if there is none"
             )
-        always = self._target_prefix
-        texts = [_tidied(text, self.spelling.unicode_form) for text in given] if any(given) else []
-        own = self.tokenizers.target.encode(texts)
-        return [
-            always + (ids if number == 0 else [])
-            for ids, count in zip(own or [[]] * len(pieces), pieces, strict=True)
-            for number in range(count)
-        ]
+        if not any(given):
+            return [[]] * lines
+        own = self.tokenizers.target.encode([_tidied(text, self.spelling.unicode_form) for text in given])
+        return [None if UNK_ID in ids else ids for ids in own]
 
     def _translate_ids(self, pieces: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[Translation]:
         """One translation for each piece, none of which is empty or too long."""
@@ -222,7 +229,10 @@ class Translator:
             sources: token ids, without an end mark and with `search.source_prefix`; none is empty or too long.
             prefixes: of each, token ids with which its targets begin.
         """
-        batches = batches_by_length([len(ids) for ids in sources], self.search.batch_tokens)
+        if not sources:
+            return []
+        most = most_sources(self.search, self.stepper.vocab_size)
+        batches = batches_by_length(list(map(len, sources)), self.search.batch_tokens, most)
 
         @denormals_as_zero()
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:

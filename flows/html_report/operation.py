@@ -13,6 +13,7 @@ RECIPE = "recipe.yaml"
 """The whole configuration of a run, in its folder."""
 
 _HOUR = 3_600
+_DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def speed_and_size(run: Run) -> Section:
@@ -33,12 +34,13 @@ def speed_and_size(run: Run) -> Section:
             precision,
             number(bleu),
             f"{export['tokens_per_second'].get(precision, 0):,.0f}",
+            _DEVICES[export["devices"][precision]] if precision in export.get("devices", {}) else "",
             reports.size(_bytes(export, precision)) if _bytes(export, precision) else "",
             export["not_published"].get(precision, "published"),
         ]
         for precision, bleu in export["bleu"].items()
     ]
-    columns = ["Precision", "BLEU of dev sentences", "Tokens per second", "Size", ""]
+    columns = ["Precision", "BLEU of dev sentences", "Tokens per second", "Device", "Size", ""]
     whole = sum(export["bytes"].values())
     said = (
         f"{export['items_out']:,} parameters; the bundle takes {reports.size(whole)}. PyTorch and ONNX Runtime "

@@ -19,7 +19,7 @@ class ExportConfig(Section):
     parity_sentences: int = Field(500, ge=1)
     """Sentences of the dev set that PyTorch and the fp32 graphs translate; every beam must be identical, all its
     hypotheses, but for ties."""
-    parity_beam_size: int = Field(4, ge=1)
+    parity_beam_size: int = Field(4, ge=1, le=64)
     """Beam size of that comparison, and of that of precisions, whatever `search` says: a model is exported once for all
     searches."""
     parity_tolerance: float = Field(1e-4, gt=0)

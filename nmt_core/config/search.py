@@ -17,10 +17,10 @@ class SearchConfig(Section):
     """Hypotheses that are kept at each step; 1 is greedy search."""
     n_best: int = Field(1, ge=1, le=64)
     """Translations of each line, with their scores: the best of a beam, or as many samples."""
-    length_penalty: float = Field(0.6, ge=0)
+    length_penalty: float = Field(0.6, ge=0, le=10)
     """Alpha of the length penalty ((5 + length) / 6)^alpha (Wu et al. 2016, section 7)."""
     max_length_factor: float = Field(1.0, ge=0, le=100)
-    """Most target tokens: those of the source times this, plus `max_length_offset`."""
+    """Most target tokens: those of the source times this, plus `max_length_offset`, plus those of a prefix."""
     max_length_offset: int = Field(50, ge=1)
     """See `max_length_factor` (Vaswani et al. 2017, section 6.1: 1 and 50)."""
     min_length: int = Field(0, ge=0)

@@ -17,7 +17,7 @@ from nmt_core.models.kernels import Kernels
 from nmt_core.models.layers import split_heads
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
-from nmt_core.search.batches import batches_by_length
+from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.beam import beam_search
 from nmt_core.search.torch_step import TorchStepper
 
@@ -74,7 +74,8 @@ def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search:
     kernels = plain_kernels(model) if isinstance(model, RecurrentModel) else _Observer(model, ranges)
     stepper = TorchStepper(model, kernels)
     with _magnitudes_seen(model, ranges):
-        for batch in batches_by_length([len(ids) for ids in sources], search.batch_tokens):
+        most = most_sources(search, model.vocab_size)
+        for batch in batches_by_length(list(map(len, sources)), search.batch_tokens, most):
             beam_search(stepper, [sources[place] for place in batch], search)
     return ranges
 

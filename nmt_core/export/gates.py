@@ -20,8 +20,8 @@ from nmt_core.export.speed import timed
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
-from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import OnnxStepper, best_device
+from nmt_core.search.onnx_session import Device, best_device
+from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
@@ -59,6 +59,7 @@ class Gates:
         self.search = _search_within(model.max_positions, self.config.parity_beam_size)
         self.bleu: dict[str, float] = {}
         self.tokens_per_second: dict[str, float] = {}
+        self.devices: dict[str, Device] = {}
         self.refused: dict[str, str] = {}
         self.shortlist: Shortlist | None = None
         """Of the model, if sets have the graphs for it."""
@@ -130,7 +131,7 @@ class Gates:
         translations, rate = timed(translator, dev.sources)
         texts = [translation.text for translation in translations]
         self.bleu[name] = score("dev", texts, dev.references, self.target_language)[0].score
-        self.tokens_per_second[name] = round(rate, 1)
+        self.tokens_per_second[name], self.devices[name] = round(rate, 1), device
 
     def refuse(self, folder: Path, precision: Precision) -> str:
         """Measure a precision; why it must not be published, or nothing."""

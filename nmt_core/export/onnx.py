@@ -17,6 +17,7 @@ from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
+from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 from nmt_core.stage import Inputs, Job, Reporter, StageReport
@@ -42,6 +43,8 @@ class ExportReport(StageReport):
     other scores, for there may be few of them."""
     tokens_per_second: dict[str, float]
     """Target tokens per second of translating them, end marks counted, by the same."""
+    devices: dict[str, Device]
+    """On which they were translated, by the same: without a GPU, fp16 is computed on the CPU, and slowly."""
     not_published: dict[str, str]
     """Why a precision, its greedy search without scores, or the shortlist is not in the bundle."""
     bytes: dict[str, int]
@@ -99,6 +102,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         compared_sentences=parity.sentences,
         bleu=gates.bleu,
         tokens_per_second=gates.tokens_per_second,
+        devices=gates.devices,
         not_published=gates.refused,
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )

@@ -7,7 +7,9 @@ from statistics import median
 from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
 
-_ROUNDS = 3
+_FEWEST_ROUNDS = 3
+_SECONDS = 4.0
+"""For which rounds go on: of a small model, one takes so little time that whatever else the machine does decides it."""
 
 
 def speed_ratio(lines: Sequence[str], one: Translator, other: Translator) -> float:
@@ -21,8 +23,12 @@ def speed_ratio(lines: Sequence[str], one: Translator, other: Translator) -> flo
     both = (one, other)
     for translator in both:
         translator.translate(lines[:1])  # what is set up at the first call counts for neither
-    rates = [[timed(translator, lines)[1] for translator in both] for _ in range(_ROUNDS)]
-    return median(mine / theirs for mine, theirs in rates)
+    ratios, until = list[float](), time.monotonic() + _SECONDS
+    while len(ratios) < _FEWEST_ROUNDS or time.monotonic() < until:
+        order = both if len(ratios) % 2 else both[::-1]  # whoever is second may find the caches warm, or the CPU hot
+        rates = {translator: timed(translator, lines)[1] for translator in order}
+        ratios.append(rates[one] / rates[other])
+    return median(ratios)
 
 
 def way_of(translator: Translator) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsspec.core import split_protocol
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.corpus import storage
@@ -23,6 +24,9 @@ _BESIDE = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "
 _JOB_FOLDER = re.compile(r"\.job(?=/)")
 _CHAINED = "::"
 """In an address: of a store within a store."""
+
+_USUAL = {"s3a": "s3", "gcs": "gs", "az": "abfs"}
+"""Names of stores of which each has several."""
 
 _WILD = frozenset("*?[")
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
@@ -80,17 +84,11 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
 
 
 def absolute(place: str) -> str:
-    """A path as one that does not depend on the working folder; an address as its store spells it: `s3a://` is `s3://`.
-
-    Raises:
-        DataError: nothing here knows such addresses.
-    """
+    """A path as one that does not depend on the working folder; an address by the usual name of its store."""
     if path := local_path(place):
         return str(path.expanduser().absolute())
-    if _CHAINED in place:
-        return place.rstrip("/")
-    store, name = store_of(place)
-    return str(store.unstrip_protocol(name)).rstrip("/")
+    protocol, rest = split_protocol(place)
+    return place.rstrip("/") if _CHAINED in place else f"{_USUAL.get(protocol, protocol)}://{rest}".rstrip("/")
 
 
 @contextlib.contextmanager

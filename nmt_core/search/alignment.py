@@ -18,8 +18,7 @@ import numpy as np
 from nmt_core.errors import ModelError
 from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph
 from nmt_core.search.hypothesis import Hypothesis, Links
-from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import open_graph
+from nmt_core.search.onnx_session import Device, open_graph
 from nmt_core.search.step import Floats, Ints, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID, SPACE_MARK
 

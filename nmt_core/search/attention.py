@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from nmt_core.errors import ModelError
-from nmt_core.search.onnx_buffers import Device
-from nmt_core.search.onnx_step import ENCODER_FILE, open_graph
+from nmt_core.search.onnx_session import Device, open_graph
+from nmt_core.search.onnx_step import ENCODER_FILE
 from nmt_core.search.step import Floats, Ints
 
 ATTENTION_FILE = "attention.onnx"

@@ -109,7 +109,7 @@ class _Beams:
         """Target tokens of every partial hypothesis."""
         self.place_B = np.arange(count)
         """Place of each sentence in the input."""
-        self.limit_B = limits(source_ids, config)
+        self.limit_B = limits(source_ids, config, prefixes)
         self.prefixes = Prefixes(prefixes, self.limit_B)
         self.penalties = length_penalties(int(self.limit_B.max()) + 1, config.length_penalty)
         self.longest_B = self.penalties[self.limit_B + 1 - self.prefixes.length_B]

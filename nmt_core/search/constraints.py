@@ -15,13 +15,15 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID, UNK_ID
 
 
 def limit(source_tokens: int, config: SearchConfig) -> int:
-    """Most target tokens of a source of so many tokens, end marks not counted on either side."""
+    """Most target tokens of a source of so many tokens, those of a prefix and end marks not counted."""
     return int(config.max_length_factor * source_tokens) + config.max_length_offset
 
 
-def limits(source_ids: Sequence[Sequence[int]], config: SearchConfig) -> Ints:
-    """`limit` of each source: [B]."""
-    return np.array([limit(len(ids), config) for ids in source_ids])
+def limits(source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()) -> Ints:
+    """`limit` of each source and the length of its prefix, but not more than any model has positions for: [B]."""
+    most, given = config.most_positions - 1, prefixes or [()] * len(source_ids)
+    sizes = zip(map(len, source_ids), map(len, given), strict=True)
+    return np.array([min(limit(source, config) + prefix, most) for source, prefix in sizes])
 
 
 def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
@@ -72,7 +74,7 @@ class Prefixes:
 
     Args:
         prefixes: ids for each source, or none at all.
-        limit_B: most target tokens of each; a longer prefix is cut there.
+        limit_B: most target tokens of each (`limits`); a longer prefix is cut there.
     """
 
     def __init__(self, prefixes: Sequence[Sequence[int]], limit_B: Ints) -> None:

@@ -21,7 +21,7 @@ def greedy_search(
     if not source_ids:
         return []
     found = [Hypothesis((), 0.0)] * len(source_ids)
-    limit_B = limits(source_ids, config)
+    limit_B = limits(source_ids, config, prefixes)
     given = Prefixes(prefixes, limit_B)
     penalties = length_penalties(int(limit_B.max()) + 1, config.length_penalty)
     ids_BT = np.empty((len(source_ids), limit_B.max() + 1), dtype=np.int64)  # by place in the input

@@ -5,14 +5,13 @@ Imports no torch.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import onnxruntime
 
+from nmt_core.search.onnx_session import Device
 from nmt_core.search.places import Copies
 
-Device = Literal["cpu", "cuda"]
 Values = list[onnxruntime.OrtValue]
 
 NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int8)": np.int8}

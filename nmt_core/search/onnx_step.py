@@ -25,16 +25,13 @@ A model with a shortlist has two more graphs, which read the same weights: `shor
 Letters in names of arrays: B sentences, R rows, S source positions, C candidates.
 """
 
-import contextlib
-import io
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
-from nmt_core.errors import ModelError
-from nmt_core.search.onnx_buffers import NUMPY_TYPES, Buffers, Device, Values
+from nmt_core.search.onnx_buffers import NUMPY_TYPES, Buffers, Values
+from nmt_core.search.onnx_session import Device, open_graph
 from nmt_core.search.places import Places
 from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
@@ -55,61 +52,6 @@ SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
 
 _ROOM = 16
 """Positions by which the past grows at a time: all of it is copied then."""
-
-_ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
-
-
-def best_device() -> Device:
-    """CUDA if onnxruntime was built for it and sees an NVIDIA GPU, else the CPU."""
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return "cpu"
-    gpu, nvidia = onnxruntime.OrtHardwareDeviceType.GPU, 0x10DE
-    devices = [device.device for device in onnxruntime.get_ep_devices()]
-    return "cuda" if any(device.type == gpu and device.vendor_id == nvidia for device in devices) else "cpu"
-
-
-def device_for(precision: str) -> Device:
-    """Where to compute in a precision, or in the fastest one: int8 is for CPUs."""
-    return "cpu" if precision == "int8" else best_device()
-
-
-def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
-    """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
-
-    Raises:
-        ModelError: the file is not a graph that this onnxruntime can run, or not on this device.
-    """
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _ONLY_FATAL
-    providers = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}[device]
-    slower = ["SkipLayerNormFusion"] if device == "cpu" else []
-    try:
-        if device == "cuda":
-            _load_cuda()
-        session = onnxruntime.InferenceSession(path, options, providers=providers, disabled_optimizers=slower)
-    except Exception as error:  # onnxruntime's own exceptions share no other base
-        raise ModelError(
-            f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({error}): fetch or export the model again"
-        ) from None
-    if session.get_providers()[0] != providers[0]:  # onnxruntime falls back to the CPU without an error
-        raise ModelError(
-            f"{path}: onnxruntime {onnxruntime.__version__} cannot run it on {device}: install the CUDA and cuDNN that "
-            "this version needs, or ask for the CPU"
-        )
-    return session
-
-
-@cache
-def _load_cuda() -> None:
-    """Load the CUDA and cuDNN that pip has installed, where no search path leads (`onnxruntime.preload_dlls`).
-
-    Who has imported a PyTorch of the same CUDA has them loaded already; a machine that only translates has none.
-    This has not been run on a GPU yet.
-    """
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells there what it does not find, and translations go there
-        onnxruntime.preload_dlls()
 
 
 class OnnxStepper:

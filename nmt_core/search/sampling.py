@@ -65,7 +65,7 @@ class _Samples:
         """Target tokens of every sample that is not over."""
         self.place_B = np.arange(len(source_ids))
         """Place of each sentence in the input."""
-        self.limit_B = limits(source_ids, config)
+        self.limit_B = limits(source_ids, config, prefixes)
         self.prefixes = Prefixes(prefixes, self.limit_B)
         self.sum_BK = np.zeros(shape)
         self.is_over_BK = np.zeros(shape, dtype=bool)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from nmt_core.search.alignment import Alignment, joined
 
-Status = Literal["ok", "empty", "split", "cut", "unfinished"]
+Status = Literal["ok", "empty", "split", "cut", "unfinished", "prefix_unknown"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Translation:
     status: Status
     """ok; empty: the line holds no text; split: it was longer than `max_source_tokens`, and its sentences were
     translated one by one; cut: it was longer, and its end was left out (`search.long_lines` chooses); unfinished: the
-    translation, or that of a sentence, reached its greatest length before its end."""
+    translation, or that of a sentence, reached its greatest length before its end; prefix_unknown: the tokenizer has no
+    pieces for what the translation had to begin with, so that it begins as it likes."""
     tokens: int = 0
     """Tokens of the translation, the end mark not counted."""
     alternatives: tuple[Alternative, ...] = ()
@@ -44,6 +45,10 @@ class Translation:
     alignment: Alignment | None = None
     """Links between the words of the line and those of the translation, or between pieces (`search.alignments`); None:
     they were not asked for."""
+
+    def without_prefix(self) -> "Translation":
+        """The same, if there is anything at all, of a line whose prefix cannot be spelt."""
+        return self if self.status == "empty" else replace(self, status="prefix_unknown")
 
     def aligned_by_words(self, source: str) -> "Translation":
         """The same with links between words, from links between pieces; `source` is the line."""

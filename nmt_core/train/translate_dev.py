@@ -13,7 +13,7 @@ from nmt_core.config import SearchConfig, TrainConfig
 from nmt_core.errors import DataError
 from nmt_core.models.model import TranslationModel
 from nmt_core.scoring import score
-from nmt_core.search.batches import batches_by_length
+from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.methods import search_batch
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.spelling import Spelling
@@ -122,7 +122,8 @@ class DevTranslator:
         longest = model.max_positions - self._search.max_length_offset - 1
         sources = [self._ids[place][:longest] for place in places]
         mine, stepper = [""] * len(places), TorchStepper(model)
-        for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens):
+        most = most_sources(self._search, stepper.vocab_size)
+        for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens, most):
             found = search_batch(stepper, [sources[number] for number in batch], self._search)
             lines = self._tokenizer.decode([best.ids for best, *_ in found])
             for number, line in zip(batch, lines, strict=True):

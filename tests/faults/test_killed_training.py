@@ -145,9 +145,18 @@ def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Make
     job.wait()
     job.start()
     job.wait_for(lambda: set(job.ranks()) - set(orphans))
-    time.sleep(1)
-    # Nobody may be there to bury them: a zombie trains no more.
-    assert not [orphan for orphan in orphans if orphan.is_running() and orphan.status() != psutil.STATUS_ZOMBIE]
+    deadline = time.monotonic() + 10  # to end takes its time
+    while alive := [orphan for orphan in orphans if lives(orphan)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.1)
+
+
+def lives(process: psutil.Process) -> bool:
+    """Whether a process is there. Nobody may be there to bury it: a zombie trains no more."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:

@@ -162,6 +162,25 @@ def test_of_a_line_that_is_split_the_first_sentence_has_its_prefix(tiny_bundle: 
     assert whole.text == " ".join(one.text for one in tagged.translate(sentences))
 
 
+def test_a_long_prefix_takes_no_room_from_the_translation(tiny_bundle: Path) -> None:
+    short = Translator.load(tiny_bundle, changed(max_length_factor=0.0, max_length_offset=3, max_source_tokens=90))
+    prefix = "a big house and a small house sees a dog"
+    [free], [found] = short.translate(["the cat"]), short.translate(["the cat"], [prefix])
+    assert found.text.startswith(prefix)
+    assert 0 < found.tokens - len(short.tokenizers.target.encode([prefix])[0]) <= 3 and free.tokens <= 3
+
+
+def test_a_prefix_that_cannot_be_spelt_is_left_out_and_said(translator: Translator) -> None:
+    lines = ["the cat", "", "a dog sees", "now", "the cat sees a dog. " * 9]
+    free, found = translator.translate(lines), translator.translate(lines, ["\u03a9", "\u03a9", "", "to", "to \u03a9"])
+    statuses = ["prefix_unknown", "empty", free[2].status, "ok", "prefix_unknown"]
+    assert ["ok" if one.status == "unfinished" else one.status for one in found] == [
+        "ok" if status == "unfinished" else status for status in statuses
+    ]
+    assert [one.text for one in found[:3]] == [one.text for one in free[:3]] and found[4].text == free[4].text
+    assert found[3].text.startswith("to")
+
+
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [

@@ -23,7 +23,7 @@ from flows.translation import EXPERIMENT, Wanted, _see_that_it_can_be_written, t
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
-from nmt_core.search import onnx_step
+from nmt_core.search import onnx_session
 
 
 @pytest.fixture(scope="module")
@@ -354,7 +354,7 @@ def test_workers_that_begin_at_one_moment_do_not_refuse_each_other(tmp_path: Pat
 
 
 def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_step, "best_device", lambda: "cuda")
+    monkeypatch.setattr(onnx_session, "best_device", lambda: "cuda")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     two = replace(settings, gpus=("5", "GPU-7d1c"), threads=5)
     with workers_of(two, "fp16") as (workers, threads):

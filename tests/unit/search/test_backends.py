@@ -1,5 +1,6 @@
 """One search, three models behind it: PyTorch, ONNX Runtime, and full decoding of every prefix."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from nmt_core.errors import ModelError
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
+from nmt_core.search import onnx_session
 from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import OnnxStepper, best_device, open_graph
+from nmt_core.search.onnx_session import best_device, open_graph
+from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
@@ -161,3 +164,15 @@ def test_a_device_that_is_not_there_is_refused(tiny_bundle: Path, capfd: pytest.
 def test_a_device_is_found_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
     assert best_device() in {"cpu", "cuda"}
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
+def test_a_gpu_that_cannot_be_used_leaves_the_work_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that shows the GPU, but has no CUDA: this machine has neither, so only the first is made up."""
+    monkeypatch.setattr(onnx_session, "_sees_a_gpu", lambda: True)
+    onnx_session._can_use_it.cache_clear()
+    with pytest.warns(RuntimeWarning, match=r"onnxruntime .* cannot use it.*: models compute on the CPU; install"):
+        assert best_device() == "cpu"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert best_device() == "cpu", "said once"

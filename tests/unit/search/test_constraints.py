@@ -37,8 +37,7 @@ def test_a_prefix_is_a_search_that_begins_after_it(
     for (source, prefix), hypotheses in zip(sentences, found, strict=True):
         after = by_chance(seed)
         after.log_probs = lambda given, target, prefix=prefix: stepper.log_probs(given, (*prefix, *target))
-        rest = config.model_copy(update={"max_length_offset": config.max_length_offset - len(prefix)})
-        [expected] = search_batch(after, [source], rest)
+        [expected] = search_batch(after, [source], config)
         assert [(one.ids, one.score, one.cut) for one in hypotheses] == [
             ((*prefix, *one.ids), one.score, one.cut) for one in expected
         ]
@@ -54,7 +53,10 @@ def test_its_own_beginning_changes_nothing(
     free = search_batch(stepper, sources, config)
     own = [one.ids[: data.draw(st.integers(0, len(one.ids)))] for [one] in free]
     forced = search_batch(stepper, sources, config, own)
-    assert [(one.ids, one.cut) for [one] in forced] == [(one.ids, one.cut) for [one] in free]
+    for [one], [other] in zip(forced, free, strict=True):
+        assert other.cut or not one.cut
+        assert one.ids[: len(other.ids)] == other.ids, "one that was cut may go on by as many tokens as were given"
+        assert other.cut or one.ids == other.ids
 
 
 @settings(max_examples=60)
@@ -66,7 +68,8 @@ def test_its_own_beginning_changes_nothing_in_a_beam_that_holds_everything(
     stepper = by_chance(seed, vocab_size=6)
     [[free]] = search_batch(stepper, [source], config)
     own = free.ids[: data.draw(st.integers(0, len(free.ids)))]
-    [[forced]] = search_batch(stepper, [source], config, [own])
+    shorter = config.model_copy(update={"max_length_offset": config.max_length_offset - len(own)})
+    [[forced]] = search_batch(stepper, [source], shorter, [own])
     assert (forced.ids, forced.cut) == (free.ids, free.cut)
 
 
@@ -78,10 +81,14 @@ def test_a_forced_token_may_be_impossible_and_counts_nothing(scripted) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_prefix_beyond_the_greatest_length_is_cut_there(by_chance, method: str) -> None:
-    found = search_batch(by_chance(1), [[A], [B, B]], METHODS[method], [[C] * 40, [B]])
-    assert {one.ids for one in found[0]} == {(C,) * 5}
-    assert {one.ids[:1] for one in found[1]} == {(B,)}
+def test_a_prefix_has_room_of_its_own_as_far_as_there_are_positions(by_chance, method: str) -> None:
+    few = METHODS[method].model_copy(update={"max_source_tokens": 8})
+    for config, prefix, most in ((METHODS[method], 40, 45), (few, 10, 12), (few, 40, 12)):
+        assert most < config.most_positions
+        found = search_batch(by_chance(1), [[A], [B, B]], config, [[C] * prefix, [B]])
+        assert {one.ids[:prefix] for one in found[0]} == {(C,) * min(prefix, most)}
+        assert max(len(one.ids) for one in found[0]) <= most
+        assert {one.ids[:1] for one in found[1]} == {(B,)}
 
 
 def test_while_all_are_forced_a_sentence_has_one_row(by_chance) -> None:

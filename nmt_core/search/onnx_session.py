@@ -1,0 +1,107 @@
+"""Graphs in ONNX Runtime, and the device on which they compute. Imports no torch."""
+
+import contextlib
+import io
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import onnxruntime
+
+from nmt_core.errors import ModelError
+
+Device = Literal["cpu", "cuda"]
+
+_ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
+_PROVIDERS = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}
+_COPIES = (
+    b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01'
+    b"b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
+)
+"""A graph of one operator, Identity, as a protocol buffer: what only translates lacks the package that makes graphs."""
+
+
+def best_device() -> Device:
+    """CUDA if onnxruntime sees an NVIDIA GPU and can compute on it, else the CPU.
+
+    Warns once if there is a GPU that it cannot use, for lack of the CUDA that it was built for, as a rule.
+    """
+    return "cuda" if _sees_a_gpu() and _can_use_it() else "cpu"
+
+
+def device_for(precision: str) -> Device:
+    """Where to compute in a precision, or in the fastest one: int8 is for CPUs."""
+    return "cpu" if precision == "int8" else best_device()
+
+
+def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
+    """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
+
+    Raises:
+        ModelError: the file is not a graph that this onnxruntime can run, or not on this device.
+    """
+    try:
+        session = _session(path, device)
+    except Exception as error:  # onnxruntime's own exceptions share no other base
+        raise ModelError(
+            f"{path}: onnxruntime {onnxruntime.__version__} cannot load it ({error}): fetch or export the model again"
+        ) from None
+    if not _runs_on(session, device):
+        raise ModelError(
+            f"{path}: onnxruntime {onnxruntime.__version__} cannot run it on {device}: install the CUDA and cuDNN that "
+            "this version needs, or ask for the CPU"
+        )
+    return session
+
+
+def _session(graph: Path | bytes, device: Device) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ONLY_FATAL
+    slower = ["SkipLayerNormFusion"] if device == "cpu" else []
+    if device == "cuda":
+        _load_cuda()
+    return onnxruntime.InferenceSession(graph, options, providers=_PROVIDERS[device], disabled_optimizers=slower)
+
+
+def _runs_on(session: onnxruntime.InferenceSession, device: Device) -> bool:
+    """Whether it does: onnxruntime falls back to the CPU without an error."""
+    return bool(session.get_providers()[0] == _PROVIDERS[device][0])
+
+
+def _sees_a_gpu() -> bool:
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return False
+    gpu, nvidia = onnxruntime.OrtHardwareDeviceType.GPU, 0x10DE
+    devices = [device.device for device in onnxruntime.get_ep_devices()]
+    return any(device.type == gpu and device.vendor_id == nvidia for device in devices)
+
+
+@cache
+def _can_use_it() -> bool:
+    reason = ""
+    try:
+        if _runs_on(_session(_COPIES, "cuda"), "cuda"):
+            return True
+    except Exception as error:  # onnxruntime's own exceptions share no other base
+        reason = f" ({error})"
+    warnings.warn(
+        f"there is an NVIDIA GPU, but onnxruntime {onnxruntime.__version__} cannot use it{reason}: models compute on "
+        "the CPU; install the CUDA and cuDNN that this version needs to have them on the GPU",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+@cache
+def _load_cuda() -> None:
+    """Load the CUDA and cuDNN that pip has installed, where no search path leads (`onnxruntime.preload_dlls`).
+
+    Who has imported a PyTorch of the same CUDA has them loaded already; a machine that only translates has none.
+    This has not been run on a GPU yet.
+    """
+    with contextlib.redirect_stdout(io.StringIO()):  # it tells there what it does not find, and translations go there
+        onnxruntime.preload_dlls()
