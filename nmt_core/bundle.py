@@ -18,7 +18,14 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.onnx_session import Device
-from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, STEP_FILE, UNSCORED_STEP_FILE
+from nmt_core.search.onnx_step import (
+    ALWAYS_READ,
+    SHORTLIST_OUTPUT_FILE,
+    SHORTLIST_STEP_FILE,
+    STEP_FILE,
+    UNSCORED_STEP_FILE,
+    WHOLE_STEP_FILE,
+)
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
@@ -107,30 +114,41 @@ class BundleConfig(BaseModel):
         return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
 
 
-def needs_scores(bundle: BundleConfig, precision: Precision, search: SearchConfig) -> bool:
-    """Whether a search computes scores even for who wants none. Greedy search can do without, unless it has a shortlist
-    or the bundle is of an earlier version.
-    """
-    is_greedy = search.method == "beam" and search.beam_size == 1
-    return not is_greedy or search.shortlist or f"{precision}/{UNSCORED_STEP_FILE}" not in bundle.sha256
+def step_file(
+    folder: Path, bundle: BundleConfig, precision: Precision, search: SearchConfig, *, scores: bool = True
+) -> str:
+    """The graph of a step with which a search is the fastest.
 
-
-def graph_files(
-    folder: Path, bundle: BundleConfig, precision: Precision, *, shortlist: bool, scores: bool = True
-) -> list[str]:
-    """Files that a search reads beside the tokenizers, by their path in the bundle.
+    Args:
+        folder: of the bundle.
+        bundle: what is in it; earlier versions had fewer graphs.
+        precision: of the graphs.
+        search: greedy search can do without scores, unless it has a shortlist; no other can.
+        scores: whether they are wanted.
 
     Raises:
         ConfigError: there is no shortlist, and it is asked for.
     """
-    if shortlist and not bundle.shortlist:
+    if search.shortlist and not bundle.shortlist:
         raise ConfigError(
             f"search.shortlist=true: the model in {folder} has no shortlist: export it again with "
             "export.shortlist=true, or set search.shortlist=false"
         )
-    unused = UNSCORED_STEP_FILE if scores else STEP_FILE
-    names = [f"{precision}/{name}" for name in (*SET_FILES, *(SHORTLIST_FILES if shortlist else ())) if name != unused]
-    return [*names, SHORTLIST_FILE] if shortlist else names
+    if search.shortlist:
+        return SHORTLIST_STEP_FILE
+    wanted = STEP_FILE
+    if search.method == "sample" and not search.top_k:
+        wanted = WHOLE_STEP_FILE
+    elif search.method == "beam" and search.beam_size == 1 and not scores:
+        wanted = UNSCORED_STEP_FILE
+    return wanted if f"{precision}/{wanted}" in bundle.sha256 else STEP_FILE
+
+
+def graph_files(precision: Precision, step: str) -> list[str]:
+    """Files that a search with this step reads beside the tokenizers, by their path in the bundle."""
+    listed = step == SHORTLIST_STEP_FILE
+    names = [f"{precision}/{name}" for name in (*ALWAYS_READ, step, *([SHORTLIST_OUTPUT_FILE] if listed else []))]
+    return [*names, SHORTLIST_FILE] if listed else names
 
 
 def read_bundle(folder: Path) -> BundleConfig:

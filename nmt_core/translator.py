@@ -15,11 +15,11 @@ from nmt_core.bundle import (
     check_files,
     graph_files,
     hashed_or_there,
-    needs_scores,
     precision_for,
     read_bundle,
     read_search,
     read_tokenizers,
+    step_file,
 )
 from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError
@@ -32,7 +32,7 @@ from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_session import Device, device_for
-from nmt_core.search.onnx_step import ENCODER_FILE, WEIGHTS_FILE, OnnxStepper
+from nmt_core.search.onnx_step import ENCODER_FILE, SHORTLIST_STEP_FILE, WEIGHTS_FILE, OnnxStepper
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
@@ -112,12 +112,11 @@ class Translator:
         bundle, search = read_bundle(folder), search or read_search(folder)
         device = device or device_for(search.precision)
         precision = precision_for(search.precision, device, bundle)
-        scores = scores or needs_scores(bundle, precision, search)
-        names = graph_files(folder, bundle, precision, shortlist=search.shortlist, scores=scores)
-        check_files(folder, bundle, names)
+        step = step_file(folder, bundle, precision, search, scores=scores)
+        check_files(folder, bundle, graph_files(precision, step))
         tokenizers = read_tokenizers(folder, bundle)
         check_positions(search, bundle.max_positions, str(folder))
-        stepper = open_stepper(folder / precision, bundle, device, shortlist=search.shortlist, scores=scores)
+        stepper = open_stepper(folder / precision, bundle, device, step)
         spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
         translator = cls(stepper, tokenizers, search, threads, spelling, joiner(bundle.languages.target))
         translator.device, translator.precision = device, precision
@@ -250,16 +249,15 @@ class Translator:
         return [found[place] for place in range(len(sources))]
 
 
-def open_stepper(
-    graphs: Path, bundle: BundleConfig, device: Device = "cpu", *, shortlist: bool = False, scores: bool = True
-) -> Stepper:
-    """The model in a bundle whose files (`graph_files`) are checked; `graphs` is its folder for a precision.
+def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) -> Stepper:
+    """The model in a bundle whose files (`graph_files`) are checked; `graphs` is its folder for a precision and
+    `step` what `step_file` says.
 
     Raises:
         ModelError: onnxruntime cannot run it, or the shortlist is of another model.
     """
-    stepper = OnnxStepper(graphs, bundle.vocab_size, device, listed=shortlist, scored=scores)
-    if not shortlist:
+    stepper = OnnxStepper(graphs, bundle.vocab_size, device, step)
+    if step != SHORTLIST_STEP_FILE:
         return stepper
     source_pieces = bundle.source_vocab_size or bundle.vocab_size
     return ShortlistStepper(stepper, Shortlist.load(graphs.parent / SHORTLIST_FILE, source_pieces, bundle.vocab_size))

@@ -17,6 +17,7 @@ from nmt_core.bundle import (
     hashed_or_there,
     read_bundle,
     read_tokenizers,
+    step_file,
 )
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
@@ -118,13 +119,13 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     """
     bundle, search = read_bundle(folder), _of_beam(search)
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
-    names = graph_files(folder, bundle, ATTENTION_SET, shortlist=search.shortlist)
-    check_files(folder, bundle, names + hashed_or_there(folder, bundle, views))
+    step = step_file(folder, bundle, ATTENTION_SET, search)
+    check_files(folder, bundle, graph_files(ATTENTION_SET, step) + hashed_or_there(folder, bundle, views))
     graphs = folder / ATTENTION_SET
     has_attention = bundle.rnn is None or bundle.rnn.attention != "none"
     attention = AttentionGraph(graphs) if has_attention else None
     tokenizers = read_tokenizers(folder, bundle)
-    stepper = open_stepper(folder / ATTENTION_SET, bundle, shortlist=search.shortlist)
+    stepper = open_stepper(folder / ATTENTION_SET, bundle, "cpu", step)
     tag, ids = _source_ids(line, tokenizers, bundle, search)
     [prefix] = tokenizers.target.encode([search.target_prefix])
     trace = BeamTrace()

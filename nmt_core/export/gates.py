@@ -21,7 +21,7 @@ from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.scoring import score
 from nmt_core.search.onnx_session import Device, best_device
-from nmt_core.search.onnx_step import OnnxStepper
+from nmt_core.search.onnx_step import SHORTLIST_STEP_FILE, STEP_FILE, UNSCORED_STEP_FILE, OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
@@ -77,7 +77,9 @@ class Gates:
 
     def refuse_unscored(self, graphs: Path, precision: Precision) -> str:
         """Compare greedy search by steps with scores and without; why the latter must not be published, or nothing."""
-        scored, unscored = (OnnxStepper(graphs, self.model.vocab_size, scored=scored) for scored in (True, False))
+        scored, unscored = (
+            OnnxStepper(graphs, self.model.vocab_size, "cpu", step) for step in (STEP_FILE, UNSCORED_STEP_FILE)
+        )
         sources = self._ids(self.config.parity_sentences)
         if unlike := unlike_without_scores(scored, unscored, sources):
             self.refused[f"{precision} without scores"] = (
@@ -160,7 +162,8 @@ class Gates:
         return self.refused.get("shortlist", "")
 
     def _stepper(self, graphs: Path, device: Device, *, listed: bool) -> Stepper:
-        stepper = OnnxStepper(graphs, self.model.vocab_size, device, listed=listed)
+        step = SHORTLIST_STEP_FILE if listed else STEP_FILE
+        stepper = OnnxStepper(graphs, self.model.vocab_size, device, step)
         return ShortlistStepper(stepper, self.shortlist) if listed and self.shortlist else stepper
 
     @cached_property

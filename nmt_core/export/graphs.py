@@ -30,6 +30,7 @@ from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWIS
 from nmt_core.search.onnx_step import (
     COPY_FILE,
     ENCODER_FILE,
+    IDS,
     KEEP_FILE,
     LOG_PROBS,
     MOVE_FILE,
@@ -38,6 +39,7 @@ from nmt_core.search.onnx_step import (
     STEP_FILE,
     UNSCORED_STEP_FILE,
     WEIGHTS_FILE,
+    WHOLE_STEP_FILE,
 )
 from nmt_core.search.shortlist import BLOCK_PIECES
 from nmt_core.tokenizer.tokenizer import EOS_ID
@@ -63,7 +65,8 @@ def export_graphs(
     graphs = {
         ENCODER_FILE: _encoder(halves),
         STEP_FILE: step,
-        UNSCORED_STEP_FILE: _without_scores(step if unscored is kernels else _step(graphs_of(unscored))),
+        UNSCORED_STEP_FILE: _without(LOG_PROBS, step if unscored is kernels else _step(graphs_of(unscored))),
+        WHOLE_STEP_FILE: _without(IDS, _step(graphs_of(kernels.of_whole_vocabulary()))),
         KEEP_FILE: copy_graph(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
         MOVE_FILE: move_graph(halves.past, before, _names("moved", halves.past), in_place=halves.writes_in_place),
         COPY_FILE: copy_graph(halves.past, before, _names("copied", halves.past)),
@@ -156,16 +159,16 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
             *_names("cross", halves.cross),
             *_names(_before(halves), halves.past),
         ],
-        output_names=[LOG_PROBS, "ids", *_names(_after(halves), halves.past)],
+        output_names=[LOG_PROBS, IDS, *_names(_after(halves), halves.past)],
     )
 
 
-def _without_scores(step: onnx.ModelProto) -> onnx.ModelProto:
+def _without(output: str, step: onnx.ModelProto) -> onnx.ModelProto:
     """The same step with one output less, and without all that only leads there.
 
     What chooses tokens by a screen has no log-probabilities to leave out, but logits in their place.
     """
-    return _part(step, [one.name for one in step.graph.output if one.name != LOG_PROBS])
+    return _part(step, [one.name for one in step.graph.output if one.name != output])
 
 
 def _part(graph: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:

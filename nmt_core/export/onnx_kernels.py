@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nmt_core.export.calibration import Ranges, name_of
+from nmt_core.export.integers import integers_of, quantized
 from nmt_core.models.kernels import FORBIDDEN, Kernels, Side
 from nmt_core.models.layers import FeedForward
 from nmt_core.models.model import TranslationModel
@@ -24,8 +25,6 @@ from nmt_core.models.model import TranslationModel
 _USUAL_CANDIDATES = 8
 _FURTHER = 7
 """Tokens that pass a screen beside as many as are asked for."""
-_WEIGHT_LEVELS = 127
-"""On either side of 0."""
 
 
 class OnnxKernels(Kernels):
@@ -34,6 +33,8 @@ class OnnxKernels(Kernels):
     def __init__(self, model: TranslationModel) -> None:
         super().__init__(model)
         self.screen: Screen | None = None
+        self.ranks = True
+        """Whether a step names the best tokens; if not, it says of all how likely they are, in the order of ids."""
         self.block_tokens: int = 2 ** round(math.log2(math.sqrt(model.vocab_size / _USUAL_CANDIDATES)))
         """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
         self.spare = -model.vocab_size % self.block_tokens
@@ -95,9 +96,19 @@ class OnnxKernels(Kernels):
         screening.screen = Screen(self.model.output.weight.detach(), self.spare)
         return screening
 
+    def of_whole_vocabulary(self) -> "OnnxKernels":
+        """These, for a step that ranks nothing: to draw from the whole vocabulary."""
+        whole = copy.copy(self)
+        whole.ranks = False
+        return whole
+
     def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities."""
+        """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities. See `ranks` as well."""
         candidates, *listed = choice
+        if not self.ranks:
+            penalty_V = torch.zeros(self.model.vocab_size)
+            penalty_V[list(FORBIDDEN)] = float("-inf")
+            return F.log_softmax(self.logits(states_RM, listed).float(), dim=-1) + penalty_V, candidates
         if self.screen:
             return self._screened(self.screen, states_RM, candidates)
         return self._scored(states_RM, candidates, listed)
@@ -171,7 +182,7 @@ class Int8Kernels(OnnxKernels):
     def __init__(self, model: TranslationModel, ranges: Ranges) -> None:
         super().__init__(model)
         self.ranges = ranges
-        self.integers = _quantized(model)
+        self.integers = quantized(model)
 
     def without_scores(self) -> OnnxKernels:
         """These: all logits are products of integers already."""
@@ -224,37 +235,6 @@ class Int8Kernels(OnnxKernels):
     def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
         attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
         return list(self.ranges.of_cache(number)), attributes
-
-
-def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [O, I] as symmetric integers (int8) and a scale for each row [O].
-
-    A CPU without VNNI adds the products of two neighbours with 8 bits each in 16, and cuts off what does not fit. So
-    the magnitudes of two neighbours come to 128 at most: nothing overflows, and little is lost, for two of a row's
-    greatest weights are seldom side by side.
-    """
-    size_OI = weight_OI.abs()
-    greatest_O = (size_OI + F.pad(size_OI[:, 1:], (0, 1))).amax(dim=1)
-    scale_O = greatest_O.clamp_min(torch.finfo().tiny * _WEIGHT_LEVELS) / _WEIGHT_LEVELS
-    return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
-
-
-def _quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
-    """Integers and a scale for each row, by the names of layers whose rows these are."""
-    weights = {
-        name: module.weight
-        for name, module in model.named_modules(remove_duplicate=False)
-        if isinstance(module, nn.Linear | nn.Embedding)
-    }
-    side_by_side = tuple(f"decoder.{number}.cross_attention.key_value" for number in range(len(model.decoder)))
-    by_weight: dict[tuple[Tensor, ...], tuple[Tensor, Tensor]] = {}  # a tied matrix has several names
-    integers: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
-    for names in (*((name,) for name in weights), side_by_side):
-        parts = tuple(weights[name] for name in names)
-        if parts not in by_weight:
-            by_weight[parts] = integers_of(torch.cat(parts).detach())
-        integers[names] = by_weight[parts]
-    return integers
 
 
 def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:

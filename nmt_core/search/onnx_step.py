@@ -1,10 +1,14 @@
 """The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
 
 A set is `encoder.onnx`, `step.onnx`, `keep.onnx`, `move.onnx`, `copy.onnx` and the weights of all, in one folder
-(`export/graphs.py`). Beside `step.onnx` there is `unscored_step.onnx`, which does not say how likely pieces are and
-needs neither a softmax for it nor, in fp32, all logits as exactly; sets of earlier versions, and of models for which it
-is not exact enough, lack it. The graphs themselves say which tensors they hand to each other; the beginnings of the
-names say what becomes of them:
+(`export/graphs.py`). Beside `step.onnx` there are others, which sets of earlier versions lack:
+
+    unscored_step.onnx  does not say how likely pieces are and needs neither a softmax for it nor, in fp32, all logits
+                        as exactly; models for which it is not exact enough lack it
+    whole_step.onnx     says of each piece of the vocabulary how likely it is, in the order of ids: to draw from all of
+                        them, for which to rank them first would take many times as long
+
+The graphs themselves say which tensors they hand to each other; the beginnings of the names say what becomes of them:
 
     cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
     kept_*      outputs of `keep.onnx`, in the same order: the same with some sentences copied over others
@@ -39,13 +43,18 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 ENCODER_FILE = "encoder.onnx"
 STEP_FILE = "step.onnx"
 UNSCORED_STEP_FILE = "unscored_step.onnx"
+WHOLE_STEP_FILE = "whole_step.onnx"
 KEEP_FILE = "keep.onnx"
 MOVE_FILE = "move.onnx"
 COPY_FILE = "copy.onnx"
 WEIGHTS_FILE = "weights.bin"
-SET_FILES = (ENCODER_FILE, STEP_FILE, UNSCORED_STEP_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
+ALWAYS_READ = (ENCODER_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
+"""Of a set, whatever step a search takes."""
+SET_FILES = (*ALWAYS_READ, STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE)
 LOG_PROBS = "log_probs"
-"""The output of a step that `unscored_step.onnx` lacks."""
+"""The output of a step that `unscored_step.onnx` lacks..."""
+IDS = "ids"
+"""...and that which `whole_step.onnx` lacks."""
 SHORTLIST_STEP_FILE = "shortlist_step.onnx"
 SHORTLIST_OUTPUT_FILE = "shortlist_output.onnx"
 SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
@@ -61,22 +70,19 @@ class OnnxStepper:
         folder: of the set.
         vocab_size: pieces of the vocabulary.
         device: where to compute, and where keys and values stay between two steps.
-        listed: whether it serves as `search.step.ListedStepper`, by the graphs for a shortlist, and not as `Stepper`.
-        scored: whether steps say how likely the pieces are; if not, all log-probabilities are NaN. With a shortlist,
-            whose softmax is short, they always do.
+        step: which of the graphs of a step. With `SHORTLIST_STEP_FILE` it serves as `search.step.ListedStepper` and
+            not as `Stepper`; with `UNSCORED_STEP_FILE` all log-probabilities are NaN; with `WHOLE_STEP_FILE` steps
+            return all pieces in the order of their ids, whatever number is asked for.
 
     Raises:
         ModelError: see `open_graph`.
     """
 
-    def __init__(
-        self, folder: Path, vocab_size: int, device: Device = "cpu", *, listed: bool = False, scored: bool = True
-    ) -> None:
-        step = SHORTLIST_STEP_FILE if listed else STEP_FILE if scored else UNSCORED_STEP_FILE
+    def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu", step: str = STEP_FILE) -> None:
         self.encoder, self.step, self.keep, self.move, self.copy = (
             open_graph(folder / name, device) for name in (ENCODER_FILE, step, KEEP_FILE, MOVE_FILE, COPY_FILE)
         )
-        self.output = open_graph(folder / SHORTLIST_OUTPUT_FILE, device) if listed else None
+        self.output = open_graph(folder / SHORTLIST_OUTPUT_FILE, device) if step == SHORTLIST_STEP_FILE else None
         self.listed = [one.name for one in self.output.get_outputs()] if self.output else []
         self.device = device
         encoded = [one.name for one in self.encoder.get_outputs()]
@@ -86,7 +92,8 @@ class OnnxStepper:
         self.past_names = [one.name for one in self.past_inputs]
         self.present = [one.name for one in self.step.get_outputs() if one.name.startswith(("present_", "written_"))]
         self.writes_in_place = any(name.startswith("written_") for name in self.present)
-        self.scored = any(one.name == LOG_PROBS for one in self.step.get_outputs())
+        self.answers = {one.name for one in self.step.get_outputs()} & {LOG_PROBS, IDS}
+        self.is_whole = IDS not in self.answers
         self._vocab_size = vocab_size
 
     @property
@@ -154,7 +161,7 @@ class OnnxDecoding:
             self.past = Buffers(present, stepper.device, stepper.copy)
             self.is_bound = False
         self.positions, self.room = self.positions + 1, self.room - 1
-        return self.log_prob_RC[place_R], self.id_RC[place_R]
+        return self.log_prob_RC[place_R], self.id_RC if stepper.is_whole else self.id_RC[place_R]
 
     def keep(self, sentences: Ints) -> None:
         """Drop the other sentences; see `search.step.Decoding`."""
@@ -194,13 +201,15 @@ class OnnxDecoding:
         """Say where a step of so many rows reads and writes: a call of Python for each tensor, so not at every step."""
         binding, stepper = self.binding, self.stepper
         self.token_R, self.position_1 = np.empty(rows, dtype=np.int64), np.empty(1, dtype=np.int64)
-        self.log_prob_RC = np.full((rows, len(self.candidates)), np.nan, dtype=np.float32)
-        self.id_RC = np.empty((rows, len(self.candidates)), dtype=np.int64)
+        shape = (rows, stepper.vocab_size if stepper.is_whole else len(self.candidates))
+        self.log_prob_RC = np.full(shape, np.nan, dtype=np.float32)
+        self.id_RC = np.broadcast_to(np.arange(shape[1]), shape) if stepper.is_whole else np.empty(shape, np.int64)
         self._bind_read()
         binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
-        written: list[tuple[str, Floats | Ints]] = [(LOG_PROBS, self.log_prob_RC)] if stepper.scored else []
-        for name, array in (*written, ("ids", self.id_RC)):
-            binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
+        written: list[tuple[str, Floats | Ints]] = [(LOG_PROBS, self.log_prob_RC), (IDS, self.id_RC)]
+        for name, array in written:
+            if name in stepper.answers:
+                binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
         self.past.bind(binding, stepper.past_names)
         if stepper.writes_in_place:
             self.past.bind(binding, stepper.present, as_outputs=True)

@@ -5,7 +5,7 @@ nothing else: the same line gives the same sample in whatever company, order or 
 company a matrix product may differ in its last bit, which decides where a random number falls right on a border.)
 
 Letters in names of arrays: B sentences, K samples of a sentence, R = B * K rows, C candidates of a row, V vocabulary,
-U ids that any row has, T target tokens.
+T target tokens.
 """
 
 from collections.abc import Sequence
@@ -131,19 +131,27 @@ def drawn(log_prob_RC: Floats, id_RC: Ints, random_R: Sums, config: SearchConfig
     """The candidate of each row on which its random number falls: [R, 1].
 
     The candidates stand side by side in the order of their ids, and not of their probabilities, where rounding would
-    swap neighbours and so exchange what lies under a random number.
+    swap neighbours and so exchange what lies under a random number. Those of a step that names all of the vocabulary
+    stand so already.
     """
-    weight_RC = np.exp((log_prob_RC - log_prob_RC[:, :1]) / np.float32(config.temperature))
+    order_RC = id_RC.argsort(axis=1, kind="stable") if (id_RC[:, 1:] < id_RC[:, :-1]).any() else None
+    if order_RC is not None:
+        log_prob_RC = np.take_along_axis(log_prob_RC, order_RC, axis=1)
+    weight_RC = np.exp((log_prob_RC - log_prob_RC.max(axis=1, keepdims=True)) / np.float32(config.temperature))
     if config.top_p < 1:
-        up_to_RC = weight_RC.cumsum(axis=1, dtype=np.float64)
-        weight_RC[up_to_RC - weight_RC >= config.top_p * up_to_RC[:, -1:]] = 0.0
-    # Each weight goes to the place of its id among those of all rows: to sort whole rows by id takes twice as long.
-    is_there_V = np.zeros(id_RC.max() + 1, dtype=bool)
-    is_there_V[id_RC] = True
-    place_RC = (is_there_V.cumsum() - 1)[id_RC]
-    weight_RU = np.zeros((len(id_RC), np.count_nonzero(is_there_V)), dtype=weight_RC.dtype)
-    np.put_along_axis(weight_RU, place_RC, weight_RC, axis=1)
-    up_to_RU = weight_RU.cumsum(axis=1, dtype=np.float64)
-    place_R1 = (up_to_RU <= random_R[:, None] * up_to_RU[:, -1:]).sum(axis=1, keepdims=True)
-    chosen_R1: Ints = (place_RC == place_R1).argmax(axis=1, keepdims=True)
-    return chosen_R1
+        weight_RC[~_likeliest(weight_RC, config.top_p)] = 0.0
+    up_to_RC = weight_RC.cumsum(axis=1, dtype=np.float64)
+    chosen_R1: Ints = (up_to_RC <= random_R[:, None] * up_to_RC[:, -1:]).sum(axis=1, keepdims=True)
+    return chosen_R1 if order_RC is None else np.take_along_axis(order_RC, chosen_R1, axis=1)
+
+
+def _likeliest(weight_RC: Floats, top_p: float) -> Flags:
+    """Whether a candidate is among the fewest that together have this share of a row; of equal ones, the first are."""
+    falling_RC = -np.sort(-weight_RC, axis=1)
+    up_to_RC = falling_RC.cumsum(axis=1, dtype=np.float64)
+    count_R1 = (up_to_RC - falling_RC < top_p * up_to_RC[:, -1:]).sum(axis=1, keepdims=True)
+    least_R1 = np.take_along_axis(falling_RC, count_R1 - 1, axis=1)
+    is_more_RC, is_least_RC = weight_RC > least_R1, weight_RC == least_R1
+    left_R1 = count_R1 - is_more_RC.sum(axis=1, keepdims=True)
+    likeliest_RC: Flags = is_more_RC | (is_least_RC & (is_least_RC.cumsum(axis=1) <= left_R1))
+    return likeliest_RC

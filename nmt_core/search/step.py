@@ -29,7 +29,8 @@ class Decoding(Protocol):
                 sentence has one row, nothing is continued and this is 0, 1, ... B - 1.
 
         Returns:
-            Log-probabilities in nats [R, C], best first, and the ids that they belong to [R, C].
+            Log-probabilities in nats [R, C], best first, and the ids that they belong to [R, C]. Who has asked for the
+            whole vocabulary may get them in the order of the ids.
         """
 
     def keep(self, sentences: Ints) -> None:

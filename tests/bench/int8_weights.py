@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from translate_models import Weights
 
 from nmt_core.config import ModelConfig, SearchConfig
-from nmt_core.export import onnx_kernels
+from nmt_core.export import integers, onnx_kernels
 from nmt_core.export.calibration import Ranges, calibrate, name_of
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx import load_weights
@@ -85,8 +85,8 @@ def main() -> None:
     for beam in (1, 5):
         in_fp32 = translate(TorchStepper(model), beam)
         rows = {"fp32": in_fp32}
-        for way, rounded in {"ours": onnx_kernels.integers_of, "8 bits": _with_all_bits}.items():
-            with patch.object(onnx_kernels, "integers_of", rounded), tempfile.TemporaryDirectory() as folder:
+        for way, rounded in {"ours": integers.integers_of, "8 bits": _with_all_bits}.items():
+            with patch.object(integers, "integers_of", rounded), tempfile.TemporaryDirectory() as folder:
                 kernels = onnx_kernels.Int8Kernels(model, ranges)
                 rows[f"{way}, exact"] = translate(TorchStepper(model, ExactKernels(kernels, ranges)), beam)
                 export_graphs(kernels, Path(folder) / "int8")

@@ -351,6 +351,18 @@ def test_a_bundle_from_before_there_was_a_step_without_scores_still_translates(b
     assert Translator.load(broken, GREEDY, scores=False).translate(LINES) == expected
 
 
+def test_a_bundle_from_before_there_was_a_step_of_the_whole_vocabulary_still_draws(broken: Path) -> None:
+    search = SearchConfig(method="sample", n_best=2, max_length_offset=4)
+    expected = Translator.load(broken, search).translate(LINES)
+    (broken / "fp32/whole_step.onnx").unlink()
+    with pytest.raises(ModelError, match=r"whole_step\.onnx: missing"):
+        Translator.load(broken, search)
+    hashes = json.loads((broken / "config.json").read_text())["sha256"]
+    describe(broken, sha256={name: digest for name, digest in hashes.items() if "whole" not in name})
+    found = Translator.load(broken, search).translate(LINES)
+    assert [(one.text, one.status) for one in found] == [(one.text, one.status) for one in expected]
+
+
 def test_a_damaged_step_without_scores_is_refused_where_it_is_needed(broken: Path) -> None:
     change_a_byte(broken / "fp32/unscored_step.onnx")
     assert Translator.load(broken, GREEDY).translate(["the cat"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from onnx import TensorProto, helper
 
-from nmt_core.export.onnx_kernels import integers_of
+from nmt_core.export.integers import integers_of
 
 GREATEST = 255
 """Of what is multiplied with the weights."""

@@ -183,12 +183,12 @@ def test_each_is_timed_as_it_is_served(
     rich = registry.register(registry.candidate(config, rich_bundle, registry.split(news=references)), config)
     assert (failed(rich), "champion" in rich.aliases) == ([], True)
     plain = "greedy search in fp32"
-    beside = f"({way}, the champion {plain})" if way else f"({plain})"
+    beside = f"({way}, the champion {plain}; 1 thread)" if way else f"({plain}; 1 thread)"
     assert check(rich, "speed").why.endswith(f"tokens per second as version 1 on this machine {beside}")
     config = registry.config(evaluate={"samples": 1})
     split = registry.split(own=registry.references(tiny_bundle))
     poor = registry.register(registry.candidate(config, tiny_bundle, split), config)
-    beside = f"({plain}, the champion {way})" if way else f"({plain})"
+    beside = f"({plain}, the champion {way}; 1 thread)" if way else f"({plain}; 1 thread)"
     assert check(poor, "speed").why.endswith(f"tokens per second as version 2 on this machine {beside}")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_session import best_device, open_graph
-from nmt_core.search.onnx_step import OnnxStepper
+from nmt_core.search.onnx_step import STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
@@ -56,6 +57,29 @@ METHODS = {
 }
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"top_p": 0.7, "temperature": 0.8},
+        {"min_length": 3, "allow_unknown": False},
+        {"n_best": 3, "max_length_offset": 2},
+    ],
+)
+def test_drawing_from_the_whole_vocabulary_finds_the_same_without_ranking_it(
+    int8_bundle: Path, precision: str, rules: dict[str, Any]
+) -> None:
+    ranking, whole = (OnnxStepper(int8_bundle / precision, 100, step=step) for step in (STEP_FILE, WHOLE_STEP_FILE))
+    config = SearchConfig.model_validate({"method": "sample", "n_best": 2, "max_length_offset": 6} | rules)
+    sources, prefixes = some_sources(24), [ids[: len(ids) % 4] for ids in some_sources(24, seed=5)]
+    expected = search_batch(ranking, sources, config, prefixes)
+    for group, of_ranked in zip(search_batch(whole, sources, config, prefixes), expected, strict=True):
+        assert_same(group, of_ranked)
+    step = onnx.load(int8_bundle / precision / WHOLE_STEP_FILE, load_external_data=False)
+    assert "TopK" not in {node.op_type for node in step.graph.node}
+
+
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_the_same_on_all_three(
@@ -82,7 +106,9 @@ def test_every_method_finds_the_same_on_all_three(
 def test_greedy_search_without_scores_finds_the_same(int8_bundle: Path, precision: str, rules: dict[str, Any]) -> None:
     sources, prefixes = some_sources(40, seed=7), [ids[: len(ids) % 3] for ids in some_sources(40, seed=8)]
     config = SearchConfig(beam_size=1, max_length_offset=6, **rules)
-    scored, unscored = (OnnxStepper(int8_bundle / precision, 100, scored=scored) for scored in (True, False))
+    scored, unscored = (
+        OnnxStepper(int8_bundle / precision, 100, step=step) for step in (STEP_FILE, UNSCORED_STEP_FILE)
+    )
     expected, found = (greedy_search(stepper, sources, config, prefixes) for stepper in (scored, unscored))
     assert [(one.ids, one.cut) for one in found] == [(one.ids, one.cut) for one in expected]
     assert len({one.ids for one in found}) > 10
@@ -101,7 +127,7 @@ def test_a_screen_lets_neither_padding_nor_a_second_start_pass(tmp_path: Path, v
     model.output.weight.data[[PAD_ID, BOS_ID]] *= 9  # about every other time one of them is the likeliest
     export_graphs(OnnxKernels(model.eval().requires_grad_(False)), tmp_path / "fp32")
     sources = [[token % (vocab_size - 4) + 4 for token in ids] for ids in some_sources(40)]
-    unscored = OnnxStepper(tmp_path / "fp32", vocab_size, scored=False)
+    unscored = OnnxStepper(tmp_path / "fp32", vocab_size, step=UNSCORED_STEP_FILE)
     for config in (METHODS["greedy"], SearchConfig(beam_size=1, min_length=2, allow_unknown=False)):
         expected = greedy_search(TorchStepper(model), sources, config)
         found = greedy_search(unscored, sources, config)

@@ -3,6 +3,8 @@
 import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -50,7 +52,7 @@ def test_other_threads_calculate_as_before() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_translation_is_within(tiny_tokenizer: Tokenizer, threads: int) -> None:
-    """Of the stepper nothing is asked; two batches, so that each may have a thread of its own."""
+    """Of the stepper nothing is asked but its size; two batches, so that each may have a thread of its own."""
     seen: list[bool] = []
 
     def search(_: object, sources: list[list[int]], *__: object) -> list[list[Hypothesis]]:
@@ -58,7 +60,8 @@ def test_translation_is_within(tiny_tokenizer: Tokenizer, threads: int) -> None:
         return [[Hypothesis((), 0.0)] for _ in sources]
 
     both = Tokenizers(tiny_tokenizer, tiny_tokenizer)
-    translator = Translator(None, both, SearchConfig(batch_tokens=16), threads)  # type: ignore[arg-type]
+    stepper: Any = SimpleNamespace(vocab_size=100)
+    translator = Translator(stepper, both, SearchConfig(batch_tokens=16), threads)
     with patch("nmt_core.translator.search_batch", search):
         translator.search_ids([[5] * 9, [5] * 10], [[], []])
     assert (seen, are_zero()) == ([True, True], False)

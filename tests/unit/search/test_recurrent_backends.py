@@ -15,7 +15,7 @@ from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
+from nmt_core.search.onnx_step import SET_FILES, STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import EOS_ID
 
@@ -113,11 +113,21 @@ def test_company_does_not_matter(exported: tuple[RecurrentModel, Path]) -> None:
             assert [one.ids for one in alone] == [one.ids for one in expected]
 
 
+def test_drawing_from_the_whole_vocabulary_finds_the_same_without_ranking_it(
+    exported: tuple[TranslationModel, Path],
+) -> None:
+    model, folder = exported
+    sources, config = some_sources(12), SearchConfig(method="sample", n_best=2, max_length_offset=6)
+    expected = search_batch(TorchStepper(model), sources, config)
+    found = search_batch(OnnxStepper(folder, PIECES, step=WHOLE_STEP_FILE), sources, config)
+    assert [[one.ids for one in group] for group in found] == [[one.ids for one in group] for group in expected]
+
+
 def test_greedy_search_without_scores_finds_the_same(exported: tuple[TranslationModel, Path]) -> None:
     _, folder = exported
     scored, unscored = (
-        greedy_search(OnnxStepper(folder, PIECES, scored=scored), some_sources(20), SearchConfig(beam_size=1))
-        for scored in (True, False)
+        greedy_search(OnnxStepper(folder, PIECES, step=step), some_sources(20), SearchConfig(beam_size=1))
+        for step in (STEP_FILE, UNSCORED_STEP_FILE)
     )
     assert [(one.ids, one.cut) for one in unscored] == [(one.ids, one.cut) for one in scored]
     assert np.isnan([one.score for one in unscored]).all()

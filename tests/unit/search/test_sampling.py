@@ -76,8 +76,8 @@ def test_tokens_are_drawn_as_often_as_they_should(scripted, case: str) -> None:
 
 def test_the_least_probable_token_that_crosses_top_p_stays() -> None:
     log_probs = np.log(np.float32([[0.5, 0.25, 0.125, 0.125]]))
-    ids = np.array([[9, 7, 8, 6]])
-    for top_p, drawable in ((0.5, {9}), (0.500001, {9, 7}), (0.75, {9, 7}), (0.76, {9, 7, 8}), (1.0, {9, 7, 8, 6})):
+    ids = np.array([[9, 7, 8, 6]])  # of the last two, which are as likely, the one with the smaller id is the first
+    for top_p, drawable in ((0.5, {9}), (0.500001, {9, 7}), (0.75, {9, 7}), (0.76, {9, 7, 6}), (1.0, {9, 7, 6, 8})):
         config = sampling(top_p=top_p)
         found = {int(ids[0, drawn(log_probs, ids, np.array([u]), config)[0, 0]]) for u in np.linspace(0, 0.9999, 400)}
         assert found == drawable

@@ -19,7 +19,7 @@ from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_step import SHORTLIST_FILES, OnnxStepper
+from nmt_core.search.onnx_step import SHORTLIST_FILES, SHORTLIST_STEP_FILE, OnnxStepper
 from nmt_core.search.shortlist import BLOCK_PIECES, SPECIAL_IDS, Shortlist, ShortlistStepper
 from nmt_core.search.step import ListedStepper, Stepper, pad_sources
 from nmt_core.search.torch_step import TorchStepper
@@ -74,7 +74,11 @@ def backends(
     graphs: Path, tiny_model: Transformer, reference: Callable[[Transformer], ListedStepper]
 ) -> list[ListedStepper]:
     """Full decoding of every prefix, PyTorch, and ONNX Runtime."""
-    return [reference(tiny_model), TorchStepper(tiny_model), OnnxStepper(graphs / "fp32", PIECES, listed=True)]
+    return [
+        reference(tiny_model),
+        TorchStepper(tiny_model),
+        OnnxStepper(graphs / "fp32", PIECES, step=SHORTLIST_STEP_FILE),
+    ]
 
 
 def assert_same(found: Found, expected: Found) -> None:
@@ -132,13 +136,13 @@ def test_in_int8_a_list_of_all_pieces_changes_nothing(graphs: Path, method: str)
     """The products are of integers: the same columns, the same numbers."""
     sources = some_sources(12, seed=3)
     expected = search_batch(OnnxStepper(graphs / "int8", PIECES), sources, METHODS[method])
-    held = ShortlistStepper(OnnxStepper(graphs / "int8", PIECES, listed=True), ALL)
+    held = ShortlistStepper(OnnxStepper(graphs / "int8", PIECES, step=SHORTLIST_STEP_FILE), ALL)
     assert_same(search_batch(held, sources, METHODS[method]), expected)
 
 
 def test_in_int8_nothing_else_is_said(graphs: Path) -> None:
     sources = some_sources(12)
-    held = ShortlistStepper(OnnxStepper(graphs / "int8", PIECES, listed=True), FEW)
+    held = ShortlistStepper(OnnxStepper(graphs / "int8", PIECES, step=SHORTLIST_STEP_FILE), FEW)
     found = search_batch(held, sources, METHODS["n-best"])
     assert all(
         set(one.ids) <= allowed(source, FEW) for source, of_one in zip(sources, found, strict=True) for one in of_one
@@ -151,7 +155,7 @@ def test_neither_order_nor_company_matters(
     backends: list[ListedStepper], graphs: Path, backend: int, method: str
 ) -> None:
     """A sentence may not use what is listed for the others."""
-    steppers = [*backends, OnnxStepper(graphs / "int8", PIECES, listed=True)]
+    steppers = [*backends, OnnxStepper(graphs / "int8", PIECES, step=SHORTLIST_STEP_FILE)]
     held, sources = ShortlistStepper(steppers[backend], FEW), some_sources(24, seed=2)
     expected = search_batch(held, sources, METHODS[method])
     order = np.random.default_rng(3).permutation(len(sources))
@@ -176,7 +180,7 @@ def test_a_recurrent_model_is_held_to_a_list_as_well(tmp_path: Path) -> None:
     export_graphs(OnnxRnnKernels(model), tmp_path / "fp32", with_shortlist=True)
     sources, search = some_sources(8), METHODS["n-best"]
     expected = search_batch(ShortlistStepper(TorchStepper(model), FEW), sources, search)
-    held = ShortlistStepper(OnnxStepper(tmp_path / "fp32", PIECES, listed=True), FEW)
+    held = ShortlistStepper(OnnxStepper(tmp_path / "fp32", PIECES, step=SHORTLIST_STEP_FILE), FEW)
     assert_same(search_batch(held, sources, search), expected)
     assert all(
         set(one.ids) <= allowed(source, FEW) for source, of_one in zip(sources, expected, strict=True) for one in of_one

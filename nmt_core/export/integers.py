@@ -1,0 +1,41 @@
+"""A model's weights as 8-bit integers. Letters in names of tensors: O outputs and I inputs of a layer."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nmt_core.models.model import TranslationModel
+
+_WEIGHT_LEVELS = 127
+"""On either side of 0."""
+
+
+def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights [O, I] as symmetric integers (int8) and a scale for each row [O].
+
+    A CPU without VNNI adds the products of two neighbours with 8 bits each in 16, and cuts off what does not fit. So
+    the magnitudes of two neighbours come to 128 at most: nothing overflows, and little is lost, for two of a row's
+    greatest weights are seldom side by side.
+    """
+    size_OI = weight_OI.abs()
+    greatest_O = (size_OI + F.pad(size_OI[:, 1:], (0, 1))).amax(dim=1)
+    scale_O = greatest_O.clamp_min(torch.finfo().tiny * _WEIGHT_LEVELS) / _WEIGHT_LEVELS
+    return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
+
+
+def quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
+    """Integers and a scale for each row, by the names of layers whose rows these are."""
+    weights = {
+        name: module.weight
+        for name, module in model.named_modules(remove_duplicate=False)
+        if isinstance(module, nn.Linear | nn.Embedding)
+    }
+    side_by_side = tuple(f"decoder.{number}.cross_attention.key_value" for number in range(len(model.decoder)))
+    by_weight: dict[tuple[Tensor, ...], tuple[Tensor, Tensor]] = {}  # a tied matrix has several names
+    integers: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
+    for names in (*((name,) for name in weights), side_by_side):
+        parts = tuple(weights[name] for name in names)
+        if parts not in by_weight:
+            by_weight[parts] = integers_of(torch.cat(parts).detach())
+        integers[names] = by_weight[parts]
+    return integers
