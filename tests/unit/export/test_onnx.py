@@ -32,6 +32,7 @@ from nmt_core.export.parity import compare
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
+from nmt_core.search.onnx_session import best_device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.torch_step import TorchStepper
@@ -100,6 +101,7 @@ def test_weights_become_a_bundle_that_translates_as_they_do(
     assert 0 < report.max_difference < 1e-4
     assert report.identical_beams == report.compared_sentences == len(LINES)
     assert report.bleu.keys() == report.tokens_per_second.keys() == {"fp32", "int8", "fp16"}
+    assert report.devices == {"fp32": "cpu", "int8": "cpu", "fp16": best_device()}
     assert report.not_published == {}
     search = SearchConfig(beam_size=3, max_length_offset=4, precision="fp32")
     expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), search)
