@@ -106,9 +106,7 @@ class OnnxKernels(Kernels):
         """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities. See `ranks` as well."""
         candidates, *listed = choice
         if not self.ranks:
-            penalty_V = torch.zeros(self.model.vocab_size)
-            penalty_V[list(FORBIDDEN)] = float("-inf")
-            return F.log_softmax(self.logits(states_RM, listed).float(), dim=-1) + penalty_V, candidates
+            return _without_forbidden(F.log_softmax(self.logits(states_RM, listed).float(), dim=-1)), candidates
         if self.screen:
             return self._screened(self.screen, states_RM, candidates)
         return self._scored(states_RM, candidates, listed)
@@ -235,6 +233,14 @@ class Int8Kernels(OnnxKernels):
     def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
         attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
         return list(self.ranges.of_cache(number)), attributes
+
+
+def _without_forbidden(log_probs_RV: Tensor) -> Tensor:
+    """Minus infinity for what a target never holds: the first few columns, so that no penalty is stored of the rest."""
+    few = max(FORBIDDEN) + 1
+    penalty = torch.zeros(few)
+    penalty[list(FORBIDDEN)] = float("-inf")
+    return torch.cat([log_probs_RV[:, :few] + penalty, log_probs_RV[:, few:]], dim=1)
 
 
 def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:
