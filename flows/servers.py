@@ -17,7 +17,7 @@ from nmt_core import processes
 from nmt_core.errors import ConfigError, NmtError
 
 _HOST = "127.0.0.1"
-_SECONDS_TO_ANSWER = 30  # of a server that listens, and may be busy
+_SECONDS_TO_ANSWER = 60  # of a server that listens, and may be busy
 _GRACE_SECONDS = 20
 _GRACE_SECONDS_EMBEDDED = 3  # the run's last state is in its database by then; it may wait for connections for ever
 _GRACE_SECONDS_WHILE_STARTING = 1  # a server that makes its database hears nothing, and can be ended at any moment

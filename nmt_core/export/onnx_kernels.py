@@ -238,8 +238,7 @@ class Int8Kernels(OnnxKernels):
 def _without_forbidden(log_probs_RV: Tensor) -> Tensor:
     """Minus infinity for what a target never holds: the first few columns, so that no penalty is stored of the rest."""
     few = max(FORBIDDEN) + 1
-    penalty = torch.zeros(few)
-    penalty[list(FORBIDDEN)] = float("-inf")
+    penalty = torch.tensor([float("-inf") if token in FORBIDDEN else 0.0 for token in range(few)])
     return torch.cat([log_probs_RV[:, :few] + penalty, log_probs_RV[:, few:]], dim=1)
 
 
