@@ -90,7 +90,7 @@ def main() -> None:
     rows: list[Row] = []
     loaded: list[Loaded] = []
     with tempfile.TemporaryDirectory() as folder:
-        models = _models(options, Path(folder))
+        models = converted(options, Path(folder))
         for precision in options.precisions:
             those = contenders(options, precision, models)
             for beam in options.beams:
@@ -141,18 +141,19 @@ def _options() -> argparse.Namespace:
 
 
 def _read(source: Path, reference: Path, tokenizers: Tokenizers, lines: int | None) -> Text:
-    sides = [_lines(source)[:lines], _lines(reference)[:lines]]
+    sides = [read_lines(source)[:lines], read_lines(reference)[:lines]]
     pairs = [pair for pair in zip(tokenizers.source.encode(sides[0]), sides[1], strict=True) if pair[0]]
     return Text(f"{source.parent.name}/{source.name}", [pair[0] for pair in pairs], [pair[1] for pair in pairs])
 
 
-def _lines(file: Path) -> list[str]:
+def read_lines(file: Path) -> list[str]:
+    """Lines of a plain or gzipped file."""
     data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return data.decode("utf-8").removesuffix("\n").split("\n")
 
 
-def _models(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The bundle, and what the others read, converted into a folder."""
+def converted(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """What `contenders` is told of models: the bundle, and what the others read, converted into a folder."""
     heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]
     models: dict[str, Any] = {"bundle": options.bundle, "weights": options.weights, "heads": heads}
     script = Path(__file__).with_name("translate_ctranslate2.py")

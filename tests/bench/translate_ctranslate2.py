@@ -22,6 +22,7 @@ from nmt_core.search.batches import batches_by_length
 
 _SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 _POSITIONS = 2_048
+_SAMPLING = {"top_k": "sampling_topk", "top_p": "sampling_topp"}
 
 
 def convert(file: Path, heads: int, folder: Path, quantisation: str) -> None:
@@ -87,6 +88,7 @@ class Asked:
     def translate(self, question: Question) -> Any:
         # It makes batches itself, too, as quickly; but then the limit of the length is one for all.
         batches = batches_by_length(list(map(len, self.words)), question["batch_tokens"])
+        sampling = {_SAMPLING[name]: value for name, value in question.get("sample", {}).items()}
         asked = [
             self.translator.translate_batch(
                 [self.words[place] for place in batch],
@@ -95,6 +97,7 @@ class Asked:
                 max_decoding_length=len(self.words[batch[0]]) + question["offset"] + 1,
                 min_decoding_length=0,  # ours may say nothing, too
                 asynchronous=True,
+                **sampling,
             )
             for batch in batches
         ]

@@ -13,30 +13,35 @@ from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
+Sample = tuple[tuple[str, Any], ...]
+"""Knobs of sampling and their values, by name; none: nothing is drawn."""
+
 
 class Asked:
-    """A loaded model of ours: for a beam at first, and for greedy search when that is asked for.
+    """A loaded model of ours: for a beam at first, and for another kind of search when that is asked for.
 
     Args:
-        opened: loads it, for greedy search or not.
+        opened: loads it for greedy search or not, with the rules of sampling, if it is to sample.
     """
 
-    def __init__(self, opened: Callable[[bool], Translator]) -> None:
+    def __init__(self, opened: Callable[[bool, Sample], Translator]) -> None:
         self.opened = cache(opened)
-        self.opened(False)
+        self.opened(False, ())
         self.sources: Sequence[Ids] = []
 
     def prepare(self, sources: Sequence[Ids]) -> None:
         self.sources = sources
 
     def translate(self, question: Question) -> list[Hypothesis]:
+        sample: Sample = tuple(sorted(question.get("sample", {}).items()))
         search = SearchConfig(
+            **_method(sample),
             beam_size=question["beam"],
             length_penalty=question["length_penalty"],
             max_length_offset=question["offset"],
             batch_tokens=question["batch_tokens"],
         )
-        translator = self.opened(search.beam_size == 1)
+        translator = self.opened(search.beam_size == 1, sample)
         translator.search = search
         return [best for best, *_ in translator.search_ids(self.sources, [[] for _ in self.sources])]
 
@@ -48,14 +53,18 @@ def load(question: Question) -> Contender:
     """The bundle, or the weights if the precision is `eager`. Nobody is asked for scores here."""
     if question["precision"] == "eager":
         eager = _eager(question)
-        return Asked(lambda greedy: eager)
+        return Asked(lambda greedy, sample: eager)
     precision, listed = question["precision"], question.get("shortlist", False)
 
-    def opened(greedy: bool) -> Translator:
-        search = SearchConfig(beam_size=1 if greedy else 2, precision=precision, shortlist=listed)
+    def opened(greedy: bool, sample: Sample) -> Translator:
+        search = SearchConfig(**_method(sample), beam_size=1 if greedy else 2, precision=precision, shortlist=listed)
         return Translator.load(Path(question["model"]), search, question["workers"], question["device"], scores=False)
 
     return Asked(opened)
+
+
+def _method(sample: Sample) -> dict[str, Any]:
+    return {"method": "sample"} | dict(sample) if sample else {}
 
 
 def _eager(question: Question) -> Translator:
