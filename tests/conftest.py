@@ -5,6 +5,7 @@ The weights of the bundle are random, but always the same.
 
 import json
 import logging
+import os
 import shutil
 import socket
 import uuid
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from flows.candidate import Candidate
     from flows.summary import RegisteredModel
 
-torch.set_num_threads(1)  # tests run side by side
+# Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
+# wait for each other without leaving theirs.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # The same examples every time, and no test fails because a machine is busy.
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True)

@@ -8,7 +8,7 @@ Letters in names of tensors: B sentences, S source positions, R rows, M `d_model
 a block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -61,12 +61,10 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
-    step, unscored, before = _step(halves), kernels.without_scores(), _names(_before(halves), halves.past)
+    before = _names(_before(halves), halves.past)
     graphs = {
         ENCODER_FILE: _encoder(halves),
-        STEP_FILE: step,
-        UNSCORED_STEP_FILE: _without(LOG_PROBS, step if unscored is kernels else _step(graphs_of(unscored))),
-        WHOLE_STEP_FILE: _without(IDS, _step(graphs_of(kernels.of_whole_vocabulary()))),
+        **_steps(halves, has_screen=kernels.screen is not None),
         KEEP_FILE: copy_graph(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
         MOVE_FILE: move_graph(halves.past, before, _names("moved", halves.past), in_place=halves.writes_in_place),
         COPY_FILE: copy_graph(halves.past, before, _names("copied", halves.past)),
@@ -75,7 +73,7 @@ def export_graphs(
         graphs |= _views(kernels)
     if with_shortlist:
         output, listed = _output(halves)
-        graphs |= {SHORTLIST_OUTPUT_FILE: output, SHORTLIST_STEP_FILE: _step(halves, listed)}
+        graphs |= {SHORTLIST_OUTPUT_FILE: output, SHORTLIST_STEP_FILE: _step(halves, [LOG_PROBS, IDS], listed)}
     with (folder / WEIGHTS_FILE).open("wb") as weights:
         offsets: dict[bytes, int] = {}
         for name, graph in graphs.items():
@@ -122,11 +120,27 @@ def _listed_names(listed: Sequence[Tensor]) -> list[str]:
     return [f"listed_{number}" for number in range(len(listed))]
 
 
-def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
+def _steps(halves: Graphs, *, has_screen: bool) -> dict[str, onnx.ModelProto]:
+    """The graphs of a step that choose from the whole vocabulary, by their files: parts of one, which is traced once.
+
+    To trace a step takes much longer than to cut it, and all but the choice is the same.
+    """
+    whole, screened = "whole_vocabulary", "screened_ids"
+    step = _step(halves, [LOG_PROBS, IDS, whole, *([screened] if has_screen else [])])
+    past = _names(_after(halves), halves.past)
+    return {
+        STEP_FILE: _part(step, [LOG_PROBS, IDS, *past]),
+        UNSCORED_STEP_FILE: _part(step, [IDS, *past], {IDS: screened} if has_screen else {}),
+        WHOLE_STEP_FILE: _part(step, [LOG_PROBS, *past], {LOG_PROBS: whole}),
+    }
+
+
+def _step(halves: Graphs, chosen: Sequence[str], listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
     """The graph of a step; `models/incremental.py` gives the shapes, `search/onnx_step.py` the names.
 
     Args:
         halves: of the model.
+        chosen: names of what `Kernels.chosen` says.
         listed: examples of what the graph of the output gives; none: the step chooses from the whole vocabulary.
     """
     penalties = [torch.zeros(_SIZES["sentences"], _BLOCKS, BLOCK_PIECES)] if listed else []
@@ -159,21 +173,28 @@ def _step(halves: Graphs, listed: Sequence[Tensor] = ()) -> onnx.ModelProto:
             *_names("cross", halves.cross),
             *_names(_before(halves), halves.past),
         ],
-        output_names=[LOG_PROBS, IDS, *_names(_after(halves), halves.past)],
+        output_names=[*chosen, *_names(_after(halves), halves.past)],
     )
 
 
-def _without(output: str, step: onnx.ModelProto) -> onnx.ModelProto:
-    """The same step with one output less, and without all that only leads there.
+def _part(graph: onnx.ModelProto, outputs: Sequence[str], called: Mapping[str, str] | None = None) -> onnx.ModelProto:
+    """What of a graph leads to some of its outputs.
 
-    What chooses tokens by a screen has no log-probabilities to leave out, but logits in their place.
+    Args:
+        graph: the whole.
+        outputs: names of those in the part.
+        called: what some of them are called in the whole, by their names in the part.
     """
-    return _part(step, [one.name for one in step.graph.output if one.name != output])
-
-
-def _part(graph: onnx.ModelProto, outputs: Sequence[str]) -> onnx.ModelProto:
-    """What of a graph leads to some of its outputs."""
-    return onnx.utils.Extractor(graph).extract_model([one.name for one in graph.graph.input], list(outputs))
+    called = called or {}
+    inputs = [one.name for one in graph.graph.input]
+    part = onnx.utils.Extractor(graph).extract_model(inputs, [called.get(name, name) for name in outputs])
+    names = {old: new for new, old in called.items()}
+    for node in part.graph.node:
+        node.output[:] = [names.get(name, name) for name in node.output]
+        node.input[:] = [names.get(name, name) for name in node.input]
+    for output in part.graph.output:
+        output.name = names.get(output.name, output.name)
+    return part
 
 
 def _before(halves: Graphs) -> str:

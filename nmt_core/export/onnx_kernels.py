@@ -7,7 +7,6 @@ measurement on a CPU (`tests/bench/translate.py`). None of them has been run on 
 Letters in names of tensors: as in `models/kernels.py`; W blocks of the vocabulary, E tokens of a block.
 """
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,13 +31,12 @@ class OnnxKernels(Kernels):
 
     def __init__(self, model: TranslationModel) -> None:
         super().__init__(model)
-        self.screen: Screen | None = None
-        self.ranks = True
-        """Whether a step names the best tokens; if not, it says of all how likely they are, in the order of ids."""
         self.block_tokens: int = 2 ** round(math.log2(math.sqrt(model.vocab_size / _USUAL_CANDIDATES)))
         """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
         self.spare = -model.vocab_size % self.block_tokens
         """Columns that the output has beside the vocabulary, for whole blocks."""
+        self.screen = self._make_screen()
+        """What chooses tokens without scores; None: nothing is faster than what chooses them with scores."""
         key_width, value_width = model.config.head_widths
         self.fits_operator = key_width == value_width and key_width % 8 == 0
         """Whether heads are of widths that GroupQueryAttention takes; others keep to the formula."""
@@ -88,36 +86,29 @@ class OnnxKernels(Kernels):
         """Scales of a layer's keys and values, if they are kept as integers, and what else the operator has to know."""
         return [], {}
 
-    def without_scores(self) -> "OnnxKernels":
-        """What a step computes with that names tokens and does not say how likely they are: these, or faster ones."""
-        if self.model.output.weight.dtype != torch.float32:
-            return self
-        screening = copy.copy(self)
-        screening.screen = Screen(self.model.output.weight.detach(), self.spare)
-        return screening
+    def _make_screen(self) -> "Screen | None":
+        output_VM = self.model.output.weight.detach()
+        return Screen(output_VM, self.spare) if output_VM.dtype == torch.float32 else None
 
-    def of_whole_vocabulary(self) -> "OnnxKernels":
-        """These, for a step that ranks nothing: to draw from the whole vocabulary."""
-        whole = copy.copy(self)
-        whole.ranks = False
-        return whole
-
-    def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """As `Kernels.most_probable`; with a screen, logits in place of log-probabilities. See `ranks` as well."""
+    def chosen(self, states_RM: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
+        """As `Kernels.chosen`; and unless there is a list, behind that the log-probabilities of the whole vocabulary in
+        the order of ids, [R, V], and if there is a screen, the ids [R, C] of the best tokens that pass it.
+        """
         candidates, *listed = choice
-        if not self.ranks:
-            return _without_forbidden(F.log_softmax(self.logits(states_RM, listed).float(), dim=-1)), candidates
-        if self.screen:
-            return self._screened(self.screen, states_RM, candidates)
-        return self._scored(states_RM, candidates, listed)
+        logits_RV = self.logits(states_RM, listed).float()
+        scored = self._scored(logits_RV, candidates, listed)
+        if listed:
+            return scored
+        whole_RV = _without_forbidden(F.log_softmax(logits_RV, dim=-1))
+        screened = [self._screened(self.screen, states_RM, candidates)] if self.screen else []
+        return [*scored, whole_RV, *screened]
 
-    def _scored(self, states_RM: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def _scored(self, logits_RV: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> list[Tensor]:
         """The best of all tokens, or of those of a list, and how likely they are.
 
         As many more are looked at as are forbidden, for these may be among the best. Ids depend on logits alone, so
         that a graph without scores needs no softmax; of that, one column tells by how much all logits are too large.
         """
-        logits_RV = self.logits(states_RM, listed).float()
         wanted, width = candidates.shape[0] + len(FORBIDDEN), listed[0].shape[2] if listed else self.block_tokens
         padded_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf")) if self.spare and not listed else logits_RV
         logits_RX, ids_RX = _best(padded_RV, width, _least(wanted, logits_RV.shape[1]))
@@ -126,16 +117,16 @@ class OnnxKernels(Kernels):
         for forbidden in FORBIDDEN:
             logits_RX = torch.where(ids_RX == forbidden, float("-inf"), logits_RX)
         logits_RC, place_RC = logits_RX.topk(candidates.shape[0], dim=-1)
-        return logits_RC - excess_R1, ids_RX.gather(1, place_RC)
+        return [logits_RC - excess_R1, ids_RX.gather(1, place_RC)]
 
-    def _screened(self, screen: "Screen", states_RM: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
+    def _screened(self, screen: "Screen", states_RM: Tensor, candidates: Tensor) -> Tensor:
         """The best of those that pass the screen, by their logits in fp32."""
         wanted = _least(candidates.shape[0] + _FURTHER, self.model.vocab_size)
         rough_RX, ids_RX = _best(screen.rough(states_RM), self.block_tokens, wanted)
         logits_RX = (F.embedding(ids_RX, self.model.output.weight) * states_RM[:, None]).sum(dim=-1)
         allowed_RX = torch.where(rough_RX == float("-inf"), rough_RX, logits_RX)
-        logits_RC, place_RC = allowed_RX.topk(candidates.shape[0], dim=-1)
-        return logits_RC, ids_RX.gather(1, place_RC)
+        _, place_RC = allowed_RX.topk(candidates.shape[0], dim=-1)
+        return ids_RX.gather(1, place_RC)
 
 
 class Screen:
@@ -182,9 +173,8 @@ class Int8Kernels(OnnxKernels):
         self.ranges = ranges
         self.integers = quantized(model)
 
-    def without_scores(self) -> OnnxKernels:
-        """These: all logits are products of integers already."""
-        return self
+    def _make_screen(self) -> None:
+        """There is none: all logits are products of integers already."""
 
     @property
     def cache_dtype(self) -> torch.dtype:

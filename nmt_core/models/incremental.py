@@ -65,7 +65,7 @@ class StepGraph(Graph):
         choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Decode one position further.
 
         Args:
@@ -75,12 +75,13 @@ class StepGraph(Graph):
             choice: [C], any values: its length says how many successors to return. With a shortlist, behind it the
                 penalties [B, W, E] of its tokens in each sentence, 0 or minus infinity, and what `OutputGraph` gave.
             cross: what `EncoderGraph` gave, each [B, H, S, D]; never copied per beam.
-            past: the third result of the step before, its rows put in the order of those that continue them; each
+            past: the second result of the step before, its rows put in the order of those that continue them; each
                 [R, H, T, D], T = 0 at the first step, or with room for more positions (`Kernels.writes_in_place`).
 
         Returns:
-            Log-probabilities [R, C] in nats, best first; their ids [R, C], or places in the shortlist; and [key, value]
-            of each layer's self-attention with this position at the end, each [R, H, T + 1, D], or written into `past`.
+            Log-probabilities [R, C] in nats, best first, and their ids [R, C], or places in the shortlist, and what
+            else `Kernels.chosen` says; and [key, value] of each layer's self-attention with this position at the end,
+            each [R, H, T + 1, D], or written into `past`.
         """
         model, kernels, present = self.model, self.kernels, list[Tensor]()
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
@@ -102,8 +103,7 @@ class StepGraph(Graph):
             attended_R1P = attended_BKP.view(-1, 1, kernels.widths[-1])
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
-        log_probs_RC, ids_RC = kernels.most_probable(model.decoder_norm(x_R1M).squeeze(1), choice)
-        return log_probs_RC, ids_RC, present
+        return kernels.chosen(model.decoder_norm(x_R1M).squeeze(1), choice), present
 
 
 def _feed_forward(x_M: Tensor, layer: EncoderLayer | DecoderLayer, kernels: Kernels) -> Tensor:

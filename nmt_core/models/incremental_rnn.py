@@ -54,19 +54,18 @@ class RnnStepGraph(Graph):
         choice: Sequence[Tensor],
         cross: list[Tensor],
         past: list[Tensor],
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Decode one position further; what is not said here is as of `incremental.StepGraph`.
 
         Args:
             position_1: of no consequence here.
             choice: as of `incremental.StepGraph`.
             cross: the first part of what `RnnEncoderGraph` gave.
-            past: the rest of it, or the third result of the step before, in the order of the rows; each [R, H].
+            past: the rest of it, or the second result of the step before, in the order of the rows; each [R, H].
         """
         model = self.model
         width = len(CELLS[model.config.rnn.cell].names)
         states = [tuple(past[first : first + width]) for first in range(0, len(past), width)]
         y_RE = F.embedding(tokens_R, model.target_embedding.weight)
         state_RM, states = model.step(y_RE, cross, source_mask_BS, states)
-        log_probs_RC, ids_RC = self.kernels.most_probable(state_RM, choice)
-        return log_probs_RC, ids_RC, [part for state in states for part in state]
+        return self.kernels.chosen(state_RM, choice), [part for state in states for part in state]

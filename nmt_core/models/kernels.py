@@ -129,8 +129,10 @@ class Kernels:
         by_sentence = logits_RV.view(penalty_BWE.shape[0], -1, logits_RV.shape[1]) + penalty_BWE.flatten(1)[:, None]
         return by_sentence.view(-1, logits_RV.shape[1])
 
-    def most_probable(self, states_RM: Tensor, choice: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def chosen(self, states_RM: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
         """Log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C].
+
+        Kernels of which graphs are made say more behind these, for other graphs than that of a beam.
 
         Args:
             states_RM: of the decoder.
@@ -142,7 +144,7 @@ class Kernels:
         forbidden = torch.tensor(FORBIDDEN, device=logits_RV.device)
         log_probs_RV = F.log_softmax(logits_RV, dim=-1).index_fill(1, forbidden, float("-inf"))
         log_probs_RC, ids_RC = log_probs_RV.topk(candidates.shape[0], dim=-1)
-        return log_probs_RC, ids_RC
+        return [log_probs_RC, ids_RC]
 
 
 class Graph(nn.Module):

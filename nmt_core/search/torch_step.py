@@ -59,7 +59,7 @@ class TorchDecoding:
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
         """One token per row; see `search.step.Decoding`."""
         parents = torch.from_numpy(parents_R).to(self.device)
-        log_probs_RC, ids_RC, self.past = self.graph(
+        (log_probs_RC, ids_RC), self.past = self.graph(
             torch.from_numpy(tokens_R).to(self.device),
             torch.tensor([self.position], device=self.device),
             self.mask_BS,

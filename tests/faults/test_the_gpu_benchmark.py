@@ -22,7 +22,7 @@ def run(out: Path, limit: int, **settings: str) -> subprocess.CompletedProcess[s
     """The benchmark on a CPU, its training for so many seconds."""
     command = [SCRIPT, "--device", "cpu", "--tiny", "--limit", str(limit)]
     own = {name: value for name, value in os.environ.items() if name not in ("MODEL", "MODEL_LIMIT", "WHEELS")}
-    settings |= {"OUT": str(out), "PYTHON": sys.executable, "OMP_NUM_THREADS": "2"}
+    settings |= {"OUT": str(out), "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=own | settings, capture_output=True, text=True, check=False)
 
 

@@ -57,7 +57,6 @@ class Training:
 
 @pytest.fixture
 def training(make_config: Any, training_inputs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Training:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     config = make_config(train={"max_updates": UPDATES, "checkpoint_every": 500, "validate_every": 200})
     return Training(config, training_inputs(), Store(tmp_path / "store"))
 
