@@ -3,6 +3,7 @@ job, whoever ends it. Models translate in int8, which CPUs prefer; those in S3 i
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,14 +179,30 @@ def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp
     assert (tmp_path / "out.txt").read_bytes().count(b"\n") == LINES
 
 
-@pytest.fixture
-def settings(prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Two workers on a Dask cluster of this machine."""
-    environment = {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "2", "NMT_WORKERS": "dask"}
+CHILDREN = {"dask": "multiprocessing[.]spawn", "ray": "^ray::translate_chunk"}
+"""What the command line of a worker looks like, by the kind of its cluster; Ray's are called after what they do."""
+
+
+@pytest.fixture(params=list(CHILDREN))
+def settings(
+    request: pytest.FixtureRequest, prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
+    """Two workers on a cluster of this machine."""
+    environment = {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "2", "NMT_WORKERS": request.param}
     environment["MLFLOW_TRACKING_URI"] = f"sqlite:///{tmp_path}/home/mlflow.db"
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return Settings.load()
+
+
+def workers_of(kind: str) -> list[psutil.Process]:
+    """Children of this process that look like workers."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if re.search(CHILDREN[kind], " ".join(child.cmdline())):
+                found.append(child)
+    return found
 
 
 def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
@@ -196,10 +214,11 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
         deadline = time.monotonic() + SECONDS
         while not list(tmp_path.glob("out.parquet.job/*/output/0000003.parquet")) and time.monotonic() < deadline:
             time.sleep(0.01)
-        children = psutil.Process().children(recursive=True)
-        victim = next(child for child in children if "multiprocessing.spawn" in " ".join(child.cmdline()))
-        killed.append(victim.pid)
-        victim.kill()
+        while not killed and time.monotonic() < deadline:
+            time.sleep(0.01)
+            for victim in workers_of(settings.workers)[:1]:
+                victim.kill()
+                killed.append(victim.pid)
 
     killer = threading.Thread(target=kill_one)
     killer.start()
