@@ -53,7 +53,7 @@ def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(nor
         everything = torch.zeros(VOCABULARY, dtype=torch.int64)
         past = [of_rows[parents_R] for of_rows in past]
         position_1 = torch.tensor([position])
-        log_probs_RC, ids_RC, past = step(prefixes_RT[:, -1], position_1, mask_BS, [everything], cross, past)
+        (log_probs_RC, ids_RC), past = step(prefixes_RT[:, -1], position_1, mask_BS, [everything], cross, past)
         expected_RV = full_log_probs(model, SOURCE_BS.repeat_interleave(beams, 0), prefixes_RT)
         torch.testing.assert_close(by_id(log_probs_RC, ids_RC), expected_RV, atol=1e-5, rtol=0)
         # Any beam may go on from any other beam of its own sentence, and their number may change.
@@ -77,7 +77,7 @@ def test_candidates_come_best_first_and_are_never_padding_or_start() -> None:
     model.output.weight.data[[0, 2, 3]] = 1.0
     cross = EncoderGraph(Kernels(model))(SOURCE_BS)
     past = [cross[0].new_empty(3, 4, 0, 8)] * len(cross)
-    log_probs_RC, ids_RC, _ = StepGraph(Kernels(model))(
+    (log_probs_RC, ids_RC), _ = StepGraph(Kernels(model))(
         torch.full((3,), 2), torch.zeros(1, dtype=torch.int64), SOURCE_BS != PAD_ID, [torch.zeros(6)], cross, past
     )
     assert log_probs_RC.shape == ids_RC.shape == (3, 6)

@@ -190,7 +190,7 @@ def test_decoding_step_by_step_equals_decoding_at_once_while_beams_are_reordered
     for position in range(6):
         mask_BS, position_1 = SOURCE_BS != PAD_ID, torch.tensor([position])
         past = [of_rows[parents_R] for of_rows in past]
-        log_probs_RC, ids_RC, past = graphs.step(prefixes_RT[:, -1], position_1, mask_BS, [everything], cross, past)
+        (log_probs_RC, ids_RC), past = graphs.step(prefixes_RT[:, -1], position_1, mask_BS, [everything], cross, past)
         expected_RV = model.output(model(SOURCE_BS.repeat_interleave(beams, 0), prefixes_RT)[:, -1]).log_softmax(-1)
         expected_RV[:, [0, 2]] = float("-inf")
         found_RV = torch.empty_like(log_probs_RC).scatter(1, ids_RC, log_probs_RC)

@@ -29,7 +29,7 @@ def test_decoding_step_by_step_gives_what_decoding_at_once_gives(variation: Tran
     past, everything = [x_BHSD[:, :, :0] for x_BHSD in cross], torch.zeros(100, dtype=torch.int64)
     expected_BTV = variation.output(variation(SOURCE_BS, TARGET_BT)).log_softmax(-1)
     for place in range(TARGET_BT.shape[1]):
-        log_probs_RC, ids_RC, past = step(
+        (log_probs_RC, ids_RC), past = step(
             TARGET_BT[:, place], torch.tensor([place]), SOURCE_BS != PAD_ID, [everything], cross, past
         )
         allowed = log_probs_RC > -math.inf
