@@ -1,8 +1,10 @@
 """Which sources are translated together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from nmt_core.config import SearchConfig
+if TYPE_CHECKING:  # the benchmark's interpreters of others cut their batches here, and have no pydantic
+    from nmt_core.config import SearchConfig
 
 _MOST_LOGITS = 2**25
 """That a step of a batch computes, of all its hypotheses: 128 MB in fp32. Their softmax takes as much again."""
@@ -12,7 +14,7 @@ _EVEN = 4
 """Of so many batches, or a multiple of it, one, two or four threads have the same number each."""
 
 
-def most_sources(config: SearchConfig, vocab_size: int) -> int:
+def most_sources(config: "SearchConfig", vocab_size: int) -> int:
     """Sources that a batch may hold, be they ever so short: what a step computes grows with their number."""
     drawn = config.n_best * (1 if config.top_k else _DRAWN)
     rows = config.beam_size if config.method == "beam" else drawn
