@@ -4,8 +4,7 @@
 
 What is counted, and how both are asked in turn, stands in `translate.py`. Each draws other translations, so speeds are
 compared, not times: tokens of the translations over the time that they took. Both have the settings that are best for
-greedy search of the same lines. Scores are computed by neither: CTranslate2 is not asked for them, and ours computes
-the probabilities from which it draws.
+greedy search of the same lines. Neither is asked for scores.
 """
 
 import argparse
