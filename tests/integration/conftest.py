@@ -1,5 +1,6 @@
 """A small pipeline through the real command line, in a folder of its own; one finished run is shared by many tests."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -64,19 +65,25 @@ class Nmt:
         ports = {"PREFECT_SERVER_API_PORT": str(4_200 + place), "MLFLOW_PORT": str(5_000 + place)}
         return own | dead | ports | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start a command in a process group of its own, as a shell does."""
+    def start(self, *arguments: str, log: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own, as a shell does.
+
+        With a log it says there what it would say in the terminal. One that says much needs it: whoever writes to a
+        pipe that is full, and that nobody reads, stands still.
+        """
         self.home.mkdir(parents=True, exist_ok=True)
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from flows.cli import main; main()", *arguments],
-            cwd=self.home,
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(log.open("a")) if log else subprocess.PIPE
+            process = subprocess.Popen(
+                [sys.executable, "-c", "from flows.cli import main; main()", *arguments],
+                cwd=self.home,
+                env=self.environment | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=place,
+                stderr=place,
+                text=True,
+                start_new_session=True,
+            )
         self.started.append(process)
         return process
 

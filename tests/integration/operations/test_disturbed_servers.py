@@ -9,6 +9,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -95,24 +96,26 @@ def long(config: dict[str, Any], updates: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def worker(nmt: Any) -> Iterator[Callable[..., psutil.Process]]:
-    """Starts `nmt worker` for a pool; all of them end."""
+def worker(nmt: Any, tmp_path: Path) -> Iterator[Callable[..., psutil.Process]]:
+    """Starts `nmt worker` for a pool; all of them end. What they and their runs say is shown if the test fails."""
     started: list[psutil.Process] = []
+    log = tmp_path / "workers.log"
 
     def start(up: Any, pool: str = _POOL) -> psutil.Process:
         server = {"PREFECT_API_URL": up.servers["prefect"], "PREFECT_WORKER_QUERY_SECONDS": "2"}
         before = polling(up, pool)
-        process = nmt.start("worker", "--pool", pool, **server)
+        process = nmt.start("worker", "--pool", pool, log=log, **server)
         started.append(psutil.Process(process.pid))
         deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
         while not polling(up, pool) - before:
-            assert process.poll() is None, process.communicate()
+            assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, "the server does not know of the worker"
             time.sleep(0.5)
         return started[-1]
 
     yield start
     kill_all([each for each in started if each.is_running()] + engines(nmt.home))
+    print(log.read_text())
 
 
 @pytest.fixture

@@ -29,8 +29,21 @@ def settings(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> Sett
     return Settings.load({"NMT_HOME": home, "NMT_THREADS": "2", "NMT_WORKERS": "dask"})
 
 
+def listening() -> set[tuple[str, int]]:
+    """Addresses and ports at which this process and all its descendants listen."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [each for process in processes for each in process.net_connections("tcp") if each.status == "LISTEN"]
+    return {(each.laddr.ip, each.laddr.port) for each in sockets}
+
+
 @pytest.fixture(scope="module")
-def workers(settings: Settings) -> Iterator[DaskWorkers]:
+def listening_before(settings: Settings) -> set[tuple[str, int]]:
+    """Of the tests before these and of Prefect's server: what they have started goes on."""
+    return listening()
+
+
+@pytest.fixture(scope="module")
+def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Iterator[DaskWorkers]:
     """A cluster of this machine, of which nothing is left at the end."""
     before, children = os.environ.keys() | {"PYTEST_CURRENT_TEST"}, set(psutil.Process().children())
     with DaskWorkers(settings) as workers:
@@ -83,11 +96,10 @@ def test_a_task_that_kills_three_workers_is_an_error(workers: DaskWorkers) -> No
     assert list(workers.map(abs, [-1, -2])) == [1, 2], "it goes on to work"
 
 
-def test_it_listens_on_this_machine_alone(workers: DaskWorkers) -> None:
+def test_it_listens_on_this_machine_alone(workers: DaskWorkers, listening_before: set[tuple[str, int]]) -> None:
     list(workers.map(abs, [1, 2]))
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    listening = [each for process in processes for each in process.net_connections("tcp") if each.status == "LISTEN"]
-    assert {each.laddr.ip for each in listening} == {"127.0.0.1"}
+    places = listening() - listening_before
+    assert {address for address, _ in places} == {"127.0.0.1"}, places
 
 
 def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, tmp_path: Path) -> None:
