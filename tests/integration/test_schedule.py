@@ -81,7 +81,6 @@ def write(file: Path, pairs: int, day: int) -> None:
     os.utime(file, (day * 86_400, day * 86_400))
 
 
-@pytest.mark.timeout(500)
 def test_a_cron_of_a_recipe_fires_every_minute(nmt: Any, start_up: Any, tmp_path: Path) -> None:
     recipe = tmp_path / "mine.yaml"
     recipe.write_text(_RECIPE.format(address="https://example.org", schedule='{watch: "* * * * *"}'))
@@ -101,7 +100,6 @@ def test_a_cron_of_a_recipe_fires_every_minute(nmt: Any, start_up: Any, tmp_path
     again.end()
 
 
-@pytest.mark.timeout(500)
 def test_new_text_starts_a_retraining(nmt: Any, start_up: Any, tmp_path: Path, site: tuple[str, Path]) -> None:
     address, text = site
     write(text, 400, day=1)

@@ -5,12 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from flows.selection import STEPS
 
 
-@pytest.mark.timeout(400)
 def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up: Any, tmp_path: Path) -> None:
     nmt, summary = finished
     up = start_up(nmt)
@@ -51,7 +48,6 @@ def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
     assert nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
-@pytest.mark.timeout(400)
 def test_a_stage_begins_with_an_earlier_run_and_says_so(finished: tuple[Any, dict[str, Any]], start_up: Any) -> None:
     nmt, summary = finished
     up = start_up(nmt)
@@ -83,7 +79,6 @@ def test_a_stage_begins_with_an_earlier_run_and_says_so(finished: tuple[Any, dic
     up.end()
 
 
-@pytest.mark.timeout(400)
 def test_a_failed_run_is_retried_from_where_it_failed(nmt: Any, start_up: Any, small_recipe: dict[str, Any]) -> None:
     up = start_up(nmt)
     words = nmt.home / "words.txt"

@@ -3,10 +3,7 @@
 import json
 from typing import Any
 
-import pytest
 
-
-@pytest.mark.timeout(600)
 def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(nmt: Any, start_up: Any, webhook: Any) -> None:
     up = start_up(nmt)
     address = f"{webhook.address}?token=sesame"
