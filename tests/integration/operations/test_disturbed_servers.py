@@ -115,7 +115,8 @@ def worker(nmt: Any, tmp_path: Path) -> Iterator[Callable[..., psutil.Process]]:
 
     yield start
     kill_all([each for each in started if each.is_running()] + engines(nmt.home))
-    print(log.read_text())
+    if log.exists():  # else the test has failed before it started one
+        print(log.read_text())
 
 
 @pytest.fixture
