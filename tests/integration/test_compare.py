@@ -90,11 +90,11 @@ def test_what_failed_is_told_when_it_fails_and_at_the_end(compared: Compared) ->
 
 
 def test_the_same_command_makes_nothing_and_prints_the_table(
-    finished: Finished, command: list[str], compared: Compared
+    finished: Finished, command: list[str], compared: Compared, tmp_path: Path
 ) -> None:
     nmt, _ = finished
     before = {path: path.stat().st_mtime_ns for path in Path(nmt.home / "artifacts").glob("*/*/manifest.json")}
-    figure = nmt.home / "figures" / "by-length.svg"
+    figure = tmp_path / "figures" / "by-length.svg"
     shown = nmt(*command, "--markdown", "--figure", str(figure), code=1).stdout
     drawn = figure.read_text()
     assert "BLEU, " in drawn and PRE_NORM in drawn and MISSING not in drawn

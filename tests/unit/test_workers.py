@@ -110,11 +110,14 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
 
 @pytest.fixture
 def workers() -> Iterator[LocalWorkers]:
-    """Two of them, none of which is left at the end, not even as a zombie."""
-    before = psutil.Process().children(recursive=True)
+    """Two of them, none of which is left at the end, not even as a zombie.
+
+    What servers that other tests share have started or ended meanwhile does not count.
+    """
+    before = psutil.Process().children()
     with LocalWorkers(2) as workers:
         yield workers
-    assert psutil.Process().children(recursive=True) == before
+    assert [child for child in psutil.Process().children() if child not in before] == []
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -210,12 +210,13 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     nmt: Any, deployed: Any, worker: Any, webhook: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     up, first = deployed, worker(deployed)
+    unscheduled(up, "reconcile/reconcile")
     run = up.start("retrain/quickstart", config=long(small_recipe, 100_000), until="train")
     training(up, nmt, run)
     heard_of(up, run)
     kill_all([first, *engines(nmt.home)])
     start = time.monotonic()
-    worker(up)  # on another machine, which cannot know what became of a process of the first
+    worker(up)  # as on another machine: nobody there looks for processes of the first before the run is silent
     within = HEARTBEATS_MISSED * _HEARTBEAT_SECONDS
     assert up.wait(run, limit=within + _SECONDS_UNTIL_IT_IS_SURE) == "CRASHED"
     with capsys.disabled():
@@ -227,6 +228,19 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     looked(up)
     assert {status for _, status in up.tracked(run)} == {"KILLED", "FINISHED"}, "MLflow has been told as well"
     up.end()
+
+
+def unscheduled(up: Any, name: str) -> None:
+    """Have a deployment run only when it is started: by its schedule it would now and then come in between."""
+    deployment = up.deployment(name)
+    for each in deployment["schedules"]:
+        up.call(f"deployments/{deployment['id']}/schedules/{each['id']}", {"active": False}, "PATCH")
+    assert [each["active"] for each in up.deployment(name)["schedules"]] == [False]
+    ours = {
+        "deployments": {"id": {"any_": [deployment["id"]]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+    }
+    assert up.call("flow_runs/filter", ours) == [], "nor has it been planned before"
 
 
 def looked(up: Any) -> None:
