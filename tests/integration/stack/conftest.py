@@ -254,9 +254,9 @@ class Stack:
         return alone.get(value, value)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Everything up and ready for a retraining."""
+    """Everything up and ready for a retraining. Idle it takes a tenth of a core, so it does not outlive its tests."""
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
@@ -279,7 +279,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         shutil.rmtree(database)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def small_recipe(recipe: list[str]) -> dict[str, Any]:
     """The quickstart, as small as it works, under a name that is found nowhere else."""
     changes = [word for word in recipe[1:] if word != "--set"]
