@@ -4,7 +4,7 @@ Letters in names of arrays: B sentences, L positions, N tokens of a stream; what
 either [B, L] or [N].
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,11 +39,16 @@ class Batch:
         return self.source.numel() + self.target.numel()
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on another device."""
-        source, decoder_input, target = (
-            ids.to(device, non_blocking=True) for ids in (self.source, self.decoder_input, self.target)
-        )
-        return Batch(source, decoder_input, target, self.source_layout.to(device), self.target_layout.to(device))
+        """The same on another device. From pinned memory to a GPU the host does not wait for the copies."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same in memory that a GPU copies from by itself."""
+        return self._map(Tensor.pin_memory)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        source, decoder_input, target = map(change, (self.source, self.decoder_input, self.target))
+        return Batch(source, decoder_input, target, self.source_layout.map(change), self.target_layout.map(change))
 
 
 def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
@@ -65,18 +70,19 @@ def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> 
         parts: pairs, and which of them.
         capacity: lengths of the streams. Sentences that do not fit are an error of the caller.
     """
-    source_N, source_layout = _stream([(pairs.source, rows) for pairs, rows in parts], capacity.source)
-    target_N, target_layout = _stream([(pairs.target, rows) for pairs, rows in parts], capacity.target)
+    most_sentences = max(capacity.source, capacity.target)
+    source_N, source_layout = _stream([(pairs.source, rows) for pairs, rows in parts], capacity.source, most_sentences)
+    target_N, target_layout = _stream([(pairs.target, rows) for pairs, rows in parts], capacity.target, most_sentences)
     first_N = target_layout.position_N.numpy() == 0
     decoder_input_N = np.where(first_N, BOS_ID, np.roll(target_N, 1))
     # The decoder looks at the sentence of the same number, so both sides must have as many, those of padding included.
-    missing = len(target_layout.starts) - len(source_layout.starts)
+    sentences = max(source_layout.sentences, target_layout.sentences)
     return Batch(
         torch.from_numpy(source_N),
         torch.from_numpy(decoder_input_N),
         torch.from_numpy(target_N),
-        _with_empty(source_layout, missing),
-        _with_empty(target_layout, -missing),
+        replace(source_layout, sentences=sentences),
+        replace(target_layout, sentences=sentences),
     )
 
 
@@ -98,7 +104,7 @@ def _ids(side: Side, rows: np.ndarray) -> np.ndarray:
     return ids_N
 
 
-def _stream(parts: Sequence[tuple[Side, np.ndarray]], capacity: int) -> tuple[np.ndarray, Packed]:
+def _stream(parts: Sequence[tuple[Side, np.ndarray]], capacity: int, most_sentences: int) -> tuple[np.ndarray, Packed]:
     """Ids int64 [capacity], and where the sentences lie; padding is cut into sentences of its own."""
     lengths = [side.lengths[rows] for side, rows in parts]
     padding = capacity - sum(int(each.sum()) for each in lengths)
@@ -107,17 +113,13 @@ def _stream(parts: Sequence[tuple[Side, np.ndarray]], capacity: int) -> tuple[np
     lengths_B = np.concatenate([*lengths, np.array(tail, np.int64)])
     starts = np.concatenate([[0], np.cumsum(lengths_B)])
     sentence_N = np.repeat(np.arange(len(lengths_B)), lengths_B)
+    starts_of_most = np.full(most_sentences + 1, capacity, np.int32)
+    starts_of_most[: len(starts)] = starts
     layout = Packed(
-        torch.from_numpy(starts.astype(np.int32)),
+        torch.from_numpy(starts_of_most),
         torch.from_numpy(sentence_N),
         torch.from_numpy(np.arange(capacity) - starts[sentence_N]),
         int(lengths_B.max()),
+        len(lengths_B),
     )
     return ids_N, layout
-
-
-def _with_empty(layout: Packed, sentences: int) -> Packed:
-    """With so many more sentences of no tokens at the end."""
-    if sentences <= 0:
-        return layout
-    return replace(layout, starts=torch.cat([layout.starts, layout.starts[-1:].expand(sentences)]))

@@ -3,7 +3,8 @@
 Letters in names of tensors: B sentences, L positions, N tokens of a stream.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -18,9 +19,9 @@ class Padded:
     is_token_BL: Tensor | None = None
     """Bool; None: no padding, or none that a query could see."""
 
-    def to(self, device: torch.device) -> "Padded":
-        """The same on another device."""
-        return Padded(None if self.is_token_BL is None else self.is_token_BL.to(device, non_blocking=True))
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Padded":
+        """Return the same layout with each tensor changed: moved to another device, or pinned."""
+        return Padded(None if self.is_token_BL is None else change(self.is_token_BL))
 
 
 @dataclass(frozen=True)
@@ -28,27 +29,29 @@ class Packed:
     """Sentences end to end in one stream, [N, ...]. Padding at its end counts as further sentences."""
 
     starts: Tensor
-    """Where each sentence begins, and where the last one ends: int32 [B + 1], `cu_seqlens` elsewhere."""
+    """Where each sentence begins, and where the last one ends: int32 [B + 1] or more, `cu_seqlens` elsewhere. Further
+    entries repeat the end, so that the shape need not depend on the number of sentences."""
     sentence_N: Tensor
     """Which sentence each token belongs to, from 0."""
     position_N: Tensor
     """Which token of its sentence it is, from 0."""
     longest: int
     """Most tokens of a sentence."""
+    sentences: int
+    """B: sentences, those of no tokens included."""
 
     def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
         """[N, ...] to [B, longest, ...], and what of that is padding: it holds other sentences' tokens."""
-        starts_B1, ends_B1 = self.starts[:-1, None].long(), self.starts[1:, None].long()
+        starts_B1 = self.starts[: self.sentences, None].long()
+        ends_B1 = self.starts[1 : self.sentences + 1, None].long()
         place_BL = starts_B1 + torch.arange(self.longest, device=x_N.device)
         # Of a sentence of no tokens, one counts all the same: a softmax over nothing would be no number.
         return x_N[place_BL.clamp(max=len(x_N) - 1)], Padded((place_BL < ends_B1) | (place_BL == starts_B1))
 
-    def to(self, device: torch.device) -> "Packed":
-        """The same on another device."""
-        starts, sentence_N, position_N = (
-            tensor.to(device, non_blocking=True) for tensor in (self.starts, self.sentence_N, self.position_N)
-        )
-        return Packed(starts, sentence_N, position_N, self.longest)
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Packed":
+        """Return the same layout with each tensor changed: moved to another device, or pinned."""
+        starts, sentence_N, position_N = map(change, (self.starts, self.sentence_N, self.position_N))
+        return replace(self, starts=starts, sentence_N=sentence_N, position_N=position_N)
 
     def pack(self, x_BL: Tensor) -> Tensor:
         """[B, longest, ...] to [N, ...]."""

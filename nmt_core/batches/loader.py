@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from nmt_core.batches.collate import Batch, pack, pad
 from nmt_core.batches.plan import LANES, Batching, Capacity, Lane, Plan, Slice
 from nmt_core.batches.shards import TokenPairs, TokenShards
@@ -26,6 +28,8 @@ class Share:
     world_size: int = 1
     max_tokens_per_pass: int = 0
     """Tokens of a forward pass on either side; packed slices are joined up to that many. 0: one slice a pass."""
+    is_pinned: bool = False
+    """Whether batches are put where a GPU can copy them from while the host does something else."""
 
 
 @dataclass(frozen=True)
@@ -135,10 +139,10 @@ class Loader:
             joined = max(1, share.max_tokens_per_pass // max(self._plan.capacity.source, self._plan.capacity.target))
         own = slices[share.rank :: share.world_size]
         for start in range(0, -(-len(slices) // share.world_size), joined):
-            if part := own[start : start + joined]:
-                yield Pass(self._collate(part), *sum(each.lengths_B2.sum(axis=0) for each in part).tolist())
-            else:
-                yield Pass(self._collate(slices[:1]), 0, 0)
+            part = own[start : start + joined]
+            batch = self._collate(part or slices[:1])
+            tokens = sum((each.lengths_B2.sum(axis=0) for each in part), np.zeros(2, np.int64))
+            yield Pass(batch.pinned() if share.is_pinned else batch, *tokens.tolist())
 
     def _collate(self, slices: list[Slice]) -> Batch:
         if self._batching == "padded":

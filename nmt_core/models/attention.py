@@ -15,12 +15,8 @@ from torch import Tensor
 
 from nmt_core.batches.layout import Layout, Packed, Padded
 
-try:  # absent from builds without flash attention
-    from torch.nn.attention.varlen import varlen_attn
-except ImportError:
-    varlen_attn = None  # type: ignore[assignment]
-
-_WIDEST_FLASH = 256
+if torch.version.cuda:
+    from nmt_core.models.cuda.attention import attend_packed, fits
 
 
 def attend(
@@ -28,7 +24,7 @@ def attend(
 ) -> Tensor:
     """softmax(q k^T / sqrt(D)) v for each head, by the backend that is fast for these tensors.
 
-    - varlen: packed streams in half precision on CUDA, without any padding, if the heads are of widths that it takes.
+    - `cuda/attention.py`: packed streams in half precision on CUDA, without any padding, if it takes heads so wide.
     - SDPA: PyTorch's fused kernels, elsewhere; streams are unpacked for it.
     - reference: bf16 on the CPU, where the backward pass of SDPA is ten times slower than the plain formula (measured
       with PyTorch 2.13 at 12-24 tokens a sentence).
@@ -46,8 +42,8 @@ def attend(
     """
     queries = queries or keys
     if not isinstance(queries, Padded) and not isinstance(keys, Padded):
-        if isinstance(queries, Packed) and isinstance(keys, Packed) and _fits_varlen(q, v):
-            return _attend_varlen(q, k, v, keys, queries, causal=causal)
+        if q.device.type == "cuda" and isinstance(queries, Packed) and isinstance(keys, Packed) and fits(q, v):
+            return attend_packed(q, k, v, queries.sentence_N, queries.starts, keys.sentence_N, keys.starts, causal)
         (q_BTHD, _), (k_BSHD, padded), (v_BSHD, _) = queries.unpack(q), keys.unpack(k), keys.unpack(v)
         return queries.pack(_attend_padded(q_BTHD, k_BSHD, v_BSHD, padded, causal=causal))
     assert isinstance(keys, Padded) and isinstance(queries, Padded)
@@ -62,31 +58,6 @@ def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded,
         return attend_reference(q_BHTD, k_BHSD, v_BHSD, mask_B1S, causal=causal).transpose(1, 2)
     mask = None if mask_B1S is None else mask_B1S[:, None]
     return F.scaled_dot_product_attention(q_BHTD, k_BHSD, v_BHSD, attn_mask=mask, is_causal=causal).transpose(1, 2)
-
-
-def _fits_varlen(q: Tensor, v: Tensor) -> bool:
-    """Whether flash attention takes such tensors: half precision on CUDA, heads of one width up to 256."""
-    is_half = q.device.type == "cuda" and q.dtype in {torch.bfloat16, torch.float16}
-    width = q.shape[-1]
-    return varlen_attn is not None and is_half and width == v.shape[-1] and width <= _WIDEST_FLASH and width % 8 == 0
-
-
-def _attend_varlen(
-    q_NHD: Tensor, k_NHD: Tensor, v_NHD: Tensor, keys: Packed, queries: Packed, *, causal: bool
-) -> Tensor:
-    """Flash attention over packed streams. CUDA has not been run in this project's own tests."""
-    attended_NHD = varlen_attn(
-        q_NHD,
-        k_NHD,
-        v_NHD,
-        cu_seq_q=queries.starts,
-        cu_seq_k=keys.starts,
-        max_q=queries.longest,
-        max_k=keys.longest,
-        window_size=(-1, 0) if causal else (-1, -1),
-    )
-    assert isinstance(attended_NHD, Tensor)
-    return attended_NHD
 
 
 def attend_reference(

@@ -19,6 +19,17 @@ from nmt_core.models.attention import attend
 _DRAWS = 2**16
 
 
+def residual_dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype of the residual stream: bf16 or fp16 under autocast on a GPU, else fp32.
+
+    What a GPU spends outside of matrix products goes by the bytes of the stream. Means, variances and sums of a norm
+    are fp32 in any case.
+    """
+    if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
+        return torch.get_autocast_dtype("cuda")
+    return torch.float32
+
+
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
     """Positional encoding of section 3.5, [length, d_model]: sines in even columns, cosines in odd ones."""
     position = torch.arange(length, dtype=torch.float64)[:, None]
@@ -163,9 +174,11 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
         """What the next sub-layer gets, from this one's input and output."""
-        summed = x + self.dropout(output)
-        normed: Tensor = summed if self.pre_norm else self.norm(summed)
-        return normed
+        summed: Tensor = x + self.dropout(output)
+        if self.pre_norm:
+            return summed
+        normed: Tensor = self.norm(summed)
+        return normed.to(x.dtype)  # under autocast a norm gives fp32, whatever it reads
 
 
 class EncoderLayer(nn.Module):

@@ -10,35 +10,50 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_CHUNK_TOKENS = 1_024
-"""Tokens whose logits exist at once: never a [N, V] matrix, and few enough that a CPU has not to wait for memory; fewer
-would have the output matrix read, and its gradient added to, more often."""
+if torch.version.cuda:
+    from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
+
+_CHUNK_TOKENS = {"cpu": 1_024, "cuda": 8_192}
+"""Most tokens whose logits exist at once: never a [N, V] matrix. A CPU should not wait for memory. A GPU should not
+wait for its next kernel, and reads the output matrix and adds to its gradient once for each chunk."""
 
 _BLOCK_LOGITS = 1 << 19
 """Logits that a CPU takes from the first step of softmax to the last before it turns to others: few enough that they
-stay in its own cache. A GPU takes the whole chunk."""
+stay in its own cache."""
 
-_ROUNDED_TOKENS = 128
-"""The last chunk is made a multiple of this; see `batches.layout.Rows`."""
+_ROUNDED = 128
+"""The last chunk is made a multiple of this; see `batches.layout.Rows`. So is the vocabulary on a GPU, where a product
+in half precision takes several times as long if its number of columns is odd."""
 
 
 def smoothed_cross_entropy(
-    states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float
+    states_M: Tensor, output_VM: Tensor, target: Tensor, label_smoothing: float, padding: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sums over tokens of the smoothed loss, to descend on, and of the plain one, to report; both in nats.
 
     The distribution to learn gives 1 - label_smoothing to the target and spreads label_smoothing evenly over the whole
-    vocabulary, the target included. Logits are states_NM @ output_VM.T, in the precision of the states; their softmax
+    vocabulary, the target included. Logits are states @ output_VM.T, in the precision of the states; their softmax
     is in fp32.
 
     Args:
-        states_NM: the decoder's states.
+        states_M: the decoder's states, [..., M].
         output_VM: the output matrix.
-        target_N: ids to predict, int64.
+        target: ids to predict, int64 [...].
         label_smoothing: mass that is spread.
+        padding: id of tokens that do not count; None: all count. A CPU leaves them out before it computes anything. A
+            GPU computes them all the same: to leave them out, the host would have to wait for their number.
     """
-    smoothed, plain = _ChunkedCrossEntropy.apply(
-        states_NM, output_VM, target_N, label_smoothing, torch.is_grad_enabled()
+    on_gpu = states_M.device.type == "cuda"
+    if padding is not None and not on_gpu:
+        is_token = target != padding
+        states_M, target = states_M[is_token], target[is_token]
+    smoothed, plain = (_OnGpu if on_gpu else _OnCpu).apply(
+        states_M.flatten(0, -2),
+        output_VM,
+        target.flatten(),
+        label_smoothing,
+        -1 if padding is None else padding,
+        torch.is_grad_enabled(),
     )  # type: ignore[no-untyped-call]
     return smoothed, plain
 
@@ -47,18 +62,40 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     """Projection, softmax and loss chunk by chunk; the gradient is made on the way, while the logits are at hand."""
 
     @staticmethod
+    def keep(ctx: Any, state_gradient_NM: Tensor, weight_gradient_VM: Tensor, plain: Tensor) -> None:
+        """Remember the gradients; the plain loss has none."""
+        ctx.save_for_backward(state_gradient_NM, weight_gradient_VM)
+        ctx.mark_non_differentiable(plain)
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        state_gradient_NM, weight_gradient_VM = ctx.saved_tensors
+        scaled = state_gradient_NM * scale.to(state_gradient_NM.dtype), weight_gradient_VM * scale
+        return (*scaled, None, None, None, None)
+
+
+class _OnCpu(_ChunkedCrossEntropy):
+    """Small chunks; each step of the softmax is an operator over a block that stays in the cache."""
+
+    @staticmethod
     def forward(
-        ctx: Any, states_NM: Tensor, output_VM: Tensor, target_N: Tensor, label_smoothing: float, with_gradient: bool
+        ctx: Any,
+        states_NM: Tensor,
+        output_VM: Tensor,
+        target_N: Tensor,
+        label_smoothing: float,
+        padding: int,
+        with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         tokens, weight_VM = len(target_N), output_VM.to(states_NM.dtype)
-        spare = -tokens % _ROUNDED_TOKENS  # zeros, which add nothing to any sum but that of `log_sum_C`
+        spare = -tokens % _ROUNDED  # zeros, which add nothing to any sum but that of `log_sum_C`
         states_NM, target_N = F.pad(states_NM, (0, 0, 0, spare)), F.pad(target_N, (0, spare))
         state_gradient_NM = torch.empty_like(states_NM)
         weight_gradient_VM = torch.zeros_like(output_VM, dtype=torch.float32)
         evenly, plain = (states_NM.new_zeros((), dtype=torch.float32) for _ in range(2))
         mean_M = output_VM.float().mean(0)
-        for start in range(0, tokens, _CHUNK_TOKENS):
-            chunk, end = slice(start, start + _CHUNK_TOKENS), tokens - start
+        for start in range(0, tokens, _CHUNK_TOKENS["cpu"]):
+            chunk, end = slice(start, start + _CHUNK_TOKENS["cpu"]), tokens - start
             state_CM, target_C1 = states_NM[chunk], target_N[chunk, None]
             logits_CV = torch.mm(state_CM, weight_VM.t())
             target_logit_C = logits_CV.gather(1, target_C1).squeeze(1).float()
@@ -70,17 +107,59 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 gradient_CV[end:] = 0
                 torch.mm(gradient_CV, weight_VM, out=state_gradient_NM[chunk])
                 weight_gradient_VM += torch.mm(gradient_CV.t(), state_CM)
-        smoothed = (1 - label_smoothing) * plain + label_smoothing * evenly
-        if with_gradient:
-            state_gradient_NM = state_gradient_NM[:tokens]
-            ctx.save_for_backward(state_gradient_NM, weight_gradient_VM.to(output_VM.dtype))
-        ctx.mark_non_differentiable(plain)
-        return smoothed, plain
+        _OnCpu.keep(ctx, state_gradient_NM[:tokens], weight_gradient_VM.to(output_VM.dtype), plain)
+        return (1 - label_smoothing) * plain + label_smoothing * evenly, plain
+
+
+class _OnGpu(_ChunkedCrossEntropy):
+    """Few large chunks of one size; the softmax is one kernel, and the weight's gradient is summed up in its product.
+
+    Nothing here makes the host wait.
+    """
 
     @staticmethod
-    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        state_gradient_NM, weight_gradient_VM = ctx.saved_tensors
-        return state_gradient_NM * scale.to(state_gradient_NM.dtype), weight_gradient_VM * scale, None, None, None
+    def forward(
+        ctx: Any,
+        states_NM: Tensor,
+        output_VM: Tensor,
+        target_N: Tensor,
+        label_smoothing: float,
+        padding: int,
+        with_gradient: bool,
+    ) -> tuple[Tensor, Tensor]:
+        (tokens, _), (pieces, _) = states_NM.shape, output_VM.shape
+        weight_VM = F.pad(output_VM.to(states_NM.dtype), (0, 0, 0, -pieces % _ROUNDED))
+        size = _chunk_size(tokens)
+        spare = -tokens % size
+        states_NM, target_N = F.pad(states_NM, (0, 0, 0, spare)), F.pad(target_N, (0, spare), value=padding)
+        state_gradient_NM = torch.empty_like(states_NM)
+        weight_gradient_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
+        sums: list[Tensor] = []
+        for start in range(0, tokens, size):
+            state_CM, target_C = states_NM[start : start + size], target_N[start : start + size]
+            logits_CV = torch.mm(state_CM, weight_VM.t())
+            # The columns behind the vocabulary stay zero: as logits they are none, and as gradients they count nothing.
+            sums += cross_entropy_rows(logits_CV[:, :pieces], target_C, label_smoothing, padding, with_gradient)
+            if with_gradient:
+                torch.mm(logits_CV, weight_VM, out=state_gradient_NM[start : start + size])
+                _add_product(weight_gradient_VM, logits_CV.t(), state_CM)
+        plain, evenly = torch.cat(sums[0::2]).sum(), torch.cat(sums[1::2]).sum()
+        _OnGpu.keep(ctx, state_gradient_NM[:tokens], weight_gradient_VM[:pieces].to(output_VM.dtype), plain)
+        return (1 - label_smoothing) * plain + label_smoothing * evenly, plain
+
+
+def _add_product(sum_: Tensor, one: Tensor, other: Tensor) -> None:
+    """Add a matrix product to a sum in fp32, without rounding it to the precision of its factors before."""
+    if one.dtype == torch.float32:
+        sum_.addmm_(one, other)
+    else:
+        torch.addmm(sum_, one, other, out_dtype=torch.float32, out=sum_)
+
+
+def _chunk_size(tokens: int) -> int:
+    """Tokens of each of as few equal chunks as there may be."""
+    chunks = -(-tokens // _CHUNK_TOKENS["cuda"])
+    return max(1, -(-tokens // max(1, chunks) // _ROUNDED)) * _ROUNDED
 
 
 def _log_sums(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float, with_gradient: bool) -> Tensor:
@@ -89,7 +168,7 @@ def _log_sums(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float, with
     With the gradient, that of the smoothed loss takes the place of the logits: softmax less the distribution to learn.
     """
     vocab_size = logits_CV.shape[1]
-    rows = max(1, _BLOCK_LOGITS // vocab_size) if logits_CV.device.type == "cpu" else len(logits_CV)
+    rows = max(1, _BLOCK_LOGITS // vocab_size)
     log_sums = []
     for start in range(0, len(logits_CV), rows):
         logits_BV, target_B1 = logits_CV[start : start + rows], target_C1[start : start + rows]

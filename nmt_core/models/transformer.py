@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nmt_core.batches.layout import Layout, Padded, Rows
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
-from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, sinusoidal_positions
+from nmt_core.models.layers import DecoderLayer, Dropout, EncoderLayer, residual_dtype, sinusoidal_positions
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
@@ -96,7 +96,7 @@ class Transformer(TranslationModel):
         if not self.turns:
             x_M = x_M + self._positions(ids, layout)
         dropped: Tensor = self.dropout(x_M)
-        return dropped
+        return dropped.to(residual_dtype(ids.device))
 
     def _positions(self, ids: Tensor, layout: Layout) -> Tensor:
         """The vector of each token's position: [N, M], or [L, M] for all sentences."""

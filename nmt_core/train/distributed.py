@@ -37,7 +37,8 @@ class World:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
-        return [float(value) for value in total]
+        summed: list[float] = total.tolist()  # one copy from the device, not one for each value
+        return summed
 
     def gather(self, mine: list[str]) -> list[list[str]]:
         """What each process gives, by rank; it travels by gloo, through the memory of the CPU."""
@@ -80,8 +81,8 @@ def is_alone() -> bool:
 def join_world() -> Iterator[World]:
     """Join the process group that `torchrun` describes in the environment, and leave it at the end.
 
-    NCCL is used where CUDA is, gloo elsewhere and for what is on the CPU. CUDA has not been run in this project's own
-    tests.
+    NCCL is used where CUDA is, gloo elsewhere and for what is on the CPU. Run on one GPU by `tests/bench/gpu.sh`; on
+    several it has not been run yet.
     """
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():

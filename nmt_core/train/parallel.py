@@ -51,9 +51,8 @@ class Objective(nn.Module):
         """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
         with autocast(self.dtype, batch.source.device):
             states_M = self.model(batch.source, batch.decoder_input, batch.source_layout, batch.target_layout)
-        is_token = batch.target != PAD_ID
-        states_NM = states_M[is_token].to(self.dtype)
-        return smoothed_cross_entropy(states_NM, self.model.output.weight, batch.target[is_token], self.label_smoothing)
+        weight_VM = self.model.output.weight
+        return smoothed_cross_entropy(states_M.to(self.dtype), weight_VM, batch.target, self.label_smoothing, PAD_ID)
 
 
 class Parallel:
@@ -72,17 +71,30 @@ class Parallel:
         self.model = model.to(world.device)
         self.dtype = compute_dtype(config.precision, world.device)
         objective = Objective(self.model, config.label_smoothing, self.dtype)
+        self._graphed = False
+        """Whether the kernels of a layer are started as one CUDA graph."""
+        if config.compile_layers and model.compiles and world.device.type == "cuda":
+            self._compile(config)
         for layers in (self.model.encoder, self.model.decoder):
             for number, layer in enumerate(layers):
-                if config.compile_layers and model.compiles and world.device.type == "cuda":
-                    layer.compile()
                 if config.activation_checkpointing:
                     layers[number] = checkpoint_wrapper(layer)
         self._objective: nn.Module = objective
         if config.parallel != "ddp":
             self._objective = _sharded(objective, _mesh(config, world), self.dtype)
         elif world.size > 1:
-            self._objective = DistributedDataParallel(objective)
+            # Buffers are constants; gradients need not be copied from where they are summed.
+            self._objective = DistributedDataParallel(objective, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+    def _compile(self, config: TrainConfig) -> None:
+        """Compile each layer, so that layers of one kind share their code.
+
+        Where shapes and the places of weights never change, a layer is started as one CUDA graph: a host takes longer
+        to start some 600 kernels than an H200 to run them (438,859 and 783,163 target tokens per second, base).
+        """
+        self._graphed = config.batching == "packed" and config.parallel == "ddp" and not config.activation_checkpointing
+        for layer in chain(self.model.encoder, self.model.decoder):
+            layer.compile(mode="reduce-overhead" if self._graphed else None)
 
     @property
     def is_sharded(self) -> bool:
@@ -101,6 +113,10 @@ class Parallel:
         Returns:
             Sum of the plain loss, in nats.
         """
+        if self._graphed:
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            if not is_last:
+                self._own_gradients()
         if isinstance(self._objective, FSDPModule):
             self._objective.set_requires_gradient_sync(is_last)
         with self._no_sync(is_last):
@@ -134,6 +150,12 @@ class Parallel:
     def parameters(self) -> dict[str, Tensor]:
         """Each parameter, or this process' part of it, by name; tied ones once."""
         return {name.replace(_CHECKPOINT_WRAPPER, ""): weight for name, weight in self.model.named_parameters()}
+
+    def _own_gradients(self) -> None:
+        """Have gradients added to memory that is theirs: a graph's own results are overwritten by the next pass."""
+        for parameter in self.model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
 
     def _no_sync(self, is_last: bool) -> AbstractContextManager[None]:
         if isinstance(self._objective, DistributedDataParallel) and not is_last:

@@ -6,6 +6,7 @@ how often training was stopped and taken up again.
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.outcome import Outcome, Outcomes
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.sharing import waiting_for_others
 from nmt_core.train.speed import matrix_rate, training_flop
@@ -35,6 +37,14 @@ from nmt_core.train.window import Window
 LOG_EVERY = 25
 """Updates between two points of the curves."""
 _PAIRS_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, and in which update."""
+
+    what: str
+    outcome: Outcome
 
 
 class Trainer:
@@ -75,6 +85,7 @@ class Trainer:
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
+        self._outcomes = Outcomes(world)
         self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
         self._seconds_waited = 0.0
         self._take_up()
@@ -97,9 +108,10 @@ class Trainer:
             with self._loader(train) as loader:
                 for update in loader:
                     self._seconds_waited = loader.seconds_waited
-                    stop, problem = self._update(update, should_stop())
+                    self._update(update, should_stop())
+                    stop, problem = self._look_back()
                     if problem:
-                        self._go_back(problem, update, train)
+                        self._go_back(problem, train)
                         break
                     self._after_update(dev, stop)
                     if stop and not self._is_done():
@@ -133,19 +145,15 @@ class Trainer:
             max_tokens=config.max_tokens,
             seed=config.seed,
         )
-        share = Share(world.rank, world.size, config.max_tokens_per_pass)
+        share = Share(world.rank, world.size, config.max_tokens_per_pass, is_pinned=world.device.type == "cuda")
         return Loader(train, plan, config.batching, share, (self.progress.epoch, self.progress.batch))
 
     def _is_done(self) -> bool:
         out_of_patience = 0 < self._config.patience <= self.progress.validations_since_best
         return self.progress.update >= self._config.max_updates or out_of_patience
 
-    def _update(self, update: Update, stop: bool) -> tuple[bool, str]:
-        """One update of the weights; its gradient is the mean over its target tokens.
-
-        Returns:
-            Whether any process has been asked to stop, and what went wrong, or nothing.
-        """
+    def _update(self, update: Update, stop: bool) -> None:
+        """One update of the weights; its gradient is the mean over its target tokens."""
         config, world, progress = self._config, self._world, self.progress
         number = progress.update + 1
         # Dropout is a function of (seed, update, rank), so a resumed run draws what the undisturbed one drew.
@@ -160,40 +168,70 @@ class Trainer:
             if each.target_tokens:
                 self._window.add(each, plain)
                 summed = summed + plain.double()
-        self._step(number)
+        norm = self._step(number)
         progress.update, progress.epoch, progress.batch = number, update.epoch, update.number + 1
-        of_all, stopping, written = world.sum(float(summed), float(stop), float(self._checkpoints.is_written))
-        if written == world.size:
-            self._checkpoints.settle()
-        loss, norm = of_all / update.target_tokens, float(self._window.gradient_norm)
-        problem = trouble(loss, norm, progress.losses, config.spike_window, config.spike_deviations)
-        progress.losses.add(loss, config.spike_window)
-        return stopping > 0, problem
+        is_written = self._checkpoints.is_written
+        self._outcomes.add(number, update, summed, norm, stop=stop, is_written=is_written)
 
-    def _step(self, number: int) -> None:
+    def _look_back(self) -> tuple[bool, Problem | None]:
+        """Look at the updates whose outcome is known by now, and at all before anything is saved or reported.
+
+        Returns:
+            Whether any process has been asked to stop, and what went wrong, or nothing.
+        """
+        stop, problem = self._look_at_known(wait=self._is_due())
+        if stop and not problem:
+            _, problem = self._look_at_known(wait=True)
+        return stop, problem
+
+    def _look_at_known(self, *, wait: bool) -> tuple[bool, Problem | None]:
+        config, losses, stop = self._config, self.progress.losses, False
+        for outcome in self._outcomes.known(wait=wait):
+            stop = stop or outcome.stopping > 0
+            if outcome.written == self._world.size:
+                self._checkpoints.settle()
+            loss = outcome.loss / outcome.update.target_tokens
+            problem = trouble(loss, outcome.gradient_norm, losses, config.spike_window, config.spike_deviations)
+            losses.add(loss, config.spike_window)
+            if problem:
+                return stop, Problem(problem, outcome)
+        return stop, None
+
+    def _is_due(self) -> bool:
+        """Whether something is reported, validated or saved after this update."""
+        config, update = self._config, self.progress.update
+        return self._is_done() or any(
+            update % every == 0 for every in (LOG_EVERY, config.validate_every, config.checkpoint_every)
+        )
+
+    def _step(self, number: int) -> Tensor:
+        """Change the weights; the norm of the gradient before clipping."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate(number)
-        self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
+        norm = self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         if self._training.moving_average:
             self._training.moving_average.update(number)
+        return norm
 
     def _learning_rate(self, number: int) -> float:
         """By the schedule; half of it for each time but the first that training went wrong."""
         halved = 0.5 ** max(0, self.progress.rollbacks - 1)
         return learning_rate(number, self._config, self._model.config.d_model) * halved
 
-    def _go_back(self, problem: str, update: Update, train: TokenShards) -> None:
+    def _go_back(self, problem: Problem, train: TokenShards) -> None:
         """To the last checkpoint, and past the data that led to the problem; the second time to the one before it.
 
         Raises:
             StageError: that has been done `max_rollbacks` times already.
         """
-        config, seen = self._config, self.progress
+        config, seen, update = self._config, self.progress, problem.outcome.update
+        self._outcomes.forget()
         pairs = [origin for each in update.slices for origin in train.origins(each.lane.groups, each.rows)]
-        what = f"{problem} at update {seen.update:,} (update {update.number:,} of epoch {update.epoch})"
-        incident = {"update": seen.update, "epoch": update.epoch, "number": update.number, "problem": problem}
+        number = problem.outcome.number
+        what = f"{problem.what} at update {number:,} (update {update.number:,} of epoch {update.epoch})"
+        incident = {"update": number, "epoch": update.epoch, "number": update.number, "problem": problem.what}
         first = ", ".join(pairs[:_PAIRS_NAMED])
         named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}, are {first}"
         if seen.rollbacks >= config.max_rollbacks:
@@ -258,11 +296,11 @@ class Trainer:
 
     def _validate(self, dev: DevSet) -> None:
         began, config, progress, model = time.monotonic(), self._config, self.progress, self._parallel.plain_model()
-        loss = dev_loss(model, dev.pairs, config.slice_tokens, self._world)
+        with torch.compiler.set_stance("force_eager"):  # to compile for a few batches of other shapes takes longer
+            loss = dev_loss(model, dev.pairs, config.slice_tokens, self._world)
+            scores = dev.translator.scores(model, self._listener.say) if dev.translator else {}
         progress.best_dev_loss = min(progress.best_dev_loss, loss)
-        values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss}
-        if dev.translator:
-            values |= dev.translator.scores(model, self._listener.say)
+        values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss} | scores
         value = loss if config.stop_on == "dev_loss" else -values[f"dev_{config.stop_on}"]
         progress.count_validation(value, remember=config.keep_best > 0)
         self._listener.point(values)

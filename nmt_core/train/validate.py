@@ -35,8 +35,7 @@ def dev_loss(model: TranslationModel, dev: TokenPairs, slice_tokens: int, world:
     loss = 0.0
     for rows in pad_slices(dev.lengths, Capacity(tokens, tokens), np.random.default_rng(0))[world.rank :: world.size]:
         batch = pad(dev, rows).to(world.device)
-        is_token = batch.target != PAD_ID
-        states_NM = model(batch.source, batch.decoder_input)[is_token]
-        loss += float(smoothed_cross_entropy(states_NM, model.output.weight, batch.target[is_token], 0)[1])
+        states_BLM = model(batch.source, batch.decoder_input)
+        loss += float(smoothed_cross_entropy(states_BLM, model.output.weight, batch.target, 0, PAD_ID)[1])
     model.train()
     return world.sum(loss)[0] / int(dev.target.lengths.sum())

@@ -14,7 +14,7 @@ import nmt_core
 from nmt_core.models.transformer import Transformer
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1_800)]
-SCRIPT = Path(nmt_core.__file__).parent.parent / "tests" / "bench" / "h200.sh"
+SCRIPT = Path(nmt_core.__file__).parent.parent / "tests" / "bench" / "gpu.sh"
 LINES = [f"{who} {what}." for who in ("the cat", "a big house", "now it") for what in ("sees a dog", "runs", "is to")]
 
 
@@ -29,15 +29,15 @@ def run(out: Path, limit: int, **settings: str) -> subprocess.CompletedProcess[s
 def test_all_its_sections_run(tmp_path: Path) -> None:
     done = run(tmp_path, 1_500)
     assert done.returncode == 0, done.stdout + done.stderr
-    sections = json.loads((tmp_path / "h200.json").read_text())
+    sections = json.loads((tmp_path / "gpu.json").read_text())
     assert [name for name, found in sections.items() if "error" in found or "skipped" in found] == []
     checks = {name: found["ok"] for name, found in sections.items() if name.startswith("check: ")}
-    assert len(checks) == 5
+    assert len(checks) == 6
     assert all(checks.values())
     trained = [found for found in sections.values() if "target tokens per second" in found]
     assert len(trained) == 4
     assert all(found["target tokens per second"] > 0 for found in trained)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["h200.json", "h200.log"], "nothing else is left"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.json", "gpu.log"], "nothing else is left"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_translation_in_half_precision_is_compared(tmp_path: Path, model: Path) 
         assert float(rows["fp32", beam, "PyTorch eager"][7]) > 0, "how many times as fast ours is"
         assert rows["fp32", beam, "PyTorch eager"][10] == "100.00%"
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["grown.log", "h200.json", "h200.log", "translate.log"], "nothing else is left"
+    assert names == ["grown.log", "gpu.json", "gpu.log", "translate.log"], "nothing else is left"
 
 
 def test_a_comparison_that_takes_too_long_is_ended(tmp_path: Path, model: Path) -> None:

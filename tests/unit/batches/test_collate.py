@@ -54,7 +54,8 @@ def test_streams_hold_the_sentences_end_to_end(one: Rows, other: Rows, room_befo
     layouts = (batch.source_layout, batch.target_layout)
     assert isinstance(layouts[0], Packed)
     assert isinstance(layouts[1], Packed)
-    assert len(layouts[0].starts) == len(layouts[1].starts)
+    assert layouts[0].starts.shape == layouts[1].starts.shape == (1 + max(capacity.source, capacity.target),)
+    assert layouts[0].sentences == layouts[1].sentences
     for ids, layout, number in ((batch.source, layouts[0], 0), (batch.target, layouts[1], 1)):
         found = [ids[start:end].tolist() for start, end in zip(layout.starts, layout.starts[1:], strict=False)]
         assert found[: len(rows)] == [pair[number] for pair in rows]

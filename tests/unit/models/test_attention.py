@@ -48,7 +48,7 @@ def stream(lengths: list[int]) -> Packed:
     sentence_N = torch.repeat_interleave(torch.tensor(lengths))
     starts = torch.tensor([0, *lengths]).cumsum(0)
     position_N = torch.arange(sum(lengths)) - starts[sentence_N]
-    return Packed(starts.int(), sentence_N, position_N, max(lengths))
+    return Packed(starts.int(), sentence_N, position_N, max(lengths), len(lengths))
 
 
 @settings(max_examples=40)

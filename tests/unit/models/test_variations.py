@@ -49,7 +49,7 @@ def as_stream(ids_BL: Tensor) -> tuple[Tensor, Packed]:
     starts = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
     sentence_N = torch.repeat_interleave(lengths)
     position_N = torch.arange(len(sentence_N)) - starts[sentence_N]
-    return ids_BL[ids_BL != PAD_ID], Packed(starts.int(), sentence_N, position_N, int(lengths.max()))
+    return ids_BL[ids_BL != PAD_ID], Packed(starts.int(), sentence_N, position_N, int(lengths.max()), len(lengths))
 
 
 def test_packed_sentences_give_what_padded_ones_give(variation: Transformer) -> None:

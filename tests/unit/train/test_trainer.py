@@ -20,6 +20,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.distributed import World
+from nmt_core.train.outcome import UPDATES_LATE
 from nmt_core.train.progress import Progress
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
@@ -111,6 +112,13 @@ def test_a_stop_that_finds_no_room_tells_from_where_another_run_goes_on(
     assert (trainer.progress.update, trainer.saved_update) == (30, 25)
 
 
+@pytest.fixture(params=[0, 1], ids=["at once", "an update late"])
+def lateness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outcomes of updates are looked at as on a CPU, or as on a GPU."""
+    monkeypatch.setitem(UPDATES_LATE, "cpu", request.param)
+
+
+@pytest.mark.usefixtures("lateness")
 @pytest.mark.parametrize("stop_at", [25, 33])
 def test_a_stopped_run_goes_on_with_the_same_curve(train: Any, make_config: Any, stop_at: int) -> None:
     """Wherever it is stopped: between two points of the curve as well as at one."""
@@ -208,6 +216,7 @@ def watch(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> An
     return run
 
 
+@pytest.mark.usefixtures("lateness")
 def test_a_pair_that_ruins_the_loss_is_passed_by(
     watch: Any, corpus_with: Any, make_config: Any, tmp_path: Path
 ) -> None:

@@ -1,7 +1,8 @@
 """Training on one GPU: target tokens per second of Transformer base and big, and where the rest of the time goes.
 
-    python tests/bench/h200.py --output h200.json        # or tests/bench/h200.sh, which finds the interpreter
-    python tests/bench/h200.py --output /tmp/tiny.json --device cpu --tiny      # that the program itself runs
+    python tests/bench/gpu.py --output gpu.json        # or tests/bench/gpu.sh, which finds the interpreter
+    python tests/bench/gpu.py --output gpu.json --only "matrix rate" base profile    # sections whose names begin so
+    python tests/bench/gpu.py --output /tmp/tiny.json --device cpu --tiny      # that the program itself runs
 
 Needs this repository, torch with CUDA, numpy, pyarrow, pydantic, safetensors and sentencepiece; text is made
 (`synthetic.py`), no more than 10 MB. All sections run one after the other within `--limit` seconds; one that fails is
@@ -9,7 +10,8 @@ noted with its traceback and one that there is no time for as skipped, and the o
 importance. Everything is in one JSON file, which is written anew after each section.
 
 - Matrix rate: the best of several large products in bf16, on random numbers, each the mean of 20.
-- Checks: `h200_checks.py`.
+- Checks: `gpu_checks.py`.
+- Loss: one pass over 25,088 tokens, forward and backward, and its matrix products alone.
 - Training: the real trainer in one process, in bf16, packed batches of 25,088 + 25,088 tokens an update, vocabulary of
   37,888, dropout 0.1 and 0.3, Adam. Tokens per second are target tokens without padding, </s> included, as the trainer
   reports them over 25 updates each, after a warm-up, in which layers are compiled; the median counts. They include all
@@ -19,49 +21,34 @@ importance. Everything is in one JSON file, which is written anew after each sec
   that of tensors.
 - Profile: the kernels that take most of the GPU's time in 5 updates of base, DDP, compiled.
 
-Roofline of base at 25,000 + 25,000 tokens an update, 4.8 TB/s and some 700 TFLOP/s, by counting, not by measuring: the
-matrix products, 9.5 TFLOP, take 13.6 ms. In bytes:
-
-- Softmax and loss (models/loss.py): 0.95 G logits, in chunks of 1,024 tokens. A chunk has 39 M of them, 78 MB in bf16
-  and 155 MB in fp32, more than the cache holds. Kernel by kernel a logit is written by the matrix product (2 bytes),
-  widened (6), searched for the largest (4), shifted (8), exponentiated (8), summed (4), divided (8), smoothed (8), put
-  back in bf16 (6), and read by the two products of the gradient (4): 58 bytes, 55 GB, 11.5 ms. This is the largest part
-  that is no matrix product. Two fused kernels, for the sums and for the gradient, would need 12 bytes or 2.4 ms.
-- Each chunk also adds a [37,888, 512] matrix to the gradient of the output matrix: written and read in bf16, and the
-  sum read and written in fp32, 0.23 GB: 25 chunks are 6 GB, 1.2 ms. Some 20 launches a chunk, 500 in all.
-- Elementwise, for each token and layer: dropout, residual sum and norm, forward and backward, for 2 (encoder) or 3
-  (decoder) sub-layers, and ReLU and its bias of 2,048. Fused by torch.compile some 12 reads or writes of 512 values in
-  bf16 a sub-layer and 6 of 2,048: 0.05 GB per 1,000 tokens and layer, 15 GB, 3 ms; not fused 2 to 3 times as much,
-  and twice as much again as far as the stream of residual sums is kept in fp32.
-- Optimizer: 63 M parameters, each read and written in fp32 with two moments, and its gradient read: 28 bytes, 1.8 GB,
-  0.4 ms (big: 215 M, 6 GB, 1.3 ms). Zeroing and casting weights to bf16: 10 bytes each, 0.1 ms.
-- Attention over sentences of 25 tokens: 0.1 TFLOP, but small tiles; some 1 ms.
-
-Base is so at 31 ms or 0.8 M tokens/s at best, and at 1.1 M with a fused loss; big, with 32 TFLOP or 46 ms, the same
-logits with twice the gradient, and 8 ms of the rest, at 68 ms or 0.37 M.
+What an update of base takes on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 32.3
+in all under the profiler): matrix products 14.3 (9.5 TFLOP, 12.1 at the measured matrix rate); layer norms, dropout,
+residual sums and ReLU 8.9; attention 3.6; softmax and loss 1.6; Adam 0.6. A host needs 56 ms to start them one by one,
+so each layer is one CUDA graph.
 """
 
 import argparse
 import gc
-import inspect
 import json
 import statistics
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h200_checks
+import gpu_checks
 import synthetic
 import torch
 import watched
+from torch import Tensor
+from torch.autograd import DeviceType
 
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.models import attention
+from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import LOG_EVERY
 
@@ -70,7 +57,7 @@ _MODELS = {
     "base": ModelConfig(),
     "big": ModelConfig(d_model=1_024, d_ff=4_096, num_heads=16, dropout=0.3),
 }
-_TARGETS = {"base": 800_000, "big": 250_000}
+_TARGETS = {"base": 1_000_000, "big": 330_000}
 _TOKENS = 25_088
 _WARM_UP, _MEASURED = 2 * LOG_EVERY, 4 * LOG_EVERY
 _UNTIL_PROFILED, _PROFILED = 20, 5
@@ -83,16 +70,20 @@ class Report:
     Args:
         file: written anew after each section.
         limit: seconds for all.
+        only: how names of sections begin that are done; none: all are.
     """
 
-    def __init__(self, file: Path, limit: float) -> None:
+    def __init__(self, file: Path, limit: float, only: Sequence[str]) -> None:
         self._file = file
+        self._only = tuple(only)
         self._began = time.monotonic()
         self._limit = limit
         self.sections: dict[str, Any] = {}
 
     def section(self, name: str, needs_seconds: float, work: Callable[[], dict[str, Any]]) -> None:
         """Do one section; whatever becomes of it, the next one is done."""
+        if self._only and not name.startswith(self._only):
+            return
         passed = time.monotonic() - self._began
         began = time.monotonic()
         if passed + needs_seconds > self._limit:
@@ -118,13 +109,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--tiny", action="store_true", help="smallest sizes, to try this program")
+    parser.add_argument("--only", nargs="+", default=[], help="how names of sections begin (all)")
     parser.add_argument("--limit", type=float, default=460, help="seconds for all (460)")
     parser.add_argument("--scratch", type=Path, help="for text and checkpoints (the system's temporary folder)")
     arguments = parser.parse_args()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    report = Report(arguments.output, arguments.limit)
+    report = Report(arguments.output, arguments.limit, arguments.only)
     with (
-        tempfile.TemporaryDirectory(prefix="bench-h200-", dir=arguments.scratch) as folder,
+        tempfile.TemporaryDirectory(prefix="bench-gpu-", dir=arguments.scratch) as folder,
         watched.one_process(arguments.device) as world,
     ):
         _run(report, Path(folder), world, arguments.tiny)
@@ -139,20 +131,20 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
     synthetic.write(data, 2_000 if tiny else 100_000, 512 if tiny else _VOCABULARY)
     report.section("machine", 0, partial(_machine, world))
     report.section("matrix rate", 0, partial(_matrix_rate, world, tiny))
-    for number, (name, check) in enumerate(h200_checks.CHECKS.items()):
+    for number, (name, check) in enumerate(gpu_checks.CHECKS.items()):
         report.section(f"check: {name}", 20, partial(check, small, folder / f"check-{number}", world))
     rate = report.sections["matrix rate"].get("flops", 0.0)
     models = _TINY_MODELS if tiny else _MODELS
-    for compiled in (True, False):
-        for parallel in ("ddp", "fsdp"):
-            for name, model in models.items():
-                config = _config(tiny, parallel=parallel, compile_layers=compiled)
-                label = f"{name}, {parallel}, {'compiled' if compiled else 'not compiled'}"
-                work = partial(_train, data, folder / label.replace(", ", "-"), world, (model, config), rate)
-                report.section(label, 30 if name == "base" else 45, work)
-        if compiled:
-            config = _config(tiny, parallel="ddp", compile_layers=True)
-            report.section("profile", 25, partial(_profile, data, folder / "profile", world, (models["base"], config)))
+    report.section("loss", 5, partial(_loss, world, 512 if tiny else _VOCABULARY))
+    for parallel, compiled in (("ddp", True), ("fsdp", True), ("ddp", False), ("fsdp", False)):
+        for name, model in models.items():
+            config = _config(tiny, parallel=parallel, compile_layers=compiled)
+            label = f"{name}, {parallel}, {'compiled' if compiled else 'not compiled'}"
+            work = partial(_train, data, folder / label.replace(", ", "-"), world, (model, config), rate)
+            report.section(label, 30 if name == "base" else 45, work)
+            if label == "base, ddp, compiled":
+                profile = partial(_profile, data, folder / "profile", world, (model, config))
+                report.section("profile", 25, profile)
 
 
 def _config(tiny: bool, **knobs: Any) -> TrainConfig:
@@ -167,8 +159,6 @@ def _machine(world: World) -> dict[str, Any]:
     if world.device.type == "cuda":
         properties = torch.cuda.get_device_properties(world.device)
         found |= {"name": properties.name, "memory": properties.total_memory}
-    if varlen := getattr(attention, "varlen_attn", None):
-        found["varlen_attn"] = f"{inspect.signature(varlen)}"
     return found
 
 
@@ -189,6 +179,46 @@ def _matrix_rate(world: World, tiny: bool) -> dict[str, Any]:
             best = min(best, (time.perf_counter() - began) / 20)
         rates[f"{size}"] = 2 * size**3 / best
     return {"flops": max(rates.values()), "by size": rates}
+
+
+def _loss(world: World, vocabulary: int) -> dict[str, Any]:
+    """Milliseconds of the loss, and of its matrix products."""
+    is_half = world.device.type == "cuda"
+    dtype, tokens = (torch.bfloat16, _TOKENS) if is_half else (torch.float32, 256)
+    found: dict[str, float] = {}
+    for width in (512, 1_024):
+        states = torch.randn(tokens, width, device=world.device).to(dtype).requires_grad_()
+        weight = torch.randn(vocabulary, width, device=world.device).mul_(0.05).requires_grad_()
+        target = torch.randint(1, vocabulary, (tokens,), device=world.device)
+        logits = torch.empty(tokens, vocabulary, device=world.device, dtype=dtype)
+        plain, half = states.detach(), weight.detach().to(dtype)
+
+        def loss(states: Tensor = states, weight: Tensor = weight, target: Tensor = target) -> None:
+            smoothed_cross_entropy(states, weight, target, 0.1, 0)[0].backward()  # type: ignore[no-untyped-call]
+
+        def products(states: Tensor = plain, half: Tensor = half, logits: Tensor = logits) -> None:
+            torch.mm(states, half.t(), out=logits)
+            torch.mm(logits, half)
+            torch.mm(logits.t(), states)
+
+        found |= {
+            f"loss, width {width}": _milliseconds(world, loss),
+            f"products, width {width}": _milliseconds(world, products),
+        }
+    return found
+
+
+def _milliseconds(world: World, work: Callable[[], None]) -> float:
+    """The best of five runs of four."""
+    best = float("inf")
+    for _ in range(5):
+        _wait(world)
+        began = time.perf_counter()
+        for _ in range(4):
+            work()
+        _wait(world)
+        best = min(best, (time.perf_counter() - began) / 4)
+    return best * 1e3
 
 
 def _wait(world: World) -> None:
@@ -237,12 +267,20 @@ def _profile(data: Path, folder: Path, world: World, configs: tuple[ModelConfig,
             return False
 
         watched.train(data, folder, world, (model, config), step)
-    name = "self_device_time_total" if world.device.type == "cuda" else "self_cpu_time_total"
-    events = sorted(profiler.key_averages(), key=lambda event: -getattr(event, name))
+    is_cuda = world.device.type == "cuda"
+    name, kind = ("self_device_time_total", DeviceType.CUDA) if is_cuda else ("self_cpu_time_total", DeviceType.CPU)
+    # What the profiler calls by the names of Python's blocks are spans of kernels that are counted by themselves.
+    spans = ("ProfilerStep", "Optimizer.")
+    events = [e for e in profiler.key_averages() if e.device_type == kind and not e.key.startswith(spans)]
+    events.sort(key=lambda event: -getattr(event, name))
     total = sum(getattr(event, name) for event in events)
     kernels = [
-        {"name": event.key[:120], "share": getattr(event, name) / total, "calls an update": event.count / _PROFILED}
-        for event in events[:30]
+        {
+            "name": event.key[:120],
+            "milliseconds": getattr(event, name) / 1e3 / _PROFILED,
+            "calls an update": event.count / _PROFILED,
+        }
+        for event in events[:40]
     ]
     return {"milliseconds an update": total / 1e3 / _PROFILED, "kernels": kernels}
 

@@ -1,0 +1,266 @@
+"""Attention over packed streams of short sentences (Vaswani et al. 2017, section 3.2.1).
+
+The tiles of flash attention (Dao 2023) are cut from one sentence each. A sentence of a parallel corpus has some 25
+tokens and a tile room for 128, so most of such a kernel's work is padding. Here tiles are cut from the stream: a tile
+holds whichever sentences lie there, and looks at all keys from those of its first sentence to those of its last; a mask
+keeps the sentences apart. Shapes and the grid depend on the lengths of the streams alone, never on the sentences.
+
+Nothing is added up in an order that could change (no atomics), so gradients are the same bit for bit in each run.
+
+Letters in names of tensors: N queries of a stream, S keys of a stream, H heads, D width of a head, B sentences; in
+kernels Q queries and K keys of a tile.
+"""
+
+import math
+from typing import Any, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.library import triton_op
+
+from nmt_core.models.cuda.launch import launchable
+
+_WARPS = 4
+_LOG2_E = math.log2(math.e)
+
+
+def attend_packed(
+    q_NHD: Tensor,
+    k_SHD: Tensor,
+    v_SHD: Tensor,
+    query_sentence_N: Tensor,
+    query_starts_B: Tensor,
+    key_sentence_S: Tensor,
+    key_starts_B: Tensor,
+    causal: bool,
+) -> Tensor:
+    """Compute softmax(q k^T / sqrt(D)) v within each sentence of a packed stream, differentiably.
+
+    Args:
+        q_NHD: queries, bf16, fp16 or fp32; D is a power of two, from 16 to 128.
+        k_SHD: keys, of the same dtype.
+        v_SHD: values, of the same dtype and width.
+        query_sentence_N: number of the sentence of each query.
+        query_starts_B: where each sentence of the queries begins and the next one ends it; int32, one more than
+            sentences.
+        key_sentence_S: number of the sentence of each key.
+        key_starts_B: where each sentence of the keys begins and ends.
+        causal: a query sees no keys behind its own place in the stream.
+
+    Returns:
+        [N, H, D]; zeros for a query whose sentence has no keys.
+    """
+    attended_NHD, _ = _attend(
+        q_NHD, k_SHD, v_SHD, query_sentence_N, query_starts_B, key_sentence_S, key_starts_B, causal
+    )
+    return cast(Tensor, attended_NHD)
+
+
+def fits(q: Tensor, v: Tensor) -> bool:
+    """Return whether the kernels are right for tensors on a GPU: half precision, heads of one width that fits."""
+    width = q.shape[-1]
+    is_half = q.dtype in {torch.bfloat16, torch.float16}
+    return is_half and width == v.shape[-1] and width in {16, 32, 64, 128}
+
+
+@triton_op("nmt::attend_packed", mutates_args=())
+def _attend(
+    q_NHD: Tensor,
+    k_SHD: Tensor,
+    v_SHD: Tensor,
+    query_sentence_N: Tensor,
+    query_starts_B: Tensor,
+    key_sentence_S: Tensor,
+    key_starts_B: Tensor,
+    causal: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return the attended values [N, H, D], and the logarithm to base 2 of each query's sum, fp32 [H, N]."""
+    queries, heads, width = q_NHD.shape
+    attended_NHD = torch.empty((queries, heads, width), dtype=q_NHD.dtype, device=q_NHD.device)
+    log_sum_HN = torch.empty((heads, queries), dtype=torch.float32, device=q_NHD.device)
+    block = _block(width)
+    launchable(_forward_kernel)[(triton.cdiv(queries, block), heads)](
+        q_NHD, k_SHD, v_SHD, attended_NHD, log_sum_HN, query_sentence_N, key_starts_B, queries, len(k_SHD),
+        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(attended_NHD),
+        _LOG2_E / math.sqrt(width), causal, width, block, block, num_warps=_WARPS,
+    )  # fmt: skip
+    return attended_NHD, log_sum_HN
+
+
+@triton_op("nmt::attend_packed_backward", mutates_args=())
+def _attend_backward(
+    gradient_NHD: Tensor,
+    q_NHD: Tensor,
+    k_SHD: Tensor,
+    v_SHD: Tensor,
+    attended_NHD: Tensor,
+    log_sum_HN: Tensor,
+    query_sentence_N: Tensor,
+    query_starts_B: Tensor,
+    key_sentence_S: Tensor,
+    key_starts_B: Tensor,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of queries, keys and values."""
+    (queries, heads, width), keys = q_NHD.shape, len(k_SHD)
+    dq_NHD, dk_SHD, dv_SHD = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q_NHD, k_SHD, v_SHD))
+    delta_HN = torch.empty_like(log_sum_HN)
+    block, scale = _block(width), 1 / math.sqrt(width)
+    launchable(_query_gradient_kernel)[(triton.cdiv(queries, block), heads)](
+        q_NHD, k_SHD, v_SHD, attended_NHD, gradient_NHD, dq_NHD, log_sum_HN, delta_HN,
+        query_sentence_N, key_starts_B, queries, keys,
+        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *_strides(dq_NHD),
+        scale, _LOG2_E * scale, causal, width, block, block, num_warps=_WARPS,
+    )  # fmt: skip
+    launchable(_key_gradient_kernel)[(triton.cdiv(keys, block), heads)](
+        q_NHD, k_SHD, v_SHD, gradient_NHD, dk_SHD, dv_SHD, log_sum_HN, delta_HN,
+        query_starts_B, key_sentence_S, queries, keys,
+        *_strides(q_NHD), *_strides(k_SHD), *_strides(v_SHD), *_strides(gradient_NHD), *_strides(dk_SHD),
+        scale, _LOG2_E * scale, causal, width, block, block, num_warps=_WARPS,
+    )  # fmt: skip
+    return dq_NHD, dk_SHD, dv_SHD
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    q_NHD, k_SHD, v_SHD, *layout, ctx.causal = inputs
+    ctx.save_for_backward(q_NHD, k_SHD, v_SHD, *output, *layout)
+
+
+def _differentiate(ctx: Any, gradient_NHD: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    gradients = _attend_backward(gradient_NHD.contiguous(), *ctx.saved_tensors, ctx.causal)
+    return (*gradients, None, None, None, None, None)
+
+
+_attend.register_autograd(_differentiate, setup_context=_keep)
+
+
+def _block(width: int) -> int:
+    """Return how many tokens a tile has: what its rows of this width leave room for."""
+    return 64 if width <= 64 else 32
+
+
+def _strides(x_NHD: Tensor) -> tuple[int, int]:
+    """Return the strides between tokens and between heads; a head's own numbers must be side by side."""
+    assert x_NHD.stride(-1) == 1
+    return x_NHD.stride(0), x_NHD.stride(1)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _forward_kernel(  # type: ignore[no-untyped-def]
+    q, k, v, attended, log_sum, query_sentence, key_starts, queries, keys,
+    q_token, q_head, k_token, k_head, v_token, v_head, attended_token, attended_head,
+    SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries of one head; `SCALE_2` is the scale of the scores, times log2(e)."""
+    head, column_D = tl.program_id(1), tl.arange(0, D)
+    row_Q = tl.program_id(0) * Q + tl.arange(0, Q)
+    is_query_Q = row_Q < queries
+    sentence_Q = tl.load(query_sentence + row_Q, mask=is_query_Q, other=0)
+    begin_Q = tl.load(key_starts + sentence_Q, mask=is_query_Q, other=keys)
+    end_Q = tl.load(key_starts + sentence_Q + 1, mask=is_query_Q, other=0)
+    if CAUSAL:
+        end_Q = tl.minimum(end_Q, row_Q + 1)
+    q_QD = tl.load(q + row_Q[:, None] * q_token + head * q_head + column_D, mask=is_query_Q[:, None], other=0.0)
+    largest_Q = tl.full([Q], -1e30, tl.float32)
+    sum_Q = tl.zeros([Q], tl.float32)
+    attended_QD = tl.zeros([Q, D], tl.float32)
+    for start in range(tl.min(begin_Q, 0) // K * K, tl.max(end_Q, 0), K):
+        row_K = start + tl.arange(0, K)
+        is_key_K = row_K < keys
+        k_KD = tl.load(k + row_K[:, None] * k_token + head * k_head + column_D, mask=is_key_K[:, None], other=0.0)
+        v_KD = tl.load(v + row_K[:, None] * v_token + head * v_head + column_D, mask=is_key_K[:, None], other=0.0)
+        sees_QK = (row_K[None] >= begin_Q[:, None]) & (row_K[None] < end_Q[:, None])
+        score_QK = tl.dot(q_QD, tl.trans(k_KD), input_precision="ieee") * SCALE_2
+        score_QK = tl.where(sees_QK, score_QK, float("-inf"))
+        new_largest_Q = tl.maximum(largest_Q, tl.max(score_QK, 1))
+        weight_QK = tl.exp2(score_QK - new_largest_Q[:, None])
+        shrink_Q = tl.exp2(largest_Q - new_largest_Q)
+        sum_Q = sum_Q * shrink_Q + tl.sum(weight_QK, 1)
+        attended_QD = attended_QD * shrink_Q[:, None]
+        attended_QD += tl.dot(weight_QK.to(v_KD.dtype), v_KD, input_precision="ieee")
+        largest_Q = new_largest_Q
+    sum_Q = tl.where(sum_Q > 0, sum_Q, 1.0)  # no keys: zeros, not numbers that are none
+    place_QD = row_Q[:, None] * attended_token + head * attended_head + column_D
+    tl.store(attended + place_QD, (attended_QD / sum_Q[:, None]).to(q_QD.dtype), mask=is_query_Q[:, None])
+    tl.store(log_sum + head * queries + row_Q, largest_Q + tl.log2(sum_Q), mask=is_query_Q)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _query_gradient_kernel(  # type: ignore[no-untyped-def]
+    q, k, v, attended, gradient, dq, log_sum, delta, query_sentence, key_starts, queries, keys,
+    q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head, dq_token, dq_head,
+    SCALE: tl.constexpr, SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries of one head: their gradient, and `delta`, the sums of gradient times attended values.
+
+    What was attended and its gradient lie alike. `SCALE_2` is `SCALE` times log2(e).
+    """
+    head, column_D = tl.program_id(1), tl.arange(0, D)
+    row_Q = tl.program_id(0) * Q + tl.arange(0, Q)
+    is_query_Q = row_Q < queries
+    sentence_Q = tl.load(query_sentence + row_Q, mask=is_query_Q, other=0)
+    begin_Q = tl.load(key_starts + sentence_Q, mask=is_query_Q, other=keys)
+    end_Q = tl.load(key_starts + sentence_Q + 1, mask=is_query_Q, other=0)
+    if CAUSAL:
+        end_Q = tl.minimum(end_Q, row_Q + 1)
+    is_row_QD = is_query_Q[:, None]
+    place_QD = row_Q[:, None] * gradient_token + head * gradient_head + column_D
+    q_QD = tl.load(q + row_Q[:, None] * q_token + head * q_head + column_D, mask=is_row_QD, other=0.0)
+    gradient_QD = tl.load(gradient + place_QD, mask=is_row_QD, other=0.0)
+    attended_QD = tl.load(attended + place_QD, mask=is_row_QD, other=0.0)
+    log_sum_Q = tl.load(log_sum + head * queries + row_Q, mask=is_query_Q, other=0.0)
+    delta_Q = tl.sum(gradient_QD.to(tl.float32) * attended_QD.to(tl.float32), 1)
+    tl.store(delta + head * queries + row_Q, delta_Q, mask=is_query_Q)
+    dq_QD = tl.zeros([Q, D], tl.float32)
+    for start in range(tl.min(begin_Q, 0) // K * K, tl.max(end_Q, 0), K):
+        row_K = start + tl.arange(0, K)
+        is_key_K = row_K < keys
+        k_KD = tl.load(k + row_K[:, None] * k_token + head * k_head + column_D, mask=is_key_K[:, None], other=0.0)
+        v_KD = tl.load(v + row_K[:, None] * v_token + head * v_head + column_D, mask=is_key_K[:, None], other=0.0)
+        sees_QK = (row_K[None] >= begin_Q[:, None]) & (row_K[None] < end_Q[:, None])
+        score_QK = tl.dot(q_QD, tl.trans(k_KD), input_precision="ieee") * SCALE_2
+        weight_QK = tl.where(sees_QK, tl.exp2(score_QK - log_sum_Q[:, None]), 0.0)
+        change_QK = tl.dot(gradient_QD, tl.trans(v_KD), input_precision="ieee") - delta_Q[:, None]
+        dq_QD += tl.dot((weight_QK * change_QK).to(k_KD.dtype), k_KD, input_precision="ieee")
+    place_QD = row_Q[:, None] * dq_token + head * dq_head + column_D
+    tl.store(dq + place_QD, (dq_QD * SCALE).to(q_QD.dtype), mask=is_row_QD)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _key_gradient_kernel(  # type: ignore[no-untyped-def]
+    q, k, v, gradient, dk, dv, log_sum, delta, query_starts, key_sentence, queries, keys,
+    q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head, dk_token, dk_head,
+    SCALE: tl.constexpr, SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """One tile of keys of one head: the gradients of keys and values, which lie alike."""
+    head, column_D = tl.program_id(1), tl.arange(0, D)
+    row_K = tl.program_id(0) * K + tl.arange(0, K)
+    is_key_K = row_K < keys
+    sentence_K = tl.load(key_sentence + row_K, mask=is_key_K, other=0)
+    begin_K = tl.load(query_starts + sentence_K, mask=is_key_K, other=queries)
+    end_K = tl.load(query_starts + sentence_K + 1, mask=is_key_K, other=0)
+    if CAUSAL:
+        begin_K = tl.maximum(begin_K, tl.where(is_key_K, row_K, queries))
+    k_KD = tl.load(k + row_K[:, None] * k_token + head * k_head + column_D, mask=is_key_K[:, None], other=0.0)
+    v_KD = tl.load(v + row_K[:, None] * v_token + head * v_head + column_D, mask=is_key_K[:, None], other=0.0)
+    dk_KD = tl.zeros([K, D], tl.float32)
+    dv_KD = tl.zeros([K, D], tl.float32)
+    for start in range(tl.min(begin_K, 0) // Q * Q, tl.max(end_K, 0), Q):
+        row_Q = start + tl.arange(0, Q)
+        is_query_Q = row_Q < queries
+        place_QD = row_Q[:, None] * gradient_token + head * gradient_head + column_D
+        q_QD = tl.load(q + row_Q[:, None] * q_token + head * q_head + column_D, mask=is_query_Q[:, None], other=0.0)
+        gradient_QD = tl.load(gradient + place_QD, mask=is_query_Q[:, None], other=0.0)
+        log_sum_Q = tl.load(log_sum + head * queries + row_Q, mask=is_query_Q, other=0.0)
+        delta_Q = tl.load(delta + head * queries + row_Q, mask=is_query_Q, other=0.0)
+        seen_KQ = (row_Q[None] >= begin_K[:, None]) & (row_Q[None] < end_K[:, None])
+        score_KQ = tl.dot(k_KD, tl.trans(q_QD), input_precision="ieee") * SCALE_2
+        weight_KQ = tl.where(seen_KQ, tl.exp2(score_KQ - log_sum_Q[None]), 0.0)
+        dv_KD += tl.dot(weight_KQ.to(gradient_QD.dtype), gradient_QD, input_precision="ieee")
+        change_KQ = tl.dot(v_KD, tl.trans(gradient_QD), input_precision="ieee") - delta_Q[None]
+        dk_KD += tl.dot((weight_KQ * change_KQ).to(q_QD.dtype), q_QD, input_precision="ieee")
+    place_KD = row_K[:, None] * dk_token + head * dk_head + column_D
+    tl.store(dk + place_KD, (dk_KD * SCALE).to(k_KD.dtype), mask=is_key_K[:, None])
+    tl.store(dv + place_KD, dv_KD.to(v_KD.dtype), mask=is_key_K[:, None])

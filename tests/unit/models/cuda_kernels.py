@@ -1,0 +1,99 @@
+"""Compares the kernels of `nmt_core/models/cuda` with the plain formulas, in Triton's interpreter.
+
+    TRITON_INTERPRET=1 python tests/unit/models/cuda_kernels.py attention
+
+Triton decides when a kernel is defined whether it is interpreted, so this is a program of its own: what a test process
+has imported before may have decided otherwise.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nmt_core.models.attention import attend_reference
+from nmt_core.models.cuda.attention import attend_packed
+from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
+
+HEADS = 2
+LENGTHS = st.integers(0, 90)  # a tile has 32 or 64 tokens
+cases = 0
+
+
+def layout(lengths: Sequence[int], room: int) -> tuple[Tensor, Tensor]:
+    """Number of each token's sentence, and where sentences begin, with room for more sentences of no tokens."""
+    lengths_B = torch.tensor(lengths)
+    starts = torch.cat([torch.zeros(1, dtype=torch.int64), lengths_B.cumsum(0)])
+    starts = torch.cat([starts, starts[-1:].expand(room)])
+    return torch.repeat_interleave(torch.arange(len(lengths)), lengths_B), starts.int()
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=4).filter(
+        lambda pairs: all(map(sum, zip(*pairs, strict=True)))
+    ),
+    st.sampled_from([16, 64, 128]),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def attention(sizes: list[tuple[int, int]], width: int, causal: bool, seed: int) -> None:
+    """Values and gradients; sentences may have no keys or no queries, and queries come as columns of a wider matrix."""
+    global cases
+    cases += 1
+    queries, keys = ([size[side] for size in sizes] for side in (0, 0 if causal else 1))
+    (query_N, query_starts), (key_S, key_starts) = layout(queries, 3), layout(keys, 3)
+    draw = torch.Generator().manual_seed(seed)
+    q = torch.randn(sum(queries), 3, HEADS, width, generator=draw)[:, 1].requires_grad_()
+    k, v = (torch.randn(sum(keys), HEADS, width, generator=draw).requires_grad_() for _ in range(2))
+    attended = attend_packed(q, k, v, query_N, query_starts, key_S, key_starts, causal)
+    upstream = torch.randn(attended.shape, generator=draw)
+    found = [attended, *torch.autograd.grad(attended, (q, k, v), upstream)]
+    sees = query_N[:, None] == key_S[None]
+    sees = sees.tril() if causal else sees
+    has_keys = sees.any(dim=1)
+    q_HND, k_HSD, v_HSD = (x.transpose(0, 1)[None] for x in (q, k, v))
+    right = attend_reference(q_HND, k_HSD, v_HSD, (sees | ~has_keys[:, None])[None])[0].transpose(0, 1)
+    right = right * has_keys[:, None, None]
+    for one, other in zip(found, [right, *torch.autograd.grad(right, (q, k, v), upstream)], strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-5)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(1, 5),
+    st.sampled_from([2, 1_000, 1_024, 1_025, 3_001]),  # a block has 1,024 pieces
+    st.floats(0, 0.9),
+    st.integers(0, 1000),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def cross_entropy(tokens: int, pieces: int, label_smoothing: float, seed: int, dtype: torch.dtype) -> None:
+    """Loss and gradient of rows of a wider matrix, of which nothing else is touched; padding counts nothing."""
+    global cases
+    cases += 1
+    draw = torch.Generator().manual_seed(seed)
+    whole = (torch.randn(tokens, pieces + 7, generator=draw) * 4).to(dtype)
+    logits = whole[:, :pieces].float().requires_grad_()
+    target = torch.randint(-1, pieces, (tokens,), generator=draw)
+    is_token = target >= 0
+    log_p = logits.log_softmax(-1)
+    plain = -log_p.gather(1, target.clamp(min=0)[:, None])[:, 0] * is_token
+    evenly = -log_p.mean(1) * is_token
+    (gradient,) = torch.autograd.grad(((1 - label_smoothing) * plain + label_smoothing * evenly).sum(), logits)
+    untouched, before = whole[:, pieces:].clone(), whole[:, :pieces].clone()
+    found = cross_entropy_rows(whole[:, :pieces], target, label_smoothing, -1, False)
+    assert torch.equal(whole[:, :pieces], before), "no gradient was asked for"
+    for one, other in zip(found, (plain, evenly), strict=True):
+        torch.testing.assert_close(one, other.detach(), atol=1e-5, rtol=1e-5)
+    cross_entropy_rows(whole[:, :pieces], target, label_smoothing, -1, True)
+    tolerance = 1e-5 if dtype == torch.float32 else 4e-3
+    torch.testing.assert_close(whole[:, :pieces].float(), gradient, atol=tolerance, rtol=tolerance)
+    assert torch.equal(whole[:, pieces:], untouched)
+
+
+if __name__ == "__main__":
+    {"attention": attention, "cross_entropy": cross_entropy}[sys.argv[1]]()
+    print(f"cases: {cases}")
