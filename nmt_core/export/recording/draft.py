@@ -63,22 +63,27 @@ class Size(torch.SymInt):
         self.write = write
 
     def __add__(self, other: "int | Size") -> "Size":
-        return self._computed("Add", operator.add, other)
+        return self._grown("Add", operator.add, other)
 
     def __mul__(self, other: "int | Size") -> "Size":
-        return self._computed("Mul", operator.mul, other)
+        return self._grown("Mul", operator.mul, other)
 
     def __floordiv__(self, other: "int | Size") -> "Size":
-        return self._computed("Div", operator.floordiv, other)
+        return self._grown("Div", operator.floordiv, other)
 
     def at_most(self, other: "int | Size") -> "Size":
-        """The smaller of two sizes."""
+        """The smaller of two sizes. If it is the other one even for the least that this can be, it does not vary."""
         return self._computed("Min", min, other)
 
+    def _grown(self, op: str, compute: Callable[[int, int], int], other: "int | Size") -> "Size":
+        """The result of an operator that grows with this size, so that its first example is the least again."""
+        grown = self._computed(op, compute, other)
+        one, two, three = grown.examples
+        if not one < two < three:
+            raise NotRecordableError(f"{op} of {self!r} and {other!r} does not grow with the first")
+        return grown
+
     def _computed(self, op: str, compute: Callable[[int, int], int], other: "int | Size") -> "Size":
-        """The result of an operator that grows with what it reads: its first example is the least again."""
-        if isinstance(other, int) and other < 0:
-            self._refuse()
         one, two, three = map(compute, self.examples, examples_of(other))
         return Size((one, two, three), lambda draft: draft.node(op, draft.size(self), draft.size(other)))
 

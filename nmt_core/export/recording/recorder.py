@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from nmt_core.export.recording import layers, numbers, shapes
-from nmt_core.export.recording.draft import Draft, Recorded, Size, Whole, examples_of
+from nmt_core.export.recording.draft import Draft, NotRecordableError, Recorded, Size, Whole, examples_of
 from nmt_core.export.recording.table import Function, Table
 from nmt_core.models.decoding import Held
 
@@ -50,6 +50,9 @@ def record(module: nn.Module, inputs: Sequence[Held | Sequence[Held]], outputs: 
     with torch.no_grad(), _Recorder(draft):
         results = list(_leaves(module(*arguments)))
     names = [f"{outputs}_{number}" for number in range(len(results))] if isinstance(outputs, str) else outputs
+    for name, result in zip(names, results, strict=True):
+        if not isinstance(result, Recorded):
+            raise NotRecordableError(f"{name} depends on no input: {type(result).__name__}")
     return Recording(draft, list(_leaves(arguments)), dict(zip(names, results, strict=True)))
 
 
