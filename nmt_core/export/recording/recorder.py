@@ -85,6 +85,8 @@ class _Recorder(TorchFunctionMode):
     def __init__(self, draft: Draft) -> None:
         super().__init__()
         self.draft = draft
+        self.examples: dict[object, list[Any]] = {}
+        """Results of functions for the three examples, by what they depend on: layers repeat each other."""
 
     def __torch_function__(
         self, function: Function, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -96,8 +98,11 @@ class _Recorder(TorchFunctionMode):
         if function in shapes.ANSWERS:
             return shapes.ANSWERS.apply(self.draft, function, args, kwargs)
         values = RULES.apply(self.draft, function, args, kwargs)
-        with torch.device("meta"):
-            results = [function(*_example(args, number), **_example(kwargs, number)) for number in range(3)]
+        key = (function, _kind((args, kwargs)))
+        if key not in self.examples:
+            with torch.device("meta"):
+                self.examples[key] = [function(*_example(args, n), **_example(kwargs, n)) for n in range(3)]
+        results = self.examples[key]
         if isinstance(values, str):
             return Recorded(self.draft, values, results)
         parts = zip(values, zip(*results, strict=True), strict=True)
@@ -121,6 +126,23 @@ def _leaves(values: Any) -> Iterator[Any]:
             yield from _leaves(value)
     else:
         yield values
+
+
+def _kind(value: Any) -> object:
+    """What of an argument decides shapes and types of results."""
+    if isinstance(value, Recorded):
+        return tuple(map(_kind, value.examples))
+    if isinstance(value, Tensor):
+        return value.shape, value.stride(), value.dtype
+    if isinstance(value, Size):
+        return value.examples
+    if isinstance(value, Mapping):
+        return tuple((name, _kind(one)) for name, one in value.items())
+    if isinstance(value, slice):
+        return _kind((value.start, value.stop, value.step))
+    if isinstance(value, tuple | list):
+        return tuple(map(_kind, value))
+    return type(value), value  # 1, 1.0 and True are equal
 
 
 def _example(value: Any, number: int) -> Any:
