@@ -17,7 +17,7 @@ import torch
 
 from nmt_core.export.onnx_files import Weights, graph_of, save
 from nmt_core.export.onnx_kernels import OnnxKernels
-from nmt_core.export.onnx_rows import copy_graph, move_graph
+from nmt_core.export.onnx_rows import CopiedRows, MovedRows
 from nmt_core.export.recording.recorder import Recording, record
 from nmt_core.models.decoding import Graphs, Held, graphs_of
 from nmt_core.models.incremental_rnn import RnnKernels
@@ -61,15 +61,14 @@ def export_graphs(
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
-    before = _names(_before(halves), halves.past)
     with (folder / WEIGHTS_FILE).open("wb") as file:
         weights = Weights(file)
         graphs = {
             ENCODER_FILE: graph_of(_encoder(halves), weights),
             **_steps(halves, weights, has_screen=kernels.screen is not None),
-            KEEP_FILE: copy_graph(halves.cross, _names("cross", halves.cross), _names("kept", halves.cross)),
-            MOVE_FILE: move_graph(halves.past, before, _names("moved", halves.past), in_place=halves.writes_in_place),
-            COPY_FILE: copy_graph(halves.past, before, _names("copied", halves.past)),
+            KEEP_FILE: graph_of(_copy("cross", halves.cross, "kept"), weights),
+            MOVE_FILE: graph_of(_move(halves), weights),
+            COPY_FILE: graph_of(_copy(_before(halves), halves.past, "copied"), weights),
         }
         if with_attention:
             graphs |= _views(kernels, weights)
@@ -127,6 +126,19 @@ def _step(halves: Graphs, chosen: Sequence[str], listed: Sequence[Held] = ()) ->
         _called(_before(halves), halves.past),
     ]
     return record(halves.step, inputs, [*chosen, *_names(_after(halves), halves.past)])
+
+
+def _copy(before: str, held: Sequence[Held], after: str) -> Recording:
+    """`CopiedRows`, with names for the tensors before and after."""
+    places = [Held("rows", ("copied_rows",), _IDS), Held("over", ("copied_rows",), _IDS)]
+    return record(CopiedRows(), [*places, _called(before, held)], _names(after, held) or ["copied_rows"])
+
+
+def _move(halves: Graphs) -> Recording:
+    """`MovedRows` of the past."""
+    places = [Held("rows", ("moved_rows",), _IDS), Held("room", ("room",), _IDS)]
+    module, past = MovedRows(in_place=halves.writes_in_place), _called(_before(halves), halves.past)
+    return record(module, [*places, past], _names("moved", halves.past))
 
 
 def _before(halves: Graphs) -> str:

@@ -36,6 +36,9 @@ SIZES: Mapping[str, Examples] = {
     "past_positions": (0, 17, 29),
     "candidates": (1, 2, 3),
     "blocks": (1, 23, 37),
+    "copied_rows": (1, 41, 61),
+    "moved_rows": (1, 43, 67),
+    "room": (0, 31, 53),
 }
 """Examples of each size that varies.
 

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from types import EllipsisType
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nmt_core.export.recording.draft import Draft, NotRecordableError, Recorded, Size, Whole
+from nmt_core.export.recording.numbers import require_type
 from nmt_core.export.recording.table import Function, Table
 
 Part = int | slice | EllipsisType | None
@@ -69,9 +71,17 @@ def _expand(draft: Draft, x: Recorded, *sizes: Whole) -> str:
     return draft.node("Expand", x, draft.shape(sizes))
 
 
+@RULES.rule(Tensor.index_copy)
+def _index_copy(draft: Draft, x: Recorded, dim: Literal[0], index: Recorded, source: Recorded) -> str:
+    return draft.node("ScatterND", x, draft.node("Unsqueeze", index, draft.number([1])), source)
+
+
 @RULES.rule(Tensor.__getitem__)
-def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...]) -> str:
+def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...] | Recorded) -> str:
     """Slices become one operator, then single places are picked, then new dimensions are put in."""
+    if isinstance(index, Recorded):
+        require_type(index.scalar_type, {torch.int64})
+        return draft.node("Gather", x, index, axis=0)
     parts = index if isinstance(index, tuple) else (index,)
     rank = x.rank if isinstance(x, Recorded) else x.dim()
     if Ellipsis in parts:
@@ -110,6 +120,11 @@ def _arange(draft: Draft, end: Size) -> str:
 @RULES.rule(torch.ones)
 def _ones(draft: Draft, size: Sequence[Whole], dtype: torch.dtype, device: torch.device) -> str:
     return draft.node("Expand", draft.number(1, dtype), draft.shape(size))
+
+
+@RULES.rule(Tensor.new_zeros)
+def _new_zeros(draft: Draft, x: Recorded, *size: Whole) -> str:
+    return draft.node("Expand", draft.number(0, x.scalar_type), draft.shape(size))
 
 
 @RULES.rule(torch.zeros_like)

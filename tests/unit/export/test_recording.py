@@ -57,6 +57,10 @@ def causal(x: Tensor) -> Tensor:
     return scores.masked_fill(~before[None], float("-inf"))
 
 
+def with_room(rows: Tensor, ids: Tensor) -> Tensor:
+    return torch.cat([rows, rows.new_zeros(ids.shape[1], WIDTH)])
+
+
 def pieces(x: Tensor) -> list[Tensor]:
     return [torch.cat([x, x], dim=1), torch.stack([x, x], 1), *torch.split(x, [1, 5], dim=-1), *x.chunk(2, dim=-1)]
 
@@ -101,6 +105,10 @@ CASES: dict[str, tuple[Callable[..., Any], Sequence[Held]]] = {
     "slices": (lambda x: [x[:, 1:], x[..., ::2], x[:, :, None, 1::3], x[0], x[:, -1], x[..., :-2], x[None, :, 0]], [X]),
     "slices of constants": (lambda x: WEIGHT.repeat(10, 1)[: x.shape[1]] + x, [X]),
     "as many as there are": (lambda x: x[:, :4] * x[:, :4].shape[1], [X]),
+    "rows": (
+        lambda rows, ids: [rows[ids[0] * 0], rows.index_copy(0, ids[0, :1] * 0, rows[:1] + 1), with_room(rows, ids)],
+        [ROWS, IDS],
+    ),
     "expanded": (lambda rows: rows[:1].squeeze(0).expand(rows.shape[0], WIDTH), [ROWS]),
     "from sizes": (lambda rows: [places(rows), torch.zeros_like(rows)], [ROWS]),
     "causal": (causal, [X]),
