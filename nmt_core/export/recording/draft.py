@@ -1,7 +1,7 @@
 """An ONNX graph while a module is recorded: its operators and constants, and the tensors and sizes that Python holds.
 
-`recorder.py` runs the module and `rules.py` translates its functions; both write into a `Draft`. `onnx_files.py` makes
-files of it.
+`recorder.py` runs the module, and rules translate its functions; both write into a `Draft`. `onnx_files.py` makes files
+of it.
 
 A size that varies, such as the number of sentences, has three examples (`SIZES`), and PyTorch computes every shape for
 each of them. A size varies if its examples differ; the examples stay here, so none of them gets into a graph.

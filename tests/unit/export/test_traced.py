@@ -62,8 +62,11 @@ TRACED_WITH = {
     "past_positions": 7,
     "candidates": 8,
     "blocks": 9,
+    "copied_rows": 2,
+    "moved_rows": 10,
+    "room": 11,
 }
-OTHERS = ((1, 1, 1, 1, 1, 2, 1), (2, 4, 9, 6, 20, 3, 5), (5, 21, 2, 5, 11, 12, 2))
+OTHERS = ((1, 1, 1, 1, 1, 2, 1, 1, 1, 0), (2, 4, 9, 6, 20, 3, 5, 2, 3, 16), (5, 21, 2, 5, 11, 12, 2, 4, 15, 2))
 """Sizes to run graphs with, in the same order."""
 
 
@@ -189,6 +192,8 @@ def random_inputs(recording: Recording, sizes: dict[str, int]) -> dict[str, np.n
             case "source":
                 given = generator.integers(4, PIECES, shape)
                 given[0, shape[1] // 2 + 1 :] = PAD_ID
+            case "rows" | "over":  # both without repetition, of rows that there are
+                given = generator.permutation(sizes["sentences"])[np.arange(shape[0]) % sizes["sentences"]]
             case _ if one.scalar_type == torch.int64:
                 given = generator.integers(4, PIECES, shape)
             case _ if one.scalar_type == torch.int8:
