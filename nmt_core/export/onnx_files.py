@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 from torch import Tensor
 
-from nmt_core.export.recording.draft import TYPES, Node, Recorded
+from nmt_core.export.recording.draft import Node, Recorded, onnx_type
 from nmt_core.export.recording.recorder import Recording
 from nmt_core.search.onnx_step import WEIGHTS_FILE
 
@@ -37,7 +37,7 @@ class Weights:
 
     def constant(self, name: str, tensor: Tensor) -> TensorProto:
         """A constant of a graph."""
-        proto = TensorProto(name=name, data_type=TYPES[tensor.dtype], dims=tensor.shape)
+        proto = TensorProto(name=name, data_type=onnx_type(tensor.dtype), dims=tensor.shape)
         if tensor.nbytes < _SMALLEST_SHARED:
             proto.raw_data = tensor.contiguous().numpy().tobytes()
             return proto
@@ -124,4 +124,4 @@ def _proto(node: Node, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def _value(name: str, tensor: Recorded) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, TYPES[tensor.scalar_type], tensor.named_sizes)
+    return helper.make_tensor_value_info(name, onnx_type(tensor.scalar_type), tensor.named_sizes)

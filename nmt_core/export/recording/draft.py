@@ -16,7 +16,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor
 
-TYPES = {
+_TYPES = {
     torch.float32: TensorProto.FLOAT,
     torch.float16: TensorProto.FLOAT16,
     torch.int64: TensorProto.INT64,
@@ -51,6 +51,17 @@ _NAMES = {examples: name for name, examples in SIZES.items()}
 
 class NotRecordableError(NotImplementedError):
     """A module does what no rule translates: a fault of this program, and no one of its users can cause it."""
+
+
+def onnx_type(dtype: torch.dtype) -> int:
+    """The number that ONNX has for a type.
+
+    Raises:
+        NotRecordableError: no graph of ours has numbers of this type.
+    """
+    if dtype not in _TYPES:
+        raise NotRecordableError(f"no graph has numbers of the type {dtype}, but only of {', '.join(map(str, _TYPES))}")
+    return _TYPES[dtype]
 
 
 class Size(torch.SymInt):

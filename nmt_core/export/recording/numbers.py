@@ -1,12 +1,13 @@
-"""Rules of functions that compute numbers one by one, from tensors of equal shape."""
+"""Rules of functions that compute numbers one by one."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nmt_core.export.recording.draft import TYPES, Draft, NotRecordableError, Recorded, Size
+from nmt_core.export.recording.draft import Draft, NotRecordableError, Recorded, Size, onnx_type
 from nmt_core.export.recording.table import Function, Table
 
 Operand = Tensor | Size | float
@@ -77,7 +78,16 @@ def type_of(x: Tensor) -> torch.dtype:
     return x.scalar_type if isinstance(x, Recorded) else x.dtype
 
 
+def shape_of(x: Tensor) -> Sequence[int]:
+    """The shape of a recorded tensor, for the first example, or of a constant."""
+    return x.examples[0].shape if isinstance(x, Recorded) else x.shape
+
+
 def _meeting_type(x: Operand, y: Operand) -> torch.dtype:
+    """The type in which PyTorch computes with both."""
+    for size, tensor in ((x, y), (y, x)):
+        if isinstance(size, Size) and isinstance(tensor, Tensor) and not shape_of(tensor):
+            raise NotRecordableError("its rule has a size be a tensor [1], and would make one of a tensor []")
     one, other = (operand.examples[0] if isinstance(operand, Recorded | Size) else operand for operand in (x, y))
     return torch.result_type(one, other)
 
@@ -87,7 +97,7 @@ def in_type(draft: Draft, x: Operand, dtype: torch.dtype) -> str:
     if not isinstance(x, Tensor | Size):
         return draft.number(x, dtype)
     name, before = (draft.size(x), torch.int64) if isinstance(x, Size) else (draft.name(x), type_of(x))
-    return name if before == dtype else draft.node("Cast", name, to=TYPES[dtype])
+    return name if before == dtype else draft.node("Cast", name, to=onnx_type(dtype))
 
 
 def _binary(op: str, allowed: set[torch.dtype], *functions: Function) -> None:

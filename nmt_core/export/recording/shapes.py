@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nmt_core.export.recording.draft import Draft, NotRecordableError, Recorded, Size, Whole
-from nmt_core.export.recording.numbers import require_type
+from nmt_core.export.recording.numbers import require_type, shape_of
 from nmt_core.export.recording.table import Function, Table
 
 Part = int | slice | EllipsisType | None
@@ -83,7 +83,7 @@ def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...] | Recorded)
         require_type(index.scalar_type, {torch.int64})
         return draft.node("Gather", x, index, axis=0)
     parts = index if isinstance(index, tuple) else (index,)
-    rank = x.rank if isinstance(x, Recorded) else x.dim()
+    rank = len(shape_of(x))
     if Ellipsis in parts:
         rest = rank - sum(part is not None and part is not Ellipsis for part in parts)
         here = parts.index(Ellipsis)

@@ -205,6 +205,14 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a number": (lambda x: x / float(x.shape[1]), "size that varies .* is asked for its value"),
     "a power": (lambda x: x * 2 ** x.shape[1], "size that varies .* is asked for its value"),
     "a difference": (lambda x: x * (x.shape[1] - 1), "size that varies .* is asked for its value"),
+    "a type that no graph has": (
+        lambda x: x.to(torch.bfloat16),
+        r"to\(.*\) .*: no graph has numbers .* torch.bfloat16",
+    ),
+    "a size for a single number": (
+        lambda x: x[0, 0, 0] * x.shape[1],
+        r"mul\(.*: its rule has a size be a tensor \[1\]",
+    ),
     "a constant": (lambda x: [x, WEIGHT], "output_1 depends on no input"),
     "a part that is nothing": (lambda x: x * (x.shape[1] // 100), "Div of a size that varies .* and 100 does not grow"),
 }
