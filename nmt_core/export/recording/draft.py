@@ -16,7 +16,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor
 
-_TYPES = {
+_TYPES: Mapping[torch.dtype, int] = {
     torch.float32: TensorProto.FLOAT,
     torch.float16: TensorProto.FLOAT16,
     torch.int64: TensorProto.INT64,

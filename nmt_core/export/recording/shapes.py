@@ -68,6 +68,8 @@ def _permute(draft: Draft, x: Recorded, *dims: int) -> str:
 
 @RULES.rule(Tensor.expand)
 def _expand(draft: Draft, x: Recorded, *sizes: Whole) -> str:
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        raise NotRecordableError("its rule has a number for each size, not -1 for one that stays")
     return draft.node("Expand", x, draft.shape(sizes))
 
 

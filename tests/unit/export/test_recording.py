@@ -213,6 +213,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
         lambda x: x[0, 0, 0] * x.shape[1],
         r"mul\(.*: its rule has a size be a tensor \[1\]",
     ),
+    "a size that stays": (lambda x: x.expand(-1, -1, WIDTH), r"expand\(.*: its rule has a number for each size"),
     "a constant": (lambda x: [x, WEIGHT], "output_1 depends on no input"),
     "a part that is nothing": (lambda x: x * (x.shape[1] // 100), "Div of a size that varies .* and 100 does not grow"),
 }
