@@ -5,13 +5,14 @@ INSTALLED := .venv/.installed
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check test faults ui everything lock clean
+.PHONY: help install quickstart check test faults ui nightly everything lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make test         format, lint, types, and every test"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
+	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
 	@echo "make everything   all of these at once, which takes less time"
 	@echo "make check        format, lint and types alone"
 	@echo "make install      the environment in .venv alone"
@@ -44,6 +45,9 @@ faults: $(INSTALLED)
 
 ui: $(INSTALLED)
 	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 0
+
+nightly: $(INSTALLED)
+	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
 # Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
 everything: check

@@ -58,7 +58,7 @@ class Ranges:
 
 
 def name_of(layer: nn.Linear) -> str:
-    """The name by which `Ranges.inputs` knows a layer. An export traces copies of layers, so identity will not do."""
+    """The name by which `Ranges.inputs` knows a layer."""
     return str(layer.name_in_model)
 
 

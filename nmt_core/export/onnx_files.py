@@ -1,66 +1,127 @@
-"""A PyTorch module as an ONNX graph, and the file in which the graphs of a set share their weights."""
+"""Graphs as files of ONNX, and the file in which the graphs of a set share their weights."""
 
 import hashlib
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 import onnx
-import torch
-from onnx import external_data_helper
-from torch import nn
+from onnx import TensorProto, helper
+from torch import Tensor
 
+from nmt_core.export.recording.draft import Node, Recorded, onnx_type
+from nmt_core.export.recording.recorder import Recording
 from nmt_core.search.onnx_step import WEIGHTS_FILE
 
+_OPSET, _IR_VERSION = 20, 10
+_CONTRIBUTED_OPSET = 1
+"""Version of ONNX Runtime's own operators."""
 _SMALLEST_SHARED = 1_024
 _ALIGNMENT = 4_096
 """Bytes; pages of memory, so that ONNX Runtime can map the file."""
 
 
-def exported(graph: nn.Module, arguments: tuple[Any, ...], **shapes_and_names: Any) -> onnx.ModelProto:
-    """The graph of a module, from example arguments; `torch.onnx.export` says what else it is told."""
-    with _quiet():
-        program = torch.onnx.export(graph.eval(), arguments, dynamo=True, verbose=False, **shapes_and_names)
-    assert program is not None  # only the old exporter returns nothing
-    proto: onnx.ModelProto = program.model_proto
-    parts = (proto.graph, *proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output)
-    for part in parts:
-        part.ClearField("metadata_props")  # traces of this machine's source files, a tenth of a small graph
-    return proto
-
-
-def share_weights(graph: onnx.ModelProto, weights: BinaryIO, offsets: dict[bytes, int]) -> None:
-    """Move large constants of a graph into a file, unless another graph has put the same bytes there.
+class Weights:
+    """The constants of a set of graphs. A file holds the large ones, each once, whatever graphs read it.
 
     Args:
-        graph: is changed.
-        weights: opened for writing.
-        offsets: where in it bytes with such a sha256 are, by that; is filled here.
+        file: opened for writing.
     """
-    for tensor in graph.graph.initializer:
-        data = tensor.raw_data
-        if len(data) < _SMALLEST_SHARED:
-            continue
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self._places: dict[bytes, int] = {}
+        """Places in the file, by the sha256 of what is there."""
+        self._known: dict[tuple[object, ...], tuple[int, Tensor]] = {}
+        """Places in the file by places in memory; a tensor is kept, so that no other one comes to be in its place."""
+
+    def constant(self, name: str, tensor: Tensor) -> TensorProto:
+        """A constant of a graph."""
+        proto = TensorProto(name=name, data_type=onnx_type(tensor.dtype), dims=tensor.shape)
+        if tensor.nbytes < _SMALLEST_SHARED:
+            proto.raw_data = tensor.contiguous().numpy().tobytes()
+            return proto
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if key not in self._known:
+            self._known[key] = self._write(tensor.contiguous().numpy().data.cast("B")), tensor
+        place, _ = self._known[key]
+        proto.data_location = TensorProto.EXTERNAL
+        for what, value in (("location", WEIGHTS_FILE), ("offset", place), ("length", tensor.nbytes)):
+            proto.external_data.add(key=what, value=str(value))
+        return proto
+
+    def _write(self, data: memoryview) -> int:
         digest = hashlib.sha256(data).digest()
-        if digest not in offsets:
-            weights.write(bytes(-weights.tell() % _ALIGNMENT))
-            offsets[digest] = weights.tell()
-            weights.write(data)
-        external_data_helper.set_external_data(tensor, WEIGHTS_FILE, offsets[digest], len(data))
-        tensor.ClearField("raw_data")
+        if digest not in self._places:
+            self.file.write(bytes(-self.file.tell() % _ALIGNMENT))
+            self._places[digest] = self.file.tell()
+            self.file.write(data)
+        return self._places[digest]
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter warns of torchvision, which nothing here uses, and of PyTorch's own deprecated calls."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+def graph_of(recording: Recording, weights: Weights, outputs: Mapping[str, str] | None = None) -> onnx.ModelProto:
+    """The part of a recording that leads to some of its outputs; it reads all inputs.
+
+    Args:
+        recording: of a module.
+        weights: constants of the set.
+        outputs: names of outputs in the graph, and for each its name in the recording; None: all of them.
+    """
+    outputs = outputs or {name: name for name in recording.outputs}
+    results = {name: recording.outputs[recorded] for name, recorded in outputs.items()}
+    nodes = _leading_to({result.value for result in results.values()}, recording.draft.nodes)
+    read = {name for node in nodes for name in node.inputs} | {result.value for result in results.values()}
+    constants = [weights.constant(*one) for one in recording.draft.constants.items() if one[0] in read]
+    names: dict[str, str] = {}
+    """Names in the graph, by names in the recording, of what operators give."""
+    given, copies = {name for node in nodes for name in node.outputs}, list[onnx.NodeProto]()
+    for name, result in results.items():
+        if result.value in given and result.value not in names:
+            names[result.value] = name
+        else:  # an input, a constant, or what is an output by another name
+            copies.append(helper.make_node("Identity", [names.get(result.value, result.value)], [name]))
+    protos = [_proto(node, names) for node in nodes]
+    return model_of(
+        "main_graph",
+        [*protos, *copies],
+        [_value(one.value, one) for one in recording.inputs],
+        [_value(*one) for one in results.items()],
+        constants,
+    )
+
+
+def model_of(
+    name: str,
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Sequence[onnx.ValueInfoProto],
+    outputs: Sequence[onnx.ValueInfoProto],
+    constants: Sequence[TensorProto],
+) -> onnx.ModelProto:
+    """A file's content."""
+    graph = helper.make_graph(nodes, name, inputs, outputs, constants)
+    opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", _CONTRIBUTED_OPSET)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def save(graph: onnx.ModelProto, file: Path) -> None:
+    """Write a graph beside its weights, and have ONNX check the file."""
+    onnx.save_model(graph, file)
+    onnx.checker.check_model(file)
+
+
+def _leading_to(results: set[str], nodes: Sequence[Node]) -> list[Node]:
+    needed, found = set(results), []
+    for node in reversed(nodes):
+        if needed.intersection(node.outputs):
+            needed.update(node.inputs)
+            found.append(node)
+    return found[::-1]
+
+
+def _proto(node: Node, names: Mapping[str, str]) -> onnx.NodeProto:
+    inputs, outputs = ([names.get(name, name) for name in side] for side in (node.inputs, node.outputs))
+    return helper.make_node(node.op, inputs, outputs, domain=node.domain, **node.attributes)
+
+
+def _value(name: str, tensor: Recorded) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, onnx_type(tensor.scalar_type), tensor.named_sizes)

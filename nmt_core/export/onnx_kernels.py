@@ -1,6 +1,6 @@
 """The parts of decoding as operators of ONNX Runtime: in fp32 and fp16 here, in int8 below.
 
-`torch.onnx.ops.symbolic` puts an operator into an exported graph that PyTorch has none of; it cannot be run in PyTorch.
+Where PyTorch has no such operator, `operator` writes it into the graph: these parts can be recorded, and not be run.
 The operators of the domain com.microsoft are described in ONNX Runtime's ContribOperators.md; they were chosen by
 measurement on a CPU (`tests/bench/translate.py`). None of them has been run on CUDA by this project's own tests.
 
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from nmt_core.export.calibration import Ranges, name_of
 from nmt_core.export.integers import integers_of, quantized
+from nmt_core.export.recording.draft import Whole
+from nmt_core.export.recording.recorder import operator
 from nmt_core.models.kernels import FORBIDDEN, Kernels, Side
 from nmt_core.models.layers import FeedForward
 from nmt_core.models.model import TranslationModel
@@ -73,7 +75,7 @@ class OnnxKernels(Kernels):
         inputs = [projected, None, None, *past, position_R, length]
         written = tuple(past[0].shape)
         return list(
-            torch.onnx.ops.symbolic_multi_out(
+            operator(
                 "com.microsoft::GroupQueryAttention",
                 [*inputs, *([None] * 5 if scales else []), *scales],
                 {"num_heads": self.num_heads, "kv_num_heads": self.num_heads} | attributes,
@@ -243,10 +245,7 @@ def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:
     # Whole blocks are copied as rows of a table: several times faster than element by element.
     logits_RE = F.embedding(torch.arange(rows)[:, None] * blocks + block_RW, logits_RWE.flatten(0, 1)).flatten(1)
     logits_RX, place_RX = logits_RE.topk(wanted, dim=-1)
-    # ONNX divides integers as they are; PyTorch's division is exported as seven operators on floats.
-    inputs = (place_RX, torch.tensor(width))
-    number_RX = torch.onnx.ops.symbolic("Div", inputs, dtype=place_RX.dtype, shape=place_RX.shape)
-    block_RX = block_RW.gather(1, number_RX)
+    block_RX = block_RW.gather(1, torch.div(place_RX, width, rounding_mode="trunc"))
     return logits_RX, block_RX * width + torch.fmod(place_RX, width)
 
 
@@ -262,10 +261,11 @@ def _operator(
     like: Tensor,
     *,
     dtype: torch.dtype | None = None,
-    shape: Sequence[int | torch.SymInt] | None = None,
+    shape: Sequence[Whole] | None = None,
     **attributes: Any,
 ) -> Tensor:
     """An operator of ONNX Runtime whose result has the type and the shape of `like`, or those that are given."""
-    return torch.onnx.ops.symbolic(
-        f"com.microsoft::{name}", inputs, attributes, dtype=dtype or like.dtype, shape=shape or like.shape
+    (output,) = operator(
+        f"com.microsoft::{name}", inputs, attributes, dtypes=[dtype or like.dtype], shapes=[shape or like.shape]
     )
+    return output

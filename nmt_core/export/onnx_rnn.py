@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt_core.export.onnx_kernels import OnnxKernels
+from nmt_core.export.recording.recorder import operator
 from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.rnn_cells import GatedUnit, Recurrence, State
 
@@ -34,7 +35,7 @@ class OnnxRnnKernels(OnnxKernels, RnnKernels):
             is_token_BL.sum(dim=1, dtype=torch.int32),
         ]
         last = (1, sentences, hidden)
-        said_L1BH, *state = torch.onnx.ops.symbolic_multi_out(
+        said_L1BH, *state = operator(
             "GRU" if isinstance(recurrence, GatedUnit) else "LSTM",
             inputs,
             {"hidden_size": hidden, "direction": "reverse" if reverse else "forward"},
