@@ -3,7 +3,7 @@
 Layout below the folder of a training run::
 
     checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint; `.metadata` is
-                                    written last and marks a whole one
+                                    written last and marks a whole one, and every file ends in its checksum
     weights/<update>.safetensors    the weights, written before
     weights/<update>.ema.safetensors  their moving average, of the newest checkpoint only
 
@@ -26,8 +26,9 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimize
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
-from nmt_core.errors import StageError
-from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError
+from nmt_core.errors import DataError, StageError
+from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError, OtherVersionsError
+from nmt_core.train.checksums import Writer, versions
 from nmt_core.train.distributed import World, is_alone
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
@@ -38,6 +39,7 @@ from nmt_core.train.weights import WEIGHTS, Label
 
 _MOVING_AVERAGE = ".ema.safetensors"
 _MOST_OF_A_CAUSE = 500  # characters
+_TESTED_WITH = "Python 3.11, 3.12 or 3.13 and PyTorch 2.13"  # by this project's own tests
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
 
@@ -130,7 +132,7 @@ class Checkpoints:
         if self._has_failed(path, problem):
             return
         state = training.state() | {"progress": progress.to_json()}
-        done = async_save(state, checkpoint_id=path, process_group=self._group, no_dist=is_alone())
+        done = async_save(state, storage_writer=Writer(path), process_group=self._group, no_dist=is_alone())
         self._pending = _Pending(path, cast(Future[Any], done))
 
     @property
@@ -150,16 +152,46 @@ class Checkpoints:
         if not self._has_failed(pending.path, pending.done.exception()) and self._world.is_first:
             self._remove_old(_KEPT_FOR_RESUME)
 
+    def save_first(self, training: Training, progress: Progress) -> None:
+        """Save a checkpoint and read it back, before hours are spent on what could not be resumed.
+
+        Raises:
+            StageError: it could not be written, or cannot be read.
+        """
+        self.save(training, progress, with_weights=False)
+        self.settle()
+        (path,) = self.whole()
+        problem = ""
+        try:
+            if self._load(training, path) != progress:
+                problem = "its progress is not what was saved"
+        except DamagedError as error:
+            problem = f"{error}"
+        if problem:
+            if self._world.is_first:
+                self._places.leave_out(path)  # nothing has been learnt yet
+            raise StageError(
+                f"the first checkpoint was written to {path}, and {versions()} cannot read it ({problem}), so that "
+                "this training could not be resumed: see that its disk is sound, or make the environment anew with "
+                f"{_TESTED_WITH}, then run the same command again"
+            )
+
     def load_newest(self, training: Training) -> Progress:
         """Load the newest whole checkpoint that can be read; if there has never been one, change nothing.
 
         Raises:
-            StageError: there are some, and none can be read.
+            StageError: there are some, and none can be read, or one that other versions have written.
         """
         problems: dict[Path, str] = {}
         for path in reversed(self.whole()):
             try:
                 progress = self._load(training, path)
+            except OtherVersionsError as error:
+                raise StageError(
+                    f"checkpoint {int(path.name):,} was written by {error.versions}, and {versions()} cannot read it "
+                    f"({error}): run the same command with the versions that wrote it, or move {path} to another place "
+                    "to resume without it"
+                ) from None
             except DamagedError as error:
                 problems[path] = f"{error}"
                 continue
@@ -172,8 +204,9 @@ class Checkpoints:
         if problems:
             path, problem = next(iter(problems.items()))
             raise StageError(
-                f"no checkpoint in {path.parent} can be read; of the newest, {problem}: restore these files, or remove "
-                "that folder to begin anew, then run the same command again"
+                f"no checkpoint in {path.parent} can be read by {versions()}; of the newest, {problem}: restore these "
+                "files, or use the Python and the PyTorch that wrote them, or move that folder to another place to "
+                "begin anew, then run the same command again"
             )
         training.state()  # makes that of the optimizer, by a step without a gradient, which is not to count
         for state_of_one in training.optimizer.state.values():
@@ -186,14 +219,8 @@ class Checkpoints:
         Raises:
             DamagedError: a process cannot read it; in all of them. Weights may have been changed.
         """
-        self._places.require_all(path)
-        state, problem = training.state() | {"progress": ""}, None
-        try:
-            read_checkpoint(state, path)
-        except CheckpointException as error:
-            problem = error
-        if self._world.any(problem is not None):
-            raise DamagedError(_cause(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why")
+        state = training.state() | {"progress": ""}
+        self._read(state, path)
         set_state_dict(
             training.parallel.model,
             training.optimizer,
@@ -201,6 +228,22 @@ class Checkpoints:
             optim_state_dict=state["optimizer"],
         )
         return Progress.from_json(state["progress"])
+
+    def _read(self, state: dict[str, Any], path: Path) -> None:
+        """Check a checkpoint, and load it into `state`.
+
+        Raises:
+            DamagedError: a process cannot read it; in all of them.
+        """
+        self._places.require_all(path)
+        problem: CheckpointException | DataError | None = None
+        try:
+            read_checkpoint(state, path)
+        except (CheckpointException, DataError) as error:
+            problem = error
+        if self._world.any(problem is not None):
+            cause = _cause(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why"
+            raise self._places.unreadable(path, cause)
 
     def give_up_newest(self) -> None:
         """Go on from the checkpoint before the newest, if there is one, and average nothing of the newest.
@@ -212,15 +255,24 @@ class Checkpoints:
             self._places.leave_out(newest)
             self._remove_weights(newest)
 
-    @staticmethod
-    def take_over_moments(training: Training, checkpoint: Path) -> None:
+    def take_over_moments(self, training: Training, checkpoint: Path) -> None:
         """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
 
         Rates and decays stay those of this one. Called by every process.
+
+        Raises:
+            StageError: that checkpoint cannot be read.
         """
         ours = training.state()["optimizer"]
         theirs = {"optimizer": {"state": ours["state"]}}
-        read_checkpoint(theirs, checkpoint)
+        try:
+            self._read(theirs, checkpoint)
+        except DamagedError as error:
+            wrote = error.versions if isinstance(error, OtherVersionsError) else "the Python and the PyTorch"
+            raise StageError(
+                f"train.start_optimizer=kept: the checkpoint {checkpoint} cannot be read by {versions()} ({error}): "
+                f"restore it, or use {wrote} that wrote it, or set train.start_optimizer to fresh"
+            ) from None
         moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
         set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
 
