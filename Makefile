@@ -34,12 +34,12 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import ensurepip" 2> /dev/null || \
 		{ echo "$(PYTHON) has no ensurepip, which venv needs: install it, on Debian by  apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) setuptools
 	@if [ -n "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && [ ! -e /proc/driver/nvidia/version ] && \
 			! command -v nvidia-smi > /dev/null && ! $(BIN)/python -c "import torch" 2> /dev/null; then \
 		$(PIP) --no-deps --retries 0 --timeout 15 --index-url "$(TORCH_INDEX)" torch 2> /dev/null || \
 			echo "PyTorch for CPUs is not to be had from $(TORCH_INDEX): the build with CUDA is installed"; \
 	fi
-	$(PIP) setuptools
 	$(PIP) --use-pep517 --no-build-isolation --editable '.[korean]'
 	@touch $@
 

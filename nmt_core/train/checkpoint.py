@@ -18,27 +18,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import safetensors.torch
 import torch.distributed as dist
-from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
-from nmt_core.errors import DataError, StageError
-from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError, OtherVersionsError
+from nmt_core.errors import StageError
+from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError, OtherVersionsError, cause_of
 from nmt_core.train.checksums import Writer, versions
 from nmt_core.train.distributed import World, is_alone
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.progress import Progress
-from nmt_core.train.reading import read_checkpoint
+from nmt_core.train.weight_files import WeightFiles
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
 
-_MOVING_AVERAGE = ".ema.safetensors"
-_MOST_OF_A_CAUSE = 500  # characters
 _TESTED_WITH = "Python 3.11, 3.12 or 3.13 and PyTorch 2.13"  # by this project's own tests
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
@@ -89,12 +84,10 @@ class Checkpoints:
     ) -> None:
         self._folder = folder
         self._places = CheckpointFolder(folder / _CHECKPOINTS, world)
-        self._keep = keep
-        self._keep_best = keep_best
+        self._weights = WeightFiles(folder / WEIGHTS, keep, keep_best, label)
         self._scores: Mapping[str, float] = {}
         self._world = world
         self._warn = warn
-        self._metadata = label.metadata() if label else None
         self._pending: _Pending | None = None
         # Messages of a save that is under way must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
@@ -123,12 +116,7 @@ class Checkpoints:
         self.settle()
         self._scores = dict(progress.scores)
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
-        files: dict[str, dict[str, Tensor]] = {}
-        if with_weights:
-            files[f"{path.name}.safetensors"] = whole_copies(training.parallel.parameters())
-            if training.moving_average:
-                files[f"{path.name}{_MOVING_AVERAGE}"] = whole_copies(training.moving_average.tensors)
-        problem = self._write_weights(files) if self._world.is_first else None
+        problem = self._write_weights(training, path.name) if with_weights else None
         if self._has_failed(path, problem):
             return
         state = training.state() | {"progress": progress.to_json()}
@@ -220,7 +208,7 @@ class Checkpoints:
             DamagedError: a process cannot read it; in all of them. Weights may have been changed.
         """
         state = training.state() | {"progress": ""}
-        self._read(state, path)
+        self._places.read(state, path)
         set_state_dict(
             training.parallel.model,
             training.optimizer,
@@ -228,22 +216,6 @@ class Checkpoints:
             optim_state_dict=state["optimizer"],
         )
         return Progress.from_json(state["progress"])
-
-    def _read(self, state: dict[str, Any], path: Path) -> None:
-        """Check a checkpoint, and load it into `state`.
-
-        Raises:
-            DamagedError: a process cannot read it; in all of them.
-        """
-        self._places.require_all(path)
-        problem: CheckpointException | DataError | None = None
-        try:
-            read_checkpoint(state, path)
-        except (CheckpointException, DataError) as error:
-            problem = error
-        if self._world.any(problem is not None):
-            cause = _cause(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why"
-            raise self._places.unreadable(path, cause)
 
     def give_up_newest(self) -> None:
         """Go on from the checkpoint before the newest, if there is one, and average nothing of the newest.
@@ -253,7 +225,7 @@ class Checkpoints:
         *older, newest = self.whole()
         if older and self._world.is_first:
             self._places.leave_out(newest)
-            self._remove_weights(newest)
+            self._weights.remove(newest.name)
 
     def take_over_moments(self, training: Training, checkpoint: Path) -> None:
         """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
@@ -266,7 +238,7 @@ class Checkpoints:
         ours = training.state()["optimizer"]
         theirs = {"optimizer": {"state": ours["state"]}}
         try:
-            self._read(theirs, checkpoint)
+            self._places.read(theirs, checkpoint)
         except DamagedError as error:
             wrote = error.versions if isinstance(error, OtherVersionsError) else "the Python and the PyTorch"
             raise StageError(
@@ -291,30 +263,23 @@ class Checkpoints:
         if self._world.is_first:
             self._remove_old(1)
 
-    def _write_weights(self, files: Mapping[str, dict[str, Tensor]]) -> Exception | None:
-        """Write files of weights; what kept one from being written."""
-        for name, weights in files.items():
-            file = self._folder / WEIGHTS / name
-            draft = file.with_suffix(".tmp")
-            try:
-                file.parent.mkdir(exist_ok=True)
-                safetensors.torch.save_file(weights, draft, self._metadata)
-                draft.replace(file)
-            except Exception as error:  # safetensors has errors of its own for what the system says
-                draft.unlink(missing_ok=True)
-                return error
-        return None
+    def _write_weights(self, training: Training, name: str) -> Exception | None:
+        """Write the files of weights; what kept one from being written."""
+        average = training.moving_average
+        weights = whole_copies(training.parallel.parameters())
+        averaged = whole_copies(average.tensors) if average else None
+        return self._weights.write(name, weights, averaged) if self._world.is_first else None
 
     def _has_failed(self, path: Path, problem: BaseException | None) -> bool:
         """Whether any process has a problem with a checkpoint. If so, what there is of it goes."""
         if not self._world.any(problem is not None):
             return False
         older = [each for each in self.whole() if each != path]
-        why = _cause(problem) if problem else "another process tells why"
+        why = cause_of(problem) if problem else "another process tells why"
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
-            self._remove_weights(path)
+            self._weights.remove(path.name)
         if not older:
             raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
         self._warn(
@@ -322,27 +287,7 @@ class Checkpoints:
         )
         return True
 
-    def _remove_weights(self, path: Path) -> None:
-        for file in (self._folder / WEIGHTS).glob(f"{path.name}.*"):
-            file.unlink()
-
     def _remove_old(self, spare: int) -> None:
         for path in self._places.all() - set(self._places.seen()[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
-        averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
-        weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))
-        for file in (*set(weights[: -self._keep]) - self._best(weights), *averages[:-1]):
-            file.unlink()
-
-    def _best(self, weights: list[Path]) -> set[Path]:
-        """Of those that are there: a checkpoint that found no room is none. Of equal ones the later is the better."""
-        scored = [file for file in weights if str(int(file.stem)) in self._scores]
-        ranked = sorted(scored, key=lambda file: (self._scores[str(int(file.stem))], -int(file.stem)))
-        return set(ranked[: self._keep_best])
-
-
-def _cause(error: BaseException) -> str:
-    """What went wrong, in one line: errors come wrapped, and with the tracebacks of all processes."""
-    if isinstance(error, CheckpointException):
-        return "; ".join(f"process {rank}: {_cause(failure)}" for rank, (failure, _) in sorted(error.failures.items()))
-    return " ".join(str(error).split()) or type(error).__name__
+        self._weights.remove_old(self._scores)

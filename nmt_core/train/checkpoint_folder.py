@@ -8,14 +8,18 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nmt_core.errors import StageError, words_of
+from torch.distributed.checkpoint.api import CheckpointException
+
+from nmt_core.errors import DataError, StageError, words_of
 from nmt_core.train.checksums import diagnose
 from nmt_core.train.distributed import World
 from nmt_core.train.reading import METADATA as _METADATA
-from nmt_core.train.reading import index_of, other_versions
+from nmt_core.train.reading import index_of, other_versions, read_checkpoint
 
 _LEFT_OUT = ".metadata.left-out"
+_MOST_OF_A_CAUSE = 500  # characters
 _SECONDS_UNTIL_SEEN = 90.0
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -83,7 +87,7 @@ class CheckpointFolder:
         """
         files, problem = self._world.agree(_files_of(path) if self._world.is_first else ({}, ""))
         if problem:
-            raise self.unreadable(path, problem)
+            raise self._unreadable(path, problem)
         of_first, *of_others = self._of_each(self._missing(path, files))
         if of_first:
             raise DamagedError(of_first)
@@ -99,7 +103,24 @@ class CheckpointFolder:
         if damage := next(filter(None, self._of_each(next(filter(None, damages), ""))), ""):
             raise DamagedError(damage)
 
-    def unreadable(self, path: Path, problem: str) -> DamagedError:
+    def read(self, state: dict[str, Any], path: Path) -> None:
+        """Check a checkpoint, and load it into `state`, in place. Called by every process.
+
+        Raises:
+            DamagedError: a process cannot read it; in all of them.
+            StageError: as `require_all` raises it.
+        """
+        self.require_all(path)
+        problem: CheckpointException | DataError | None = None
+        try:
+            read_checkpoint(state, path)
+        except (CheckpointException, DataError) as error:
+            problem = error
+        if self._world.any(problem is not None):
+            cause = cause_of(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why"
+            raise self._unreadable(path, cause)
+
+    def _unreadable(self, path: Path, problem: str) -> DamagedError:
         """Return the error of a checkpoint that cannot be read. Called by every process."""
         versions = self._world.agree(other_versions(path) if self._world.is_first else "")
         return OtherVersionsError(problem, versions) if versions else DamagedError(problem)
@@ -127,6 +148,13 @@ class CheckpointFolder:
                 name, size, wanted = short
                 return f"{path / name} has {size:,} of {wanted:,} bytes" if size >= 0 else f"{path / name} is missing"
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def cause_of(error: BaseException) -> str:
+    """What went wrong, in one line: errors come wrapped, and with the tracebacks of all processes."""
+    if isinstance(error, CheckpointException):
+        return "; ".join(f"process {rank}: {cause_of(each)}" for rank, (each, _) in sorted(error.failures.items()))
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def bytes_of(file: Path) -> int:
