@@ -1,11 +1,17 @@
 # Everything runs in .venv, which holds the exact versions of requirements.lock. Nothing but Python and make is assumed.
+# Another Python beside it:  make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-BIN := .venv/bin
-INSTALLED := .venv/.installed
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WITH_TESTS := $(VENV)/.installed-with-tests
+# Where Linux has no NVIDIA driver, PyTorch's build for CPUs is asked for here first: it saves 4 GB. Empty: the plain index.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check test faults ui nightly everything lock clean
+.PHONY: help install quickstart check test faults ui nightly everything interpreter lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
@@ -14,25 +20,38 @@ help:
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
 	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
 	@echo "make everything   all of these at once, which takes less time"
+	@echo "make interpreter  the tests that a change of Python may break: what pickles, starts processes and gets signals"
 	@echo "make check        format, lint and types alone"
-	@echo "make install      the environment in .venv alone"
+	@echo "make install      the environment in .venv alone, without what tests need"
 	@echo "make lock         choose versions anew for requirements.lock"
-	@echo "make clean        remove .venv and caches; the results in .nmt stay"
+	@echo "make clean        remove .venv, .venv-* and caches; the results in .nmt stay"
 
 install: $(INSTALLED)
 
+# sacrebleu[ko] has packages in the old style, without a pyproject.toml: --use-pep517 installs them without a warning.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PYTHON) -c "import ensurepip" 2> /dev/null || \
+		{ echo "$(PYTHON) has no ensurepip, which venv needs: install it, on Debian by  apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) setuptools
+	@if [ -n "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && [ ! -e /proc/driver/nvidia/version ] && \
+			! command -v nvidia-smi > /dev/null && ! $(BIN)/python -c "import torch" 2> /dev/null; then \
+		$(PIP) --no-deps --retries 0 --timeout 15 --index-url "$(TORCH_INDEX)" torch 2> /dev/null || \
+			echo "PyTorch for CPUs is not to be had from $(TORCH_INDEX): the build with CUDA is installed"; \
+	fi
+	$(PIP) --use-pep517 --no-build-isolation --editable '.[korean]'
+	@touch $@
+
+$(WITH_TESTS): $(INSTALLED)
+	$(PIP) --use-pep517 --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 quickstart: $(INSTALLED)
 	$(BIN)/nmt run quickstart
 
-check: $(INSTALLED)
+check: $(WITH_TESTS)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -40,26 +59,30 @@ check: $(INSTALLED)
 test: check
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
 
-faults: $(INSTALLED)
+faults: $(WITH_TESTS)
 	$(BIN)/pytest -m faults --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 0
 
-ui: $(INSTALLED)
+ui: $(WITH_TESTS)
 	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 0
 
-nightly: $(INSTALLED)
+nightly: $(WITH_TESTS)
 	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
 # Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
 everything: check
-	$(BIN)/pytest -m "" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
+	$(BIN)/pytest -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
+
+interpreter: $(WITH_TESTS)
+	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
+		--no-loadscope-reorder --durations 20
 
 # torch is held back: its later releases are not tested with the rest.
-lock: $(INSTALLED)
+lock: $(WITH_TESTS)
 	$(BIN)/pip install --quiet uv
-	echo "torch==2.13.0" > .venv/constraints.txt
+	echo "torch==2.13.0" > $(VENV)/constraints.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --quiet --no-header --no-annotate \
-		--constraint .venv/constraints.txt | grep -vE "^(nvidia|cuda|triton)" > .venv/versions.txt
-	{ grep "^#" requirements.lock; cat .venv/versions.txt; } > .venv/lock.txt && mv .venv/lock.txt requirements.lock
+		--constraint $(VENV)/constraints.txt | grep -vE "^(nvidia|cuda|triton)" > $(VENV)/versions.txt
+	{ grep "^#" requirements.lock; cat $(VENV)/versions.txt; } > $(VENV)/lock.txt && mv $(VENV)/lock.txt requirements.lock
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

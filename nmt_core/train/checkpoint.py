@@ -3,7 +3,7 @@
 Layout below the folder of a training run::
 
     checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint; `.metadata` is
-                                    written last and marks a whole one
+                                    written last and marks a whole one, and every file ends in its checksum
     weights/<update>.safetensors    the weights, written before
     weights/<update>.ema.safetensors  their moving average, of the newest checkpoint only
 
@@ -18,26 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import safetensors.torch
 import torch.distributed as dist
-from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_optimizer_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
 from nmt_core.errors import StageError
-from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError
+from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError, OtherVersionsError, cause_of
+from nmt_core.train.checksums import Writer, versions
 from nmt_core.train.distributed import World, is_alone
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.parallel import Parallel, whole_copies
 from nmt_core.train.progress import Progress
-from nmt_core.train.reading import read_checkpoint
+from nmt_core.train.weight_files import WeightFiles
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
 
-_MOVING_AVERAGE = ".ema.safetensors"
-_MOST_OF_A_CAUSE = 500  # characters
+_TESTED_WITH = "Python 3.11, 3.12 or 3.13 and PyTorch 2.13"  # by this project's own tests
 _KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
 
 
@@ -87,12 +84,10 @@ class Checkpoints:
     ) -> None:
         self._folder = folder
         self._places = CheckpointFolder(folder / _CHECKPOINTS, world)
-        self._keep = keep
-        self._keep_best = keep_best
+        self._weights = WeightFiles(folder / WEIGHTS, keep, keep_best, label)
         self._scores: Mapping[str, float] = {}
         self._world = world
         self._warn = warn
-        self._metadata = label.metadata() if label else None
         self._pending: _Pending | None = None
         # Messages of a save that is under way must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
@@ -121,16 +116,11 @@ class Checkpoints:
         self.settle()
         self._scores = dict(progress.scores)
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
-        files: dict[str, dict[str, Tensor]] = {}
-        if with_weights:
-            files[f"{path.name}.safetensors"] = whole_copies(training.parallel.parameters())
-            if training.moving_average:
-                files[f"{path.name}{_MOVING_AVERAGE}"] = whole_copies(training.moving_average.tensors)
-        problem = self._write_weights(files) if self._world.is_first else None
+        problem = self._write_weights(training, path.name) if with_weights else None
         if self._has_failed(path, problem):
             return
         state = training.state() | {"progress": progress.to_json()}
-        done = async_save(state, checkpoint_id=path, process_group=self._group, no_dist=is_alone())
+        done = async_save(state, storage_writer=Writer(path), process_group=self._group, no_dist=is_alone())
         self._pending = _Pending(path, cast(Future[Any], done))
 
     @property
@@ -150,16 +140,46 @@ class Checkpoints:
         if not self._has_failed(pending.path, pending.done.exception()) and self._world.is_first:
             self._remove_old(_KEPT_FOR_RESUME)
 
+    def save_first(self, training: Training, progress: Progress) -> None:
+        """Save a checkpoint and read it back, before hours are spent on what could not be resumed.
+
+        Raises:
+            StageError: it could not be written, or cannot be read.
+        """
+        self.save(training, progress, with_weights=False)
+        self.settle()
+        (path,) = self.whole()
+        problem = ""
+        try:
+            if self._load(training, path) != progress:
+                problem = "its progress is not what was saved"
+        except DamagedError as error:
+            problem = f"{error}"
+        if problem:
+            if self._world.is_first:
+                self._places.leave_out(path)  # nothing has been learnt yet
+            raise StageError(
+                f"the first checkpoint was written to {path}, and {versions()} cannot read it ({problem}), so that "
+                "this training could not be resumed: see that its disk is sound, or make the environment anew with "
+                f"{_TESTED_WITH}, then run the same command again"
+            )
+
     def load_newest(self, training: Training) -> Progress:
         """Load the newest whole checkpoint that can be read; if there has never been one, change nothing.
 
         Raises:
-            StageError: there are some, and none can be read.
+            StageError: there are some, and none can be read, or one that other versions have written.
         """
         problems: dict[Path, str] = {}
         for path in reversed(self.whole()):
             try:
                 progress = self._load(training, path)
+            except OtherVersionsError as error:
+                raise StageError(
+                    f"checkpoint {int(path.name):,} was written by {error.versions}, and {versions()} cannot read it "
+                    f"({error}): run the same command with the versions that wrote it, or move {path} to another place "
+                    "to resume without it"
+                ) from None
             except DamagedError as error:
                 problems[path] = f"{error}"
                 continue
@@ -172,8 +192,9 @@ class Checkpoints:
         if problems:
             path, problem = next(iter(problems.items()))
             raise StageError(
-                f"no checkpoint in {path.parent} can be read; of the newest, {problem}: restore these files, or remove "
-                "that folder to begin anew, then run the same command again"
+                f"no checkpoint in {path.parent} can be read by {versions()}; of the newest, {problem}: restore these "
+                "files, or use the Python and the PyTorch that wrote them, or move that folder to another place to "
+                "begin anew, then run the same command again"
             )
         training.state()  # makes that of the optimizer, by a step without a gradient, which is not to count
         for state_of_one in training.optimizer.state.values():
@@ -186,14 +207,8 @@ class Checkpoints:
         Raises:
             DamagedError: a process cannot read it; in all of them. Weights may have been changed.
         """
-        self._places.require_all(path)
-        state, problem = training.state() | {"progress": ""}, None
-        try:
-            read_checkpoint(state, path)
-        except CheckpointException as error:
-            problem = error
-        if self._world.any(problem is not None):
-            raise DamagedError(_cause(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why")
+        state = training.state() | {"progress": ""}
+        self._places.read(state, path)
         set_state_dict(
             training.parallel.model,
             training.optimizer,
@@ -210,17 +225,26 @@ class Checkpoints:
         *older, newest = self.whole()
         if older and self._world.is_first:
             self._places.leave_out(newest)
-            self._remove_weights(newest)
+            self._weights.remove(newest.name)
 
-    @staticmethod
-    def take_over_moments(training: Training, checkpoint: Path) -> None:
+    def take_over_moments(self, training: Training, checkpoint: Path) -> None:
         """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
 
         Rates and decays stay those of this one. Called by every process.
+
+        Raises:
+            StageError: that checkpoint cannot be read.
         """
         ours = training.state()["optimizer"]
         theirs = {"optimizer": {"state": ours["state"]}}
-        read_checkpoint(theirs, checkpoint)
+        try:
+            self._places.read(theirs, checkpoint)
+        except DamagedError as error:
+            wrote = error.versions if isinstance(error, OtherVersionsError) else "the Python and the PyTorch"
+            raise StageError(
+                f"train.start_optimizer=kept: the checkpoint {checkpoint} cannot be read by {versions()} ({error}): "
+                f"restore it, or use {wrote} that wrote it, or set train.start_optimizer to fresh"
+            ) from None
         moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
         set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
 
@@ -239,30 +263,23 @@ class Checkpoints:
         if self._world.is_first:
             self._remove_old(1)
 
-    def _write_weights(self, files: Mapping[str, dict[str, Tensor]]) -> Exception | None:
-        """Write files of weights; what kept one from being written."""
-        for name, weights in files.items():
-            file = self._folder / WEIGHTS / name
-            draft = file.with_suffix(".tmp")
-            try:
-                file.parent.mkdir(exist_ok=True)
-                safetensors.torch.save_file(weights, draft, self._metadata)
-                draft.replace(file)
-            except Exception as error:  # safetensors has errors of its own for what the system says
-                draft.unlink(missing_ok=True)
-                return error
-        return None
+    def _write_weights(self, training: Training, name: str) -> Exception | None:
+        """Write the files of weights; what kept one from being written."""
+        average = training.moving_average
+        weights = whole_copies(training.parallel.parameters())
+        averaged = whole_copies(average.tensors) if average else None
+        return self._weights.write(name, weights, averaged) if self._world.is_first else None
 
     def _has_failed(self, path: Path, problem: BaseException | None) -> bool:
         """Whether any process has a problem with a checkpoint. If so, what there is of it goes."""
         if not self._world.any(problem is not None):
             return False
         older = [each for each in self.whole() if each != path]
-        why = _cause(problem) if problem else "another process tells why"
+        why = cause_of(problem) if problem else "another process tells why"
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
-            self._remove_weights(path)
+            self._weights.remove(path.name)
         if not older:
             raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
         self._warn(
@@ -270,27 +287,7 @@ class Checkpoints:
         )
         return True
 
-    def _remove_weights(self, path: Path) -> None:
-        for file in (self._folder / WEIGHTS).glob(f"{path.name}.*"):
-            file.unlink()
-
     def _remove_old(self, spare: int) -> None:
         for path in self._places.all() - set(self._places.seen()[-spare:]):
             shutil.rmtree(path, ignore_errors=True)
-        averages = sorted((self._folder / WEIGHTS).glob(f"*{_MOVING_AVERAGE}"))
-        weights = sorted(set((self._folder / WEIGHTS).glob("*.safetensors")) - set(averages))
-        for file in (*set(weights[: -self._keep]) - self._best(weights), *averages[:-1]):
-            file.unlink()
-
-    def _best(self, weights: list[Path]) -> set[Path]:
-        """Of those that are there: a checkpoint that found no room is none. Of equal ones the later is the better."""
-        scored = [file for file in weights if str(int(file.stem)) in self._scores]
-        ranked = sorted(scored, key=lambda file: (self._scores[str(int(file.stem))], -int(file.stem)))
-        return set(ranked[: self._keep_best])
-
-
-def _cause(error: BaseException) -> str:
-    """What went wrong, in one line: errors come wrapped, and with the tracebacks of all processes."""
-    if isinstance(error, CheckpointException):
-        return "; ".join(f"process {rank}: {_cause(failure)}" for rank, (failure, _) in sorted(error.failures.items()))
-    return " ".join(str(error).split()) or type(error).__name__
+        self._weights.remove_old(self._scores)

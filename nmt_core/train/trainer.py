@@ -101,9 +101,8 @@ class Trainer:
         """
         if idle := waiting_for_others(self._config, self._world.size):
             self._listener.say(idle)
-        if self._checkpoints.newest < 0:  # to go back to, and to see that there is room for it
-            self._checkpoints.save(self._training, self.progress, with_weights=False)
-            self._checkpoints.settle()
+        if self._checkpoints.newest < 0:  # to go back to; it shows that there is room, and that it can be read
+            self._checkpoints.save_first(self._training, self.progress)
         while not self._is_done():
             with self._loader(train) as loader:
                 for update in loader:

@@ -1,4 +1,5 @@
-"""Nodes that see each other's files late, as on NFS, go on from the same checkpoint all the same."""
+"""Nodes that see each other's files late, as on NFS, go on from the same checkpoint all the same; so they do where
+only one of them finds the newest damaged."""
 
 import json
 import os
@@ -30,6 +31,7 @@ from nmt_core.train.progress import Progress
 
 NEWEST = "000000020"
 folder, late, checkpoint_folder._SECONDS_UNTIL_SEEN = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+damaged = sys.argv[4:]
 
 
 def hide(seconds):
@@ -60,18 +62,34 @@ with join_world() as world:
     checkpoints.settle()
     if world.rank == 1:
         hide(late)
-    again = Checkpoints(folder, 2, world, lambda message: None)
+    if world.is_first:
+        for name in damaged:
+            file = folder / "checkpoints" / NEWEST / name
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+    world.any(False)  # nobody looks before that is done
+    warnings = []
+    again = Checkpoints(folder, 2, world, warnings.append)
     try:
-        found = [again.newest, again.load_newest(training).update]
+        found = [again.newest, again.load_newest(training).update, *warnings]
     except StageError as error:
         found = str(error)
 print(json.dumps(found))
 """
 
 
-def two_nodes(folder: Path, port: int, late: float, patience: float) -> list[Any]:
-    """What each of two processes on nodes of their own has found, of which the second sees the newest late."""
-    command = [sys.executable, "-c", SAVING_AND_LOADING, str(folder), str(late), str(patience)]
+def two_nodes(folder: Path, port: int, late: float = 0, patience: float = 90, damaged: str = "") -> list[Any]:
+    """What each of two processes on nodes of their own has found, of which the second sees the newest late.
+
+    Args:
+        folder: of the run.
+        port: by which they meet.
+        late: seconds until the second sees the newest.
+        patience: seconds that it waits for that.
+        damaged: file of the newest in which a bit changes before any reads it.
+    """
+    command = [sys.executable, "-c", SAVING_AND_LOADING, str(folder), str(late), str(patience), *damaged.split()]
     running = []
     for rank in ("0", "1"):
         each = {"RANK": rank, "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
@@ -96,3 +114,13 @@ def test_a_folder_that_is_not_shared_is_named(tmp_path: Path, free_port: int) ->
     assert (
         "is missing on a node after 1 s, and whole on the first: see that all nodes share the file system" in found[0]
     )
+
+
+@pytest.mark.parametrize("damaged", ["__0_0.distcp", "__1_0.distcp", ".metadata"])
+def test_all_pass_over_a_checkpoint_of_which_one_file_is_damaged(tmp_path: Path, free_port: int, damaged: str) -> None:
+    """Each process checks some of the files."""
+    for newest, used, warning in two_nodes(tmp_path, free_port, damaged=damaged):
+        assert (newest, used) == (20, 10)
+        assert warning.startswith("checkpoint 20 cannot be read (")
+        assert f"checkpoints/000000020/{damaged} differs from its checksum" in warning
+        assert warning.endswith("10 is used")

@@ -1,8 +1,10 @@
 """Checkpoints hold all that training needs; the newest whole one is taken up, and old ones go."""
 
+import hashlib
 import math
 import os
 import pickle
+import random
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +14,16 @@ import pytest
 import safetensors.torch
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
+from nmt_core.train import reading
 from nmt_core.train.checkpoint import Checkpoints, Training
+from nmt_core.train.checkpoint_folder import CheckpointFolder, DamagedError
+from nmt_core.train.checksums import versions
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import make_optimizer
@@ -172,7 +179,24 @@ def plant_code(checkpoint: Path) -> None:
     file.write_bytes(pickle.dumps(index))
 
 
-DAMAGES = [cut_off, take_away, scramble, cut_off_its_index, plant_code]
+def flip(file: Path, offset: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[offset] ^= 1
+    file.write_bytes(content)
+
+
+def flip_a_bit(checkpoint: Path) -> None:
+    (file,) = checkpoint.glob("*.distcp")
+    flip(file, file.stat().st_size // 2)
+
+
+def flip_a_bit_of_its_index(checkpoint: Path) -> None:
+    """The update in the name of the folder that it was written to: nothing else would tell."""
+    file = checkpoint / ".metadata"
+    flip(file, file.read_bytes().index(checkpoint.name.encode()) + len(checkpoint.name) - 1)
+
+
+DAMAGES = [cut_off, take_away, scramble, cut_off_its_index, plant_code, flip_a_bit, flip_a_bit_of_its_index]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -213,10 +237,151 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
     for name in ("000000010", "000000020"):
         damage(tmp_path / "checkpoints" / name)
     with pytest.raises(
-        StageError, match=r"no checkpoint in .*/checkpoints can be read; of the newest, .*: restore these"
+        StageError,
+        match=r"no checkpoint in .*/checkpoints can be read by Python 3.* and PyTorch .*; of the newest, .*: restore "
+        "these files, or use the Python and the PyTorch that wrote them, or move that folder",
     ):
         Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training)
     assert len(checkpoints.whole()) == 2
+
+
+def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]]]:
+    """Save two, of the updates 10 and 20; the folder of the newest, and the weights of both."""
+    checkpoints, training, weights = Checkpoints(folder, 2, world, print), Moved(seed=1, steps=1), []
+    for update in (10, 20):
+        checkpoints.save(training.training, Progress(update=update), with_weights=False)
+        weights.append(training.weights())
+        training.step()
+    checkpoints.settle()
+    return folder / "checkpoints" / "000000020", weights
+
+
+def test_a_weight_that_changed_on_the_disk_is_not_trained_on(tmp_path: Path, world: World) -> None:
+    """PyTorch itself loads it without a word."""
+    newest, (before, last) = two_checkpoints(tmp_path, world)
+    (file,) = newest.glob("*.distcp")
+    expected, found = ({"model": Moved(seed=2, steps=0).training.state()["model"]} for _ in range(2))
+    load(expected, checkpoint_id=newest)
+    weight = next(weight for weight in reversed(last) if weight.dim() == 2)  # not a tied one, which is loaded twice
+    flip(file, file.read_bytes().index(weight.numpy().tobytes()))
+    load(found, checkpoint_id=newest)
+    assert sum(not torch.equal(found["model"][name], expected["model"][name]) for name in expected["model"]) == 1
+    warnings: list[str] = []
+    other = Moved(seed=2, steps=0)
+    assert Checkpoints(tmp_path, 2, world, warnings.append).load_newest(other.training).update == 10
+    assert equal(other.weights(), before)
+    assert warnings == [f"checkpoint 20 cannot be read ({file} differs from its checksum): 10 is used"]
+
+
+def test_no_byte_of_a_checkpoint_can_change_unseen(tmp_path: Path, world: World) -> None:
+    """Not in the padding, nor in the checksum itself."""
+    newest, _ = two_checkpoints(tmp_path, world)
+    folder = CheckpointFolder(newest.parent, world)
+    folder.require_all(newest)
+    for file in newest.iterdir():
+        content = file.read_bytes()
+        few = random.Random(1).sample(range(len(content)), 300)
+        last_line = range(len(content) - 120, len(content))
+        for offset in (0, *few, *last_line):
+            flip(file, offset)
+            with pytest.raises(DamagedError):
+                folder.require_all(newest)
+            file.write_bytes(content)
+    folder.require_all(newest)
+
+
+def test_a_checkpoint_without_checksums_is_read(tmp_path: Path, world: World) -> None:
+    """As PyTorch writes it, and this project did."""
+    training = Moved(seed=1, steps=1)
+    state = training.training.state() | {"progress": Progress(update=7).to_json()}
+    save(state, checkpoint_id=tmp_path / "checkpoints" / "000000007")
+    other = Moved(seed=2, steps=0)
+    assert Checkpoints(tmp_path, 2, world, print).load_newest(other.training).update == 7
+    assert equal(other.weights(), training.weights())
+
+
+def test_pytorch_reads_a_checkpoint_with_checksums(tmp_path: Path, world: World) -> None:
+    newest, (_, last) = two_checkpoints(tmp_path, world)
+    state = Moved(seed=2, steps=0).training.state() | {"progress": ""}
+    load(state, checkpoint_id=newest)
+    assert torch.equal(state["model"]["target_embedding.weight"], last[0])
+    for file in newest.iterdir():
+        content, _, sha256 = file.read_bytes().rstrip(b"\n").rpartition(b" ")
+        assert hashlib.sha256(content + b" ").hexdigest() == sha256.decode()
+
+
+def sign(file: Path, versions: str) -> None:
+    """Put a checksum of other versions behind what a file holds."""
+    content = file.read_bytes() + f"\n{versions} sha256 ".encode()
+    file.write_bytes(content + hashlib.sha256(content).hexdigest().encode() + b"\n")
+
+
+def test_a_checkpoint_of_other_versions_is_not_given_up(tmp_path: Path, world: World) -> None:
+    """They can read it, so that it is not for this program to pass it over, nor to say that it should go."""
+    newest, _ = two_checkpoints(tmp_path, world)
+    plant_code(newest)
+    sign(newest / ".metadata", "Python 3.99.1 and PyTorch 9.9.0")
+    again = Checkpoints(tmp_path, 2, world, print)
+    with pytest.raises(StageError) as caught:
+        again.load_newest(Moved(seed=2, steps=0).training)
+    message = str(caught.value)
+    assert message.startswith("checkpoint 20 was written by Python 3.99.1 and PyTorch 9.9.0, and ")
+    assert f"{versions()} cannot read it ({newest}/.metadata cannot be read (its index names posix.abort" in message
+    assert message.endswith(
+        f": run the same command with the versions that wrote it, or move {newest} to another "
+        "place to resume without it"
+    )
+    newest.rename(tmp_path / "elsewhere")
+    assert again.load_newest(Moved(seed=2, steps=0).training).update == 10
+
+
+def test_one_of_other_versions_that_is_damaged_is_passed_over(tmp_path: Path, world: World) -> None:
+    newest, _ = two_checkpoints(tmp_path, world)
+    plant_code(newest)
+    sign(newest / ".metadata", "Python 3.99.1 and PyTorch 9.9.0")
+    flip(newest / ".metadata", 100)
+    assert Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training).update == 10
+
+
+def test_the_first_checkpoint_is_read_back_and_changes_nothing(tmp_path: Path, world: World) -> None:
+    training = Moved(seed=1, steps=3)
+    undisturbed = Moved(seed=1, steps=3)
+    checkpoints = Checkpoints(tmp_path, 2, world, print)
+    checkpoints.save_first(training.training, Progress())
+    assert checkpoints.newest == 0
+    for each in (training, undisturbed):
+        each.step()
+    assert equal(training.weights(), undisturbed.weights())
+
+
+def test_a_first_checkpoint_that_cannot_be_read_ends_training_at_once(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Python 3.11.2 wrote what was not read until a training was resumed: an index with a name that is not known."""
+    monkeypatch.setattr(reading, "_ALLOWED", {})
+    with pytest.raises(StageError) as caught:
+        Checkpoints(tmp_path, 2, world, print).save_first(Moved(seed=1, steps=1).training, Progress())
+    message = str(caught.value)
+    assert f"{tmp_path}/checkpoints/000000000, and {versions()} cannot read it" in message
+    assert "its index names torch.distributed.checkpoint.metadata.Metadata" in message
+    assert "make the environment anew with Python 3.11, 3.12 or 3.13 and PyTorch 2.13" in message
+    monkeypatch.undo()
+    checkpoints = Checkpoints(tmp_path, 2, world, print)
+    assert checkpoints.newest == -1, "another Python begins where nothing has been learnt"
+    checkpoints.save_first(Moved(seed=1, steps=1).training, Progress())
+    assert checkpoints.newest == 0
+
+
+def test_moments_of_a_damaged_checkpoint_are_not_taken_over(tmp_path: Path, world: World) -> None:
+    newest, _ = two_checkpoints(tmp_path, world)
+    flip_a_bit(newest)
+    checkpoints = Checkpoints(tmp_path / "other", 2, world, print)
+    with pytest.raises(StageError) as caught:
+        checkpoints.take_over_moments(Moved(seed=2, steps=1).training, newest)
+    message = str(caught.value)
+    assert f"train.start_optimizer=kept: the checkpoint {newest} cannot be read by {versions()}" in message
+    assert "differs from its checksum" in message
+    assert message.endswith("or set train.start_optimizer to fresh")
 
 
 def test_the_newest_checkpoint_may_be_given_up_with_its_weights(tmp_path: Path, world: World) -> None:
