@@ -67,7 +67,7 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
     assert "RUNNING" not in states.values()
-    assert nmt.select("prefect/prefect.db", "select state_name from flow_run") == [("Crashed",)]
+    assert nmt.in_prefect("select state_name from flow_run") == [("Crashed",)]
     assert whole(nmt.home)
 
 
@@ -85,7 +85,7 @@ def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(nmt:
     assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
-    found = nmt.select("prefect/prefect.db", "select state_type, state_name from flow_run")
+    found = nmt.in_prefect("select state_type, state_name from flow_run")
     assert found == [("CRASHED", "Preempted")]
 
 
