@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flows.servers import Server
     from flows.summary import RegisteredModel
 
+pytest_plugins = ["support.costs"]
+
 # Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
 # wait for each other without leaving theirs.
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.forked import ANEW, Forked, Zygote
+from support.forked import Zygote, start
 from support.homes import copy, once, snapshot
 from support.until import patient, until
 
@@ -82,13 +82,8 @@ class Nmt:
         surroundings = self.environment | environment
         with contextlib.ExitStack() as stack:
             place = stack.enter_context(log.open("a")) if log else subprocess.PIPE
-            options: dict[str, Any] = {"cwd": self.home, "env": surroundings, "stdin": subprocess.DEVNULL}
-            options |= {"stdout": place, "stderr": place, "text": True, "start_new_session": True}
-            process: subprocess.Popen[str]
-            if anew or not self.zygote.fits(surroundings):
-                process = subprocess.Popen([*ANEW, *arguments], **options)
-            else:
-                process = Forked(self.zygote, arguments, **options)
+            options = {"cwd": self.home, "env": surroundings, "stdout": place, "stderr": place}
+            process = start(self.zygote, arguments, anew=anew, **options)
         self.started.append(process)
         return process
 

@@ -125,3 +125,11 @@ class Forked(subprocess.Popen[str]):
             assert status, "the process that forks has ended before its fork"
             self.returncode = os.waitstatus_to_exitcode(int(status))
         return self.returncode is not None
+
+
+def start(zygote: Zygote, arguments: Sequence[str], *, anew: bool = False, **options: Any) -> "subprocess.Popen[str]":
+    """Start a command in a process group of its own: as a fork, or as a new interpreter if asked to or if need be."""
+    options |= {"stdin": subprocess.DEVNULL, "text": True, "start_new_session": True}
+    if anew or not zygote.fits(options["env"]):
+        return subprocess.Popen([*ANEW, *arguments], **options)
+    return Forked(zygote, arguments, **options)
