@@ -5,10 +5,11 @@ INSTALLED := .venv/.installed
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check test faults ui everything lock clean
+.PHONY: help install quickstart check quick test faults ui everything lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
+	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
 	@echo "make test         format, lint, types, and every test"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
@@ -35,6 +36,10 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+quick: $(INSTALLED)
+	files=$$(PYTHONPATH=tests $(BIN)/python -m support.reach --since $(or $(SINCE),HEAD)) && \
+		{ [ -z "$$files" ] || $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $$files; }
 
 test: check
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
