@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.until import until
 
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
@@ -59,7 +60,6 @@ from nmt_core.jobs.order import Asked, ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
 from nmt_core.bundle import sha256_of
 from nmt_core.workers import InProcess, LocalWorkers
-from support.until import until
 
 bundle, source, place, name, workers = sys.argv[1:]
 order = Order(

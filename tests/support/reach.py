@@ -36,6 +36,7 @@ def imports_of(file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
             # `from nmt_core.corpus import toy` imports a module, `from nmt_core.corpus.toy import generate` a name.
             yield from (f"{node.module}.{name.name}" for name in node.names)
 

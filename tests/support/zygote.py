@@ -146,7 +146,6 @@ class Forker:
         self._statuses[process] = files.pop()
         for file in files:
             os.close(file)
-        self._channel.send(str(process).encode())
         return False
 
     def _report(self) -> None:
@@ -167,6 +166,7 @@ class Forker:
             os.setsid()
         for stream, file in enumerate(files[:STREAMS]):
             os.dup2(file, stream)
+        self._channel.send(str(os.getpid()).encode())  # not sooner: a caller may signal the new session at once
         self._channel.close()
         for file in (*files, *self._statuses.values(), self._woken, self._wake):
             os.close(file)

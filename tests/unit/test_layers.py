@@ -1,13 +1,12 @@
 """Imports point only to the left in the order of layers that `nmt_core/__init__.py` gives, and heavy ones stay out."""
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.reach import imports_of, module_of
 
 import nmt_core
 
@@ -37,21 +36,6 @@ def layer_of(module: str) -> str | None:
     """`nmt_core.corpus.toy` belongs to `corpus`, `flows.cli` to `flows`, the package itself to none."""
     first, _, rest = module.partition(".")
     return first if first == "flows" else rest.split(".")[0] or None
-
-
-def imports_of(file: Path) -> Iterator[str]:
-    """Modules that a file imports, wherever in it the import stands."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative import"
-            # `from nmt_core.corpus import toy` imports a module, `from nmt_core.corpus.toy import generate` a name.
-            yield from (f"{node.module}.{name.name}" for name in node.names)
-
-
-def module_of(file: Path) -> str:
-    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def test_the_layers_are_those_of_the_package() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.until import patient, until
 
 from nmt_core.artifacts import Artifact, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
@@ -209,7 +210,6 @@ LEARNING_STAGE = """
 import os, time
 from pathlib import Path
 from nmt_core.stage import StageReport
-from support.until import patient, until
 
 HERE = Path(os.environ["SMALL_STAGES_JOURNAL"])
 NOTE = HERE.with_name("note")

@@ -16,6 +16,7 @@ import psutil
 import pytest
 import safetensors.torch
 import torch
+from support.until import patient, until
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -243,7 +244,6 @@ from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
-from support.until import patient, until
 folder = Path({str(tmp_path)!r})
 config = PipelineConfig.model_validate_json((folder / "config.json").read_text())
 inputs = {{name: Artifact(name, Path(path).name, Path(path)) for name, path in {inputs!r}.items()}}
