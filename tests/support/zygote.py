@@ -166,11 +166,11 @@ class Forker:
             os.setsid()
         for stream, file in enumerate(files[:STREAMS]):
             os.dup2(file, stream)
+        os.chdir(request["folder"])
         self._channel.send(str(os.getpid()).encode())  # not sooner: a caller may signal the new session at once
         self._channel.close()
         for file in (*files, *self._statuses.values(), self._woken, self._wake):
             os.close(file)
-        os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
         if os.environ.get("PYTHONFAULTHANDLER"):
