@@ -11,10 +11,11 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requi
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check test faults ui nightly everything interpreter lock clean
+.PHONY: help install quickstart check quick test faults ui nightly everything interpreter lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
+	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
 	@echo "make test         format, lint, types, and every test"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
@@ -56,6 +57,10 @@ check: $(WITH_TESTS)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
+quick: $(WITH_TESTS)
+	files=$$(PYTHONPATH=tests $(BIN)/python -m support.reach --since $(or $(SINCE),HEAD)) && \
+		{ [ -z "$$files" ] || $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $$files; }
+
 test: check
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
 
@@ -81,7 +86,7 @@ lock: $(WITH_TESTS)
 	$(BIN)/pip install --quiet uv
 	echo "torch==2.13.0" > $(VENV)/constraints.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --quiet --no-header --no-annotate \
-		--constraint $(VENV)/constraints.txt | grep -vE "^(nvidia|cuda|triton)" > $(VENV)/versions.txt
+		--constraint $(VENV)/constraints.txt | grep -vE "^(nvidia|cuda)" > $(VENV)/versions.txt
 	{ grep "^#" requirements.lock; cat $(VENV)/versions.txt; } > $(VENV)/lock.txt && mv $(VENV)/lock.txt requirements.lock
 
 clean:

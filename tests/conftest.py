@@ -19,6 +19,8 @@ import pytest
 import sentencepiece
 import torch
 import torch.distributed as dist
+from support.forked import Zygote
+from support.homes import once
 
 from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
@@ -32,7 +34,10 @@ from nmt_core.train.distributed import World
 
 if TYPE_CHECKING:
     from flows.candidate import Candidate
+    from flows.servers import Server
     from flows.summary import RegisteredModel
+
+pytest_plugins = ["support.costs"]
 
 # Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
 # wait for each other without leaving theirs.
@@ -76,26 +81,68 @@ _TINY: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class PrefectServer:
+    """An embedded Prefect server, such as `nmt run` starts."""
+
+    address: str
+    database: Path
+
+
+def _serve_prefect(home: Path) -> "tuple[Server, str]":
+    """Start an embedded Prefect server on a home, which may be empty; it, and its address."""
+    from flows.servers import free_port, start_prefect
+    from flows.settings import Settings
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(home))
+        patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+        port = free_port()
+        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+    address = f"http://127.0.0.1:{port}/api"
+    server.wait_until(f"{address}/health")
+    return server, address
+
+
+@pytest.fixture(scope="session")
+def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of Prefect, to be copied: making one takes four CPU-seconds."""
+
+    def make(folder: Path) -> None:
+        _serve_prefect(folder)[0].stop()
+
+    return once(tmp_path_factory, "prefect", make) / "prefect.db"
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: Path) -> Iterator[PrefectServer]:
+    """One server for all tests of this process that look for what is theirs on it. It holds what other tests did."""
+    home = tmp_path_factory.mktemp("prefect")
+    shutil.copyfile(prefect_database, home / "prefect.db")
+    server, address = _serve_prefect(home)
+    yield PrefectServer(address, home / "prefect.db")
+    server.stop()
+
+
 @pytest.fixture(scope="module")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an embedded Prefect server, such as `nmt run` starts; Prefect in this process uses it."""
+def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
+    """The address of that server; Prefect in this process uses it."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from flows.servers import free_port, start_prefect
-    from flows.settings import Settings
+    with temporary_settings({PREFECT_API_URL: prefect_server.address}):
+        yield prefect_server.address
+        for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
+            background.drain_all(timeout=5)
 
-    port, home = free_port(), tmp_path_factory.mktemp("prefect")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(home))
-        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
-        server.wait_until(f"http://127.0.0.1:{port}/api/health")
-        with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-            yield f"http://127.0.0.1:{port}/api"
-            for background in (EventsWorker, APILogWorker):  # they would try for minutes to reach a server that is gone
-                background.drain_all(timeout=5)
-        server.stop()
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """The process that forks for each `nmt` command."""
+    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()
 
 
 @pytest.fixture(scope="session")
@@ -175,13 +222,17 @@ def job(reporter: RecordingReporter) -> Job:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory, make_config: ConfigMaker) -> dict[str, Artifact]:
     """Artifacts of the tiny pipeline from `download` to `encode`, by stage; nobody may write to them."""
-    store = Store(tmp_path_factory.mktemp("tiny"))
-    artifacts: dict[str, Artifact] = {}
-    for name in ("download", "clean", "split", "tokenizer", "encode"):
-        stage = STAGES[name]
-        inputs = {needed: artifacts[needed] for needed in stage.needs}
-        artifacts[name] = run_stage(stage, make_config(), store, inputs, Job(SilentReporter(), Resources())).artifact
-    return artifacts
+
+    def artifacts(folder: Path) -> dict[str, Artifact]:
+        made: dict[str, Artifact] = {}
+        for name in ("download", "clean", "split", "tokenizer", "encode"):
+            stage = STAGES[name]
+            inputs = {needed: made[needed] for needed in stage.needs}
+            job = Job(SilentReporter(), Resources())
+            made[name] = run_stage(stage, make_config(), Store(folder), inputs, job).artifact
+        return made
+
+    return artifacts(once(tmp_path_factory, "tiny", artifacts))  # reused, when they have been made
 
 
 @pytest.fixture
@@ -300,9 +351,14 @@ def bundle_of(
     from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 
     def make(
-        model: TranslationModel, *, int8: bool = False, shortlist: Shortlist | None = None, fp32: Path | None = None
+        model: TranslationModel,
+        *,
+        int8: bool = False,
+        shortlist: Shortlist | None = None,
+        fp32: Path | None = None,
+        folder: Path | None = None,
     ) -> Path:
-        folder, listed = tmp_path_factory.mktemp("bundle"), shortlist is not None
+        folder, listed = folder or tmp_path_factory.mktemp("bundle"), shortlist is not None
         if fp32:  # a set that was exported before
             shutil.copytree(fp32, folder / "fp32")
         else:
@@ -328,19 +384,29 @@ def other_model(tiny_tokenizer: Tokenizer) -> Transformer:
 
 
 @pytest.fixture(scope="session")
-def other_bundle(other_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
-    return bundle_of(other_model)
+def other_bundle(
+    other_model: Transformer, bundle_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return once(tmp_path_factory, "other-bundle", lambda folder: bundle_of(other_model, folder=folder))
 
 
 @pytest.fixture(scope="session")
-def tiny_bundle(tiny_model: Transformer, bundle_of: Callable[[Transformer], Path]) -> Path:
-    return bundle_of(tiny_model)
+def tiny_bundle(
+    tiny_model: Transformer, bundle_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return once(tmp_path_factory, "tiny-bundle", lambda folder: bundle_of(tiny_model, folder=folder))
 
 
 @pytest.fixture(scope="session")
-def int8_bundle(tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path]) -> Path:
+def int8_bundle(
+    tiny_model: Transformer, tiny_bundle: Path, bundle_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Of the same model, in fp32 and in int8, which CPUs prefer."""
-    return bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32")
+
+    def make(folder: Path) -> None:
+        bundle_of(tiny_model, int8=True, fp32=tiny_bundle / "fp32", folder=folder)
+
+    return once(tmp_path_factory, "int8-bundle", make)
 
 
 class Registry:
@@ -428,9 +494,8 @@ def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database of MLflow, to be copied: making one takes many seconds."""
     from flows.tracking import open_database
 
-    file = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    open_database(f"sqlite:///{file}")
-    return file
+    folder = once(tmp_path_factory, "mlflow", lambda folder: open_database(f"sqlite:///{folder / 'mlflow.db'}"))
+    return folder / "mlflow.db"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.until import until
 
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
@@ -117,11 +118,12 @@ class Translation:
 
     def wait_for(self, chunks: int, process: "subprocess.Popen[str]") -> None:
         """Return when so many chunks are done, while the process runs."""
-        deadline = time.monotonic() + SECONDS
-        while self.translated() < chunks:
+
+        def are_done() -> bool:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+            return self.translated() >= chunks
+
+        until(are_done, seconds=SECONDS, every=0.01)
 
     def kill_when(self, condition: Callable[[], object]) -> None:
         """Start a process, and kill it as soon as the condition holds."""
@@ -191,12 +193,14 @@ class Training:
 
     def wait_for(self, condition: Callable[[], object]) -> None:
         """Return as soon as the condition holds, while the stage runs."""
-        deadline = time.monotonic() + SECONDS
-        while not condition():
+
+        def holds() -> bool:
             assert self.stage
-            assert self.stage.poll() is None, f"the stage has ended: {self.log}"
-            assert time.monotonic() < deadline, f"waited in vain: {self.log}"
-            time.sleep(0.005)
+            found = condition()
+            assert found or self.stage.poll() is None, f"the stage has ended: {self.log}"
+            return bool(found)
+
+        until(holds, lambda: f"waited without success: {self.log}", SECONDS, every=0.005)
 
     def wait_for_update(self, update: int) -> None:
         """Return when so many updates are done, and a checkpoint is whole that is due by then."""

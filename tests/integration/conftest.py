@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +17,9 @@ from typing import Any
 
 import psutil
 import pytest
+from support.forked import Zygote, start
+from support.homes import copy, once, snapshot
+from support.until import patient, until
 
 _SMALL = {
     "corpus.toy.pairs": 2_000,
@@ -40,7 +42,6 @@ _SMALL = {
     "export.precisions": "[fp32, int8]",  # a third takes time; other tests export all
 }
 _LIMIT = 560
-_SECONDS_TO_START = 240
 _SECONDS_TO_END = 60
 _BUSY = 503
 _ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -51,6 +52,9 @@ class Nmt:
     """The command line with a home of its own."""
 
     home: Path
+    zygote: Zygote
+    prefect: Any = None
+    """The Prefect server to use; None: each run starts one of its own."""
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     @property
@@ -63,27 +67,23 @@ class Nmt:
         # Two tests that start `nmt up` in one moment would find the same port free.
         place = 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
         ports = {"PREFECT_SERVER_API_PORT": str(4_200 + place), "MLFLOW_PORT": str(5_000 + place)}
-        return own | dead | ports | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
+        server = {"PREFECT_API_URL": self.prefect.address} if self.prefect else {}
+        return own | dead | ports | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
-    def start(self, *arguments: str, log: Path | None = None, **environment: str) -> subprocess.Popen[str]:
-        """Start a command in a process group of its own, as a shell does.
+    def start(
+        self, *arguments: str, log: Path | None = None, anew: bool = False, **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own, as a shell does; `anew`, from an interpreter on.
 
-        With a log it says there what it would say in the terminal. One that says much needs it: whoever writes to a
-        pipe that is full, and that nobody reads, stands still.
+        With a log it writes there what it would print. A command that prints much needs it: a process that writes to a
+        full pipe, which nothing reads, stops.
         """
         self.home.mkdir(parents=True, exist_ok=True)
+        surroundings = self.environment | environment
         with contextlib.ExitStack() as stack:
             place = stack.enter_context(log.open("a")) if log else subprocess.PIPE
-            process = subprocess.Popen(
-                [sys.executable, "-c", "from flows.cli import main; main()", *arguments],
-                cwd=self.home,
-                env=self.environment | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=place,
-                stderr=place,
-                text=True,
-                start_new_session=True,
-            )
+            options = {"cwd": self.home, "env": surroundings, "stdout": place, "stderr": place}
+            process = start(self.zygote, arguments, anew=anew, **options)
         self.started.append(process)
         return process
 
@@ -94,23 +94,33 @@ class Nmt:
                 process.kill()
                 process.communicate()
 
-    def __call__(self, *arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *arguments: str, code: int = 0, anew: bool = False, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end and see that it ends with `code`."""
-        process = self.start(*arguments, **environment)
+        process = self.start(*arguments, anew=anew, **environment)
         out, error = process.communicate(timeout=_LIMIT)
         assert process.returncode == code, f"{arguments} ended with {process.returncode}:\n{out}\n{error}"
         return subprocess.CompletedProcess(arguments, code, out, error)
 
-    def run(self, *arguments: str, code: int = 0, **environment: str) -> dict[str, Any]:
+    def run(self, *arguments: str, code: int = 0, anew: bool = False, **environment: str) -> dict[str, Any]:
         """`nmt run` of the small recipe; its summary."""
-        done = self("run", *small(), "--json", *arguments, code=code, **environment)
+        done = self("run", *small(), "--json", *arguments, code=code, anew=anew, **environment)
         summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return summary
 
     def select(self, database: str, query: str) -> list[tuple[Any, ...]]:
         """Look into a database of the home."""
-        with sqlite3.connect(self.home / database) as connection:
-            return connection.execute(query).fetchall()
+        return _select(self.home / database, query)
+
+    def in_prefect(self, query: str) -> list[tuple[Any, ...]]:
+        """Look into the database of the Prefect server that runs use."""
+        return _select(self.prefect.database if self.prefect else self.home / "prefect" / "prefect.db", query)
+
+
+def _select(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
 
 
 @dataclass
@@ -130,13 +140,12 @@ class Up:
 
     def wait_until_up(self) -> None:
         """Return when all of it has started."""
-        deadline = time.monotonic() + _SECONDS_TO_START
         said = ""
         assert self.process and self.process.stdout
         while "Ctrl-C" not in said:
-            said += self.process.stdout.readline()
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, said
+            line = self.process.stdout.readline()
+            assert line, (said, *self.process.communicate())
+            said += line
         self.look_at_the_family()
 
     def look_at_the_family(self) -> None:
@@ -185,11 +194,12 @@ class Up:
 
     def wait(self, flow_run: str, limit: float = 120) -> str:
         """The state in which a flow run ends."""
-        deadline = time.monotonic() + limit
-        while (state := self.state(flow_run)) not in _ENDS:
-            assert time.monotonic() < deadline, self.call(f"flow_runs/{flow_run}")["state"]
-            time.sleep(0.5)
-        return state
+
+        def ended() -> str | None:
+            state = self.state(flow_run)
+            return state if state in _ENDS else None
+
+        return until(ended, lambda: self.call(f"flow_runs/{flow_run}")["state"], limit, every=0.5) or ""
 
     def tracked(self, flow_run: str, value: str = "r.status") -> list[tuple[str, Any]]:
         """MLflow runs of a flow run, the oldest first: the name of each, and its status or what else is asked for."""
@@ -204,8 +214,8 @@ class Up:
         self.look_at_the_family()
         assert self.process
         os.killpg(self.process.pid, number)
-        self.process.communicate(timeout=_SECONDS_TO_END)  # before psutil, which would take its exit status
-        assert psutil.wait_procs(self.family, timeout=_SECONDS_TO_END)[1] == []
+        self.process.communicate(timeout=patient(_SECONDS_TO_END))  # before psutil, which would take its exit status
+        assert psutil.wait_procs(self.family, timeout=patient(_SECONDS_TO_END))[1] == []
 
     def kill(self) -> None:
         """End what a failed test has left, and what that has started since."""
@@ -258,18 +268,38 @@ def did(summary: dict[str, Any]) -> dict[str, str]:
     return {stage["name"]: stage["status"] for stage in summary["stages"]}
 
 
+@pytest.fixture(scope="session")
+def databases(mlflow_database: Path, prefect_database: Path) -> Callable[[Path], Path]:
+    """Puts empty databases of Prefect and MLflow into a home: a home's first run makes them, which takes seconds."""
+
+    def put(home: Path) -> Path:
+        (home / "prefect").mkdir(parents=True)
+        shutil.copyfile(prefect_database, home / "prefect" / "prefect.db")
+        shutil.copyfile(mlflow_database, home / "mlflow.db")
+        return home
+
+    return put
+
+
 @pytest.fixture
-def nmt(tmp_path: Path) -> Iterator[Nmt]:
-    """The command line in an empty home."""
-    nmt = Nmt(tmp_path / "home")
+def untouched(tmp_path: Path, zygote: Zygote) -> Iterator[Nmt]:
+    """The command line in an empty home, as it is before the first run ever."""
+    nmt = Nmt(tmp_path / "home", zygote)
     yield nmt
     nmt.close()
 
 
+@pytest.fixture
+def nmt(untouched: Nmt, databases: Callable[[Path], Path]) -> Nmt:
+    """The command line in a home that holds databases, and nothing in them."""
+    databases(untouched.home)
+    return untouched
+
+
 @pytest.fixture(scope="session")
-def make_nmt() -> Callable[[Path], Nmt]:
-    """Makes a command line with this home."""
-    return Nmt
+def make_nmt(zygote: Zygote, databases: Callable[[Path], Path]) -> Callable[..., Nmt]:
+    """Makes a command line with a new home of this name, with databases in it."""
+    return lambda home, **options: Nmt(databases(home), zygote, **options)
 
 
 @pytest.fixture(scope="session")
@@ -304,8 +334,30 @@ def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Nmt, dict[str, Any]]]:
-    """A home with one finished run, and its summary. Tests may add runs, but not take away."""
-    nmt = Nmt(tmp_path_factory.mktemp("finished"))
-    yield nmt, nmt.run()
+def finished(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterator[tuple[Nmt, dict[str, Any]]]:
+    """A home with one finished run, the first ever there, and its summary. No test may change it; see `continued`."""
+
+    def make(folder: Path) -> None:
+        nmt = Nmt(folder / "home", zygote)
+        (folder / "summary.json").write_text(json.dumps(nmt.run(anew=True)))
+        for database in nmt.home.rglob("*.db"):
+            _select(database, "pragma wal_checkpoint(truncate)")  # else the first look changes the file
+
+    folder = once(tmp_path_factory, "finished", make)
+    nmt = Nmt(folder / "home", zygote)
+    before = snapshot(nmt.home)
+    yield nmt, json.loads((folder / "summary.json").read_text())
+    nmt.close()
+    assert snapshot(nmt.home) == before, "a test has changed what others read"
+
+
+@pytest.fixture(scope="module")
+def continued(
+    finished: tuple[Nmt, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, prefect_server: Any
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
+    """A copy of that home for the tests of a module, and the summary. Runs there use one Prefect server."""
+    first, summary = finished
+    nmt = Nmt(tmp_path_factory.mktemp("continued") / "home", first.zygote, prefect_server)
+    copy(first.home, nmt.home)
+    yield nmt, json.loads(json.dumps(summary).replace(str(first.home), str(nmt.home)))
     nmt.close()

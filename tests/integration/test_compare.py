@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-Finished = tuple[Any, dict[str, Any]]
+Continued = tuple[Any, dict[str, Any]]
 Compared = tuple[Any, list[dict[str, Any]], dict[str, int]]
 """The command's output, its table, and how many artifacts of each stage it added."""
 
@@ -22,8 +22,8 @@ def command(recipe: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def compared(finished: Finished, command: list[str]) -> Compared:
-    nmt, _ = finished
+def compared(continued: Continued, command: list[str]) -> Compared:
+    nmt, _ = continued
     before = made(nmt)
     done = nmt(*command, "--json", code=1)
     return done, json.loads(done.stdout.splitlines()[-1]), {stage: n - before[stage] for stage, n in made(nmt).items()}
@@ -34,8 +34,8 @@ def made(nmt: Any) -> dict[str, int]:
     return {stage: sum(each.is_dir() for each in found) for stage, found in folders.items()}
 
 
-def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, compared: Compared) -> None:
-    nmt, _ = finished
+def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(continued: Continued, compared: Compared) -> None:
+    nmt, _ = continued
     post, missing, pre = compared[1]
     for row in (post, pre):
         assert set(row["measures"]) == {
@@ -71,8 +71,8 @@ def test_each_recipe_is_a_row_with_the_spread_of_its_seeds(finished: Finished, c
     assert all("nowhere.tsv" in run["error"] for run in missing["runs"])
 
 
-def test_what_they_have_in_common_is_made_once(finished: Finished, compared: Compared) -> None:
-    nmt, parent = finished
+def test_what_they_have_in_common_is_made_once(continued: Continued, compared: Compared) -> None:
+    nmt, parent = continued
     assert compared[2] == {"encode": 0, "train": 3, "average": 3}
     first = json.loads((nmt.home / "runs" / compared[1][0]["runs"][0]["run_id"] / "summary.json").read_text())
     reused = {stage["name"] for stage in first["stages"] if stage["reused"]}
@@ -90,9 +90,9 @@ def test_what_failed_is_told_when_it_fails_and_at_the_end(compared: Compared) ->
 
 
 def test_the_same_command_makes_nothing_and_prints_the_table(
-    finished: Finished, command: list[str], compared: Compared, tmp_path: Path
+    continued: Continued, command: list[str], compared: Compared, tmp_path: Path
 ) -> None:
-    nmt, _ = finished
+    nmt, _ = continued
     before = {path: path.stat().st_mtime_ns for path in Path(nmt.home / "artifacts").glob("*/*/manifest.json")}
     figure = tmp_path / "figures" / "by-length.svg"
     shown = nmt(*command, "--markdown", "--figure", str(figure), code=1).stdout

@@ -13,12 +13,12 @@ OTHER_TEXT = [
     *("--set", "corpus.toy.seed=2", "--set", "registry.model_name=tuned"),
 ]
 
-Finished = tuple[Any, dict[str, Any]]
+Continued = tuple[Any, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def tuned(finished: Finished) -> dict[str, Any]:
-    summary: dict[str, Any] = finished[0].run(*OTHER_TEXT)
+def tuned(continued: Continued) -> dict[str, Any]:
+    summary: dict[str, Any] = continued[0].run(*OTHER_TEXT)
     return summary
 
 
@@ -32,9 +32,9 @@ def first_loss(summary: dict[str, Any]) -> float:
 
 
 def test_it_starts_from_the_weights_and_the_vocabulary_of_the_champion(
-    finished: Finished, tuned: dict[str, Any]
+    continued: Continued, tuned: dict[str, Any]
 ) -> None:
-    nmt, parent = finished
+    nmt, parent = continued
     weights, vocabulary = artifact(parent, "average"), artifact(parent, "tokenizer")
     assert tuned["config"]["train"]["start_from"] == str(weights)
     assert (artifact(tuned, "tokenizer") / "spm.model").read_bytes() == (vocabulary / "spm.model").read_bytes()
@@ -56,15 +56,15 @@ def test_it_starts_from_the_weights_and_the_vocabulary_of_the_champion(
 
 
 def test_the_same_command_reuses_it(
-    finished: Finished, tuned: dict[str, Any], statuses: Callable[[dict[str, Any]], dict[str, str]]
+    continued: Continued, tuned: dict[str, Any], statuses: Callable[[dict[str, Any]], dict[str, str]]
 ) -> None:
-    again = finished[0].run(*OTHER_TEXT)
+    again = continued[0].run(*OTHER_TEXT)
     assert set(statuses(again).values()) == {"reused"}
     assert again["model"]["version"] == tuned["model"]["version"]
 
 
-def test_another_vocabulary_fails_before_any_process_starts(finished: Finished) -> None:
-    nmt, _ = finished
+def test_another_vocabulary_fails_before_any_process_starts(continued: Continued) -> None:
+    nmt, _ = continued
     learnt = [*OTHER_TEXT[:2], *OTHER_TEXT[4:], "--set", "tokenizer.vocab_size=701"]
     summary = nmt.run(*learnt, "--until", "train", code=1)
     assert "set tokenizer.start_from to the vocabulary of that model" in summary["error"]
@@ -72,8 +72,8 @@ def test_another_vocabulary_fails_before_any_process_starts(finished: Finished) 
     assert not list(partial.glob("*"))
 
 
-def test_weights_that_are_gone_are_told_before_anything_runs(finished: Finished, recipe: list[str]) -> None:
-    nmt, parent = finished
+def test_weights_that_are_gone_are_told_before_anything_runs(continued: Continued, recipe: list[str]) -> None:
+    nmt, parent = continued
     weights = artifact(parent, "average")
     hidden = weights.rename(nmt.home / "hidden")
     try:

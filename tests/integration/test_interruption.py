@@ -2,24 +2,22 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from support.until import patient, until
 
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
-_SECONDS_UNTIL_TRAINING = 120
 
 
-def start(nmt: Any, *arguments: str) -> "subprocess.Popen[str]":
+def start(nmt: Any, *arguments: str, anew: bool = False) -> "subprocess.Popen[str]":
     """Start a run. If it hangs, SIGABRT makes it say where."""
-    process: subprocess.Popen[str] = nmt.start("run", *arguments, "--json", PYTHONFAULTHANDLER="1")
+    process: subprocess.Popen[str] = nmt.start("run", *arguments, "--json", anew=anew, PYTHONFAULTHANDLER="1")
     return process
 
 
@@ -28,21 +26,18 @@ def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[p
     family = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, number)
     try:
-        out, error = process.communicate(timeout=_SECONDS_UNTIL_THE_END)
+        out, error = process.communicate(timeout=patient(_SECONDS_UNTIL_THE_END))
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
-        pytest.fail(f"still there {_SECONDS_UNTIL_THE_END} s after the signal:\n{process.communicate()[1]}")
+        pytest.fail(f"still there long after the signal:\n{process.communicate()[1]}")
     if number == signal.SIGKILL:
-        psutil.wait_procs(family, timeout=_SECONDS_UNTIL_CHILDREN_NOTICE)
+        psutil.wait_procs(family, timeout=patient(_SECONDS_UNTIL_CHILDREN_NOTICE))
     return out, error, [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
 def wait_for(home: Path, pattern: str, text: str) -> None:
     """Return as soon as a file of the home holds the text."""
-    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
-    while not any(text in file.read_text() for file in home.glob(pattern)):
-        assert time.monotonic() < deadline, f"no {text} in {pattern}"
-        time.sleep(0.02)
+    until(lambda: any(text in file.read_text() for file in home.glob(pattern)), f"no {text} in {pattern}")
 
 
 def whole(home: Path) -> bool:
@@ -55,7 +50,7 @@ def whole(home: Path) -> bool:
 def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
-    process = start(nmt, *recipe, "--set", "train.max_updates=100000")
+    process = start(nmt, *recipe, "--set", "train.max_updates=100000", anew=number == signal.SIGINT)
     wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
     out, error, left = end(process, number)
     assert process.returncode == code
@@ -67,7 +62,7 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
     assert "RUNNING" not in states.values()
-    assert nmt.select("prefect/prefect.db", "select state_name from flow_run") == [("Crashed",)]
+    assert nmt.in_prefect("select state_name from flow_run") == [("Crashed",)]
     assert whole(nmt.home)
 
 
@@ -78,35 +73,36 @@ def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(nmt:
     for child in psutil.Process(process.pid).children(recursive=True):
         if "nmt_core.train" in child.cmdline():
             child.terminate()
-    out, error = process.communicate(timeout=_SECONDS_UNTIL_THE_END)
+    out, error = process.communicate(timeout=patient(_SECONDS_UNTIL_THE_END))
     assert process.returncode == 75, error
     assert "nmt: train: stopped from outside after " in error
     summary = json.loads(out.splitlines()[-1])
     assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
-    found = nmt.select("prefect/prefect.db", "select state_type, state_name from flow_run")
+    found = nmt.in_prefect("select state_type, state_name from flow_run")
     assert found == [("CRASHED", "Preempted")]
 
 
 def test_a_run_that_is_ended_again_and_again_gets_there(nmt: Any, recipe: list[str]) -> None:
-    draw = random.Random(2)
     finished: set[str] = set()
-    for number in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        process = start(nmt, *recipe)
-        try:
-            process.wait(timeout=draw.uniform(3, 18))
-        except subprocess.TimeoutExpired:
-            _, error, left = end(process, number)
-            assert left == []
-            assert "Traceback" not in error
-            assert whole(nmt.home)
-        else:
-            process.communicate()
+    for number, stage in (
+        (signal.SIGINT, "clean"),
+        (signal.SIGKILL, "encode"),
+        (signal.SIGTERM, "train"),
+        (signal.SIGKILL, "average"),
+    ):
+        process = start(nmt, *recipe, anew=True)
+        until(lambda: process.poll() is not None or list(nmt.home.glob(f"artifacts/{stage}/*")), every=0.005)  # noqa: B023
+        assert process.poll() is None, process.communicate()
+        _, error, left = end(process, number)
+        assert left == []
+        assert "Traceback" not in error
+        assert whole(nmt.home)
         now = {str(path.relative_to(nmt.home)) for path in nmt.home.glob("artifacts/*/*") if path.name.isalnum()}
         assert finished <= now, "what was finished stays"
         finished = now
-    summary = nmt.run()
+    summary = nmt.run(anew=True)
     assert summary["status"] == "finished"
     reused = {stage["name"] for stage in summary["stages"] if stage["status"] == "reused"}
     assert {name.split("/")[1] for name in finished} <= reused

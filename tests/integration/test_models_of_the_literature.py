@@ -63,9 +63,9 @@ NO_INT8 = {"rnnsearch-30": {"int8"}}
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, make_nmt: Any) -> Iterator[Any]:
+def home(tmp_path_factory: pytest.TempPathFactory, make_nmt: Any, prefect_server: Any) -> Iterator[Any]:
     """One home for all: text is made once."""
-    nmt = make_nmt(tmp_path_factory.mktemp("literature"))
+    nmt = make_nmt(tmp_path_factory.mktemp("literature") / "home", prefect=prefect_server)
     yield nmt
     nmt.close()
 

@@ -23,11 +23,13 @@ _DEAD = f"http://nmt:{_PASSWORD}@127.0.0.1:9"
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
-def test_an_error_names_the_address_without_its_password(nmt: Any, arguments: tuple[str, ...]) -> None:
-    done = nmt(*arguments, code=1, MLFLOW_TRACKING_URI=_DEAD, PREFECT_API_URL=f"{_DEAD}/api")
+def test_an_error_names_the_address_without_its_password(untouched: Any, arguments: tuple[str, ...]) -> None:
+    done = untouched(*arguments, code=1, MLFLOW_TRACKING_URI=_DEAD, PREFECT_API_URL=f"{_DEAD}/api")
     assert "://nmt:***@" in done.stderr
     assert _PASSWORD not in done.stdout + done.stderr
-    assert [file for file in nmt.home.rglob("*") if file.is_file() and _PASSWORD.encode() in file.read_bytes()] == []
+    assert [
+        file for file in untouched.home.rglob("*") if file.is_file() and _PASSWORD.encode() in file.read_bytes()
+    ] == []
 
 
 def test_a_run_without_its_mlflow_keeps_no_password(nmt: Any, recipe: list[str]) -> None:

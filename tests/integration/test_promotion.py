@@ -3,36 +3,36 @@
 import os
 import re
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forked import start
+from support.until import patient
 
 from flows.promotion import promote, rollback
 from nmt_core.errors import ModelError
-
-NMT = [sys.executable, "-c", "from flows.cli import main; main()"]
 
 
 def champion(registry: Any) -> str:
     return str(registry.client.get_model_version_by_alias("test", "champion").version)
 
 
-def nmt(home: Path, *arguments: str, code: int = 0) -> str:
-    """What a command says."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
-    done = subprocess.run(
-        [*NMT, *arguments],
-        cwd=home,
-        env=own | {"NMT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture
+def nmt(registry: Any, zygote: Any) -> Callable[..., str]:
+    """Runs a command in that home, and returns what it prints."""
+
+    def run(*arguments: str, code: int = 0) -> str:
+        prefixes = ("NMT_", "PREFECT_", "MLFLOW_")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+        options = {"cwd": registry.home, "env": own | {"NMT_HOME": str(registry.home)}}
+        with start(zygote, arguments, **options, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            out, error = process.communicate(timeout=patient(120))
+        assert process.returncode == code, error
+        return out + error
+
+    return run
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def home(registry: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
-    registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path, prefect_api: str
+    registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path, prefect_api: str, nmt: Any
 ) -> None:
     config = registry.config()
     split = registry.split(news=registry.references(other_bundle))
@@ -67,7 +67,7 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     assert promote("test", "2", "it was mended", force=True).endswith("in place of version 1")
     assert champion(registry) == "2"
 
-    text = nmt(home, "models", "test")
+    text = nmt("models", "test")
     assert re.search(
         r"version 2 \(challenger, champion\), BLEU [\d.]+: stays challenger: version 2, which is the", text
     )
@@ -81,18 +81,20 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     assert ", by gate (" in text and ": it was mended\n" in text
 
 
-def test_the_same_from_the_command_line(registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path) -> None:
+def test_the_same_from_the_command_line(
+    registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path, nmt: Any
+) -> None:
     config = registry.config()
     split = registry.split(news=registry.references(tiny_bundle))
     for bundle in (tiny_bundle, other_bundle):
         registry.register(registry.candidate(config, bundle, split), config)
     assert champion(registry) == "1"
-    assert nmt(home, "models") == f"{'test':<30} champion: version 1\n"
-    assert "say why" in nmt(home, "promote", "test", "--why", " ", code=1)
-    nmt(home, "promote", "test", code=2)
-    assert "test version 2 is champion now" in nmt(home, "promote", "test", "--why", "users like it")
-    assert "test version 1 is champion again" in nmt(home, "rollback", "test", "--why", "they do not")
+    assert nmt("models") == f"{'test':<30} champion: version 1\n"
+    assert "say why" in nmt("promote", "test", "--why", " ", code=1)
+    nmt("promote", "test", code=2)
+    assert "test version 2 is champion now" in nmt("promote", "test", "--why", "users like it")
+    assert "test version 1 is champion again" in nmt("rollback", "test", "--why", "they do not")
     assert champion(registry) == "1"
-    assert "rolled back on" in nmt(home, "promote", "test/2", "--why", "they do", code=1)
-    assert "champion now" in nmt(home, "promote", "models:/test/2", "--why", "they do", "--force")
-    assert "model 'nobody': not registered" in nmt(home, "rollback", "nobody", "--why", "because", code=1)
+    assert "rolled back on" in nmt("promote", "test/2", "--why", "they do", code=1)
+    assert "champion now" in nmt("promote", "models:/test/2", "--why", "they do", "--force")
+    assert "model 'nobody': not registered" in nmt("rollback", "nobody", "--why", "because", code=1)

@@ -1,7 +1,6 @@
 """A retraining from end to end through the command line: what it leaves, what it reuses, what it says."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,19 +118,17 @@ def test_prefect_holds_the_run_its_stages_and_their_reports(finished: Finished) 
     nmt, summary = finished
     flow_run = summary["prefect_flow_run_id"]
     where = f"where flow_run_id = '{flow_run}'"
-    assert nmt.select("prefect/prefect.db", f"select state_name from flow_run where id = '{flow_run}'") == [
-        ("Completed",)
-    ]
-    names = nmt.select("prefect/prefect.db", f"select name, state_name from task_run {where}")
+    assert nmt.in_prefect(f"select state_name from flow_run where id = '{flow_run}'") == [("Completed",)]
+    names = nmt.in_prefect(f"select name, state_name from task_run {where}")
     assert {(name.rsplit("-", 1)[0], state) for name, state in names} == {(step, "Completed") for step in STEPS}
-    keys = {key for (key,) in nmt.select("prefect/prefect.db", f"select key from artifact {where}")}
+    keys = {key for (key,) in nmt.in_prefect(f"select key from artifact {where}")}
     assert keys == {"report", "verdict", *(f"report-{step}" for step in STEPS)}
-    link = nmt.select("prefect/prefect.db", f"select data from artifact {where} and key = 'report'")
+    link = nmt.in_prefect(f"select data from artifact {where} and key = 'report'")
     assert (nmt.home / "runs" / summary["run_id"] / "report.html").as_uri() in link[0][0]
 
 
-def test_a_run_ends_in_one_page_that_needs_nothing_else(finished: Finished) -> None:
-    nmt, summary = finished
+def test_a_run_ends_in_one_page_that_needs_nothing_else(continued: Finished) -> None:
+    nmt, summary = continued
     folder = nmt.home / "runs" / summary["run_id"]
     html = (folder / "report.html").read_text(encoding="utf-8")
     logged = nmt.home / "mlflow" / summary["mlflow_run_id"] / "artifacts" / "report.html"
@@ -152,8 +149,8 @@ def test_a_run_ends_in_one_page_that_needs_nothing_else(finished: Finished) -> N
     assert made_again == str(folder / "report.html")
 
 
-def test_the_recipe_of_a_run_makes_the_same_again(finished: Finished) -> None:
-    nmt, summary = finished
+def test_the_recipe_of_a_run_makes_the_same_again(continued: Finished) -> None:
+    nmt, summary = continued
     text = nmt("plan", str(nmt.home / "runs" / summary["run_id"] / "recipe.yaml")).stdout
     assert text.count("be reused") == 9
 
@@ -169,8 +166,8 @@ def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -
     assert whole == pytest.approx(sum(each["cpu_seconds"] for each in cost.values()), abs=0.1)
 
 
-def test_a_second_run_reuses_everything(finished: Finished, statuses: Statuses) -> None:
-    nmt, first = finished
+def test_a_second_run_reuses_everything(continued: Finished, statuses: Statuses) -> None:
+    nmt, first = continued
     summary = nmt.run()
     assert set(statuses(summary).values()) == {"reused"}
     assert summary["model"]["version"] == first["model"]["version"]
@@ -178,8 +175,8 @@ def test_a_second_run_reuses_everything(finished: Finished, statuses: Statuses) 
     assert datasets(nmt, summary) == datasets(nmt, first) != []
 
 
-def test_another_beam_runs_only_evaluate_and_register(finished: Finished, statuses: Statuses) -> None:
-    nmt, _ = finished
+def test_another_beam_runs_only_evaluate_and_register(continued: Finished, statuses: Statuses) -> None:
+    nmt, _ = continued
     summary = nmt.run("--set", "search.beam_size=2")
     assert summary["champion"]["version"] == "1"
     html = (nmt.home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8")
@@ -191,8 +188,8 @@ def test_another_beam_runs_only_evaluate_and_register(finished: Finished, status
     assert kinds == dict.fromkeys(("parity", "contamination", "sentences", "history"), True) | {"quality": False}
 
 
-def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: Statuses) -> None:
-    nmt, first = finished
+def test_until_from_and_force_choose_the_stages(continued: Finished, statuses: Statuses) -> None:
+    nmt, first = continued
     until = nmt.run("--until", "split", "--force", "split")
     assert statuses(until) == {"download": "reused", "clean": "reused", "split": "done"}
     begun = nmt.run("--from", "evaluate", "--until", "evaluate")
@@ -200,8 +197,8 @@ def test_until_from_and_force_choose_the_stages(finished: Finished, statuses: St
     assert datasets(nmt, begun) == datasets(nmt, first), "a run uses the text also of stages that it begins after"
 
 
-def test_what_an_earlier_stage_should_have_made_is_asked_for(finished: Finished, recipe: list[str]) -> None:
-    nmt, _ = finished
+def test_what_an_earlier_stage_should_have_made_is_asked_for(continued: Finished, recipe: list[str]) -> None:
+    nmt, _ = continued
     done = nmt("stage", "encode", *recipe, "--set", "tokenizer.vocab_size=701", code=1)
     assert "stage encode needs what tokenizer makes" in done.stderr
     assert "run `nmt run quickstart --until tokenizer` first" in done.stderr
@@ -210,8 +207,8 @@ def test_what_an_earlier_stage_should_have_made_is_asked_for(finished: Finished,
     assert [stage["status"] for stage in json.loads(alone.stdout.splitlines()[-1])["stages"]] == ["done"]
 
 
-def test_a_stage_that_fails_says_so_everywhere(finished: Finished, statuses: Statuses) -> None:
-    nmt, _ = finished
+def test_a_stage_that_fails_says_so_everywhere(continued: Finished, statuses: Statuses) -> None:
+    nmt, _ = continued
     summary = nmt.run("--set", "tokenizer.vocab_size=100000", code=1)
     assert statuses(summary)["tokenizer"] == "failed"
     assert summary["status"] == "failed"
@@ -220,14 +217,14 @@ def test_a_stage_that_fails_says_so_everywhere(finished: Finished, statuses: Sta
     state = f"select status from runs where run_uuid = '{summary['mlflow_run_id']}'"
     assert nmt.select("mlflow.db", state) == [("FAILED",)]
     flow_run = f"select state_name from flow_run where id = '{summary['prefect_flow_run_id']}'"
-    assert nmt.select("prefect/prefect.db", flow_run) == [("Failed",)]
+    assert nmt.in_prefect(flow_run) == [("Failed",)]
     assert not (nmt.home / "artifacts" / "tokenizer" / child["fingerprint"]).exists()
 
 
 def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(
-    finished: Finished, recipe: list[str]
+    continued: Finished, recipe: list[str]
 ) -> None:
-    nmt, _ = finished
+    nmt, _ = continued
     text = nmt("run", *recipe).stdout
     for step in STEPS:
         assert f"{step:<10} reused" in text
@@ -236,8 +233,8 @@ def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(
     assert "Beginning flow run" not in text
 
 
-def test_plan_and_why_tell_what_would_happen(finished: Finished, recipe: list[str]) -> None:
-    nmt, _ = finished
+def test_plan_and_why_tell_what_would_happen(continued: Finished, recipe: list[str]) -> None:
+    nmt, _ = continued
     before = _files(nmt.home)
     text = nmt("plan", *recipe, "--set", "search.beam_size=3").stdout
     assert text.count("be reused") == 8
@@ -255,8 +252,8 @@ def _files(home: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("model", ["models:/quickstart@champion", "models:/quickstart/1", "export"])
-def test_translate_writes_one_line_for_each_line(finished: Finished, model: str) -> None:
-    nmt, summary = finished
+def test_translate_writes_one_line_for_each_line(continued: Finished, model: str) -> None:
+    nmt, summary = continued
     if model == "export":
         model = next(stage["artifact"] for stage in summary["stages"] if stage["name"] == "export")
     source, target = nmt.home.parent / f"{nmt.home.name}-in.txt", nmt.home.parent / f"{nmt.home.name}-out.txt"
@@ -270,8 +267,8 @@ def test_translate_writes_one_line_for_each_line(finished: Finished, model: str)
     assert len(target.read_bytes().split(b"\n")) == 3
 
 
-def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(finished: Finished) -> None:
-    nmt, _ = finished
+def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(continued: Finished) -> None:
+    nmt, _ = continued
     folder = nmt.home.parent
     page, source, target = (folder / f"{nmt.home.name}-{name}" for name in ("page.html", "said.txt", "aligned.txt"))
     assert nmt("explain", "models:/quickstart@champion", "I am a student.", "-o", str(page)).stdout.endswith(
@@ -287,8 +284,8 @@ def test_a_registered_model_shows_how_it_translates_and_what_belongs_together(fi
     assert [len({link.split("-")[1] for link in line.split()}) for line in links] == words
 
 
-def test_artifacts_are_listed_traced_and_only_collected_when_told(finished: Finished) -> None:
-    nmt, summary = finished
+def test_artifacts_are_listed_traced_and_only_collected_when_told(continued: Finished) -> None:
+    nmt, summary = continued
     assert "evaluate/" in nmt("artifacts", "ls").stdout
     assert "Signature" in nmt("artifacts", "show", "evaluate").stdout
     lineage = nmt("artifacts", "lineage", summary["stages"][8]["fingerprint"]).stdout
@@ -302,12 +299,10 @@ def test_artifacts_are_listed_traced_and_only_collected_when_told(finished: Fini
     assert nmt.run()["status"] == "finished"
 
 
-def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(finished: Finished, statuses: Statuses) -> None:
-    nmt, _ = finished
-    start = time.monotonic()
+def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(continued: Finished, statuses: Statuses) -> None:
+    nmt, _ = continued
     summary = nmt.run("--until", "evaluate", MLFLOW_TRACKING_URI="http://127.0.0.1:9")
     assert summary["status"] == "finished"
-    assert time.monotonic() - start < 60
     registration = nmt.run(code=1, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
     assert statuses(registration)["register"] == "failed"
     assert "MLflow at http://127.0.0.1:9 does not answer" in registration["error"]

@@ -7,16 +7,15 @@ import functools
 import http.server
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.until import until
 
 # The scheduler looks at new schedules once a minute, which a test need not wait for
 SOON = {"PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-_SECONDS_TO_FIRE = 150
 _RECIPE = """
 name: mine
 corpus:
@@ -29,11 +28,7 @@ schedule: {schedule}
 
 def wait_for(what: Callable[[], Any], message: str) -> Any:
     """What something gives as soon as it gives anything."""
-    deadline = time.monotonic() + _SECONDS_TO_FIRE
-    while not (found := what()):
-        assert time.monotonic() < deadline, message
-        time.sleep(0.5)
-    return found
+    return until(what, message, every=0.5)
 
 
 def runs_of(up: Any, deployment: str) -> list[dict[str, Any]]:

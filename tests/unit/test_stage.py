@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.until import patient, until
 
 from nmt_core.artifacts import Artifact, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
@@ -258,7 +259,7 @@ def test_whoever_waits_finds_what_was_learnt_meanwhile(store: Store, journal: Pa
 
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(run_stage, LEARNS, config, store, {}, Job(SilentReporter(), Resources()))
-        wait_for(lambda: ran(journal))
+        until(lambda: ran(journal))
         second = run_stage(LEARNS, config, store, {}, Job(GoingOn(), Resources()))
     assert second.reused
     assert second.artifact == first.result().artifact
@@ -289,22 +290,15 @@ def start(store: Store, journal: Path) -> Iterator[Callable[..., subprocess.Pope
         process.communicate()
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "waited for 20 seconds in vain"
-        time.sleep(0.01)
-
-
 def test_of_two_processes_one_works_and_the_other_reuses(
     start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store
 ) -> None:
     processes = [start(), start()]
-    wait_for(lambda: ran(journal))
+    until(lambda: ran(journal))
     time.sleep(0.5)  # long enough for the other to come to the lock
     assert ran(journal) == ["waits"]
     journal.with_name("go").touch()
-    answers = [process.communicate(timeout=20)[0].strip() for process in processes]
+    answers = [process.communicate(timeout=patient(60))[0].strip() for process in processes]
     assert sorted(answers) == ["made", "reused"]
     assert ran(journal) == ["waits"]
     assert len(store.all()) == 1
@@ -321,7 +315,7 @@ def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], j
             journal.with_name("go").touch()
 
     start()
-    wait_for(lambda: ran(journal))
+    until(lambda: ran(journal))
     outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(GoingOn(), Resources()))
     assert outcome.reused
     assert messages == ["another process makes waiting: waiting"]
@@ -332,7 +326,7 @@ def test_after_kill_9_the_stage_is_run_again(
     start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store, run: Run, words: tuple[str, ...]
 ) -> None:
     victim = start(*words)
-    wait_for(lambda: partials(store) and list(partials(store)[0].iterdir()))
+    until(lambda: partials(store) and list(partials(store)[0].iterdir()))
     victim.kill()
     victim.wait()
     assert store.all() == []

@@ -4,7 +4,9 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
+from support.until import patient, until
 
 from flows.interruption import Stopped, interruptible
 
@@ -55,9 +57,10 @@ def test_a_read_that_waits_is_interrupted_whatever_is_imported_inside() -> None:
     try:
         assert process.stdout
         assert process.stdout.readline() == b"reading\n"
-        time.sleep(0.5)  # it may still be on its way into the read; a signal that comes sooner is obeyed in any case
+        # It may still be on its way into the read; a signal that comes sooner is obeyed in any case
+        until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) != 0
+        assert process.wait(patient(60)) != 0
     finally:
         process.kill()
         process.communicate()

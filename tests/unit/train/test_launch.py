@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ import psutil
 import pytest
 import safetensors.torch
 import torch
+from support.until import patient, until
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -165,10 +165,8 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     start_training: Train, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
-    start = time.monotonic()
     with pytest.raises(InterruptionError):
         start_training(config, store, Acting(25, interrupt))
-    assert time.monotonic() - start < 60
     assert 25 <= newest_update(store) < 400, "SIGTERM saves where it stands"
     assert newest_update(store) % 100, "and not only where it would have been saved anyway"
     assert not training_processes()
@@ -199,11 +197,10 @@ def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on
     spent = read_spent(folder)
     assert spent.seconds > 0.5 and spent.cpu_seconds > 0 and (spent.attempts, spent.gpu_seconds) == (1, 0)
 
-    start, stopped_at = time.monotonic(), newest_update(store)
+    stopped_at = newest_update(store)
     with pytest.raises(BudgetError, match=f"after {stopped_at} updates"):
         start_training(limited, store, SilentReporter())
-    assert time.monotonic() - start < 2, "no process is started to see what is known"
-    assert read_spent(folder) == spent
+    assert read_spent(folder) == spent, "no process is started to see what is known"
 
     artifact = start_training(config, store, SilentReporter())
     assert_equal(artifact, undisturbed)
@@ -255,20 +252,13 @@ run_stage(STAGES["train"], config, Store(folder / "store"), inputs, Job(SilentRe
     stage = subprocess.Popen([sys.executable, "-c", code])
     family: list[psutil.Process] = []
     try:
-        wait_for(lambda: list((tmp_path / "store").glob("train/*.partial/metrics.jsonl")))
+        until(lambda: list((tmp_path / "store").glob("train/*.partial/metrics.jsonl")))
         family = psutil.Process(stage.pid).children(recursive=True)
         assert len(family) >= 2, "torchrun and the process that trains"
     finally:
         os.kill(stage.pid, signal.SIGKILL)
         stage.wait()
-        _, alive = psutil.wait_procs(family, timeout=30)
+        _, alive = psutil.wait_procs(family, timeout=patient(30))
         for process in alive:
             process.kill()
     assert not alive
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited for a minute in vain"
-        time.sleep(0.05)

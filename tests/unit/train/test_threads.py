@@ -59,7 +59,7 @@ with join_world() as world:
     checkpoints.load_newest(training)
     reader.start()
     time.sleep(0.5)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while len(new := threads() - before - {reader.native_id}) and time.monotonic() < deadline:
         time.sleep(0.1)
     is_over.set()

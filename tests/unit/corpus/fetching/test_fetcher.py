@@ -246,11 +246,11 @@ def test_a_server_that_drips_is_left_and_what_it_sent_is_kept(
         request.send_header("ETag", '"one"')
         request.end_headers()
         for place in range(100):
-            if done.wait(0.02):
+            if done.wait(0.1):
                 return
             request.wfile.write(TEXT[place : place + 1])
 
-    fetcher = Fetcher(tmp_path / "parts", patience=Patience(attempts=2, pause=0.01, timeout=0.3))
+    fetcher = Fetcher(tmp_path / "parts", patience=Patience(attempts=2, pause=0.01, timeout=2))
     assert fetch(fetcher, web.serve("a.bin", drip, good(TEXT))) == TEXT
     done.set()
     assert web.asked("If-Range") == [None, '"one"']

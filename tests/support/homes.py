@@ -1,0 +1,58 @@
+"""Folders that are made once, and copied for each test that needs one."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+_DONE = "done"
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that is made once for all processes which run tests side by side; nobody may write to it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("popen-") else base) / "made-once" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.with_suffix(f".{_DONE}").exists():
+            shutil.rmtree(folder)
+            folder.mkdir()
+            make(folder)
+            folder.with_suffix(f".{_DONE}").touch()
+    return folder
+
+
+def copy(home: Path, target: Path) -> None:
+    """Copy a home. Where it names its own folder, the copy names the new one; but artifacts stay as they are."""
+    shutil.copytree(home, target)
+    old, new = str(home), str(target)
+    for file in (path for path in target.rglob("*") if path.is_file() and path.parts[len(target.parts)] != "artifacts"):
+        if file.suffix == ".db":
+            _rename(file, old, new)
+        elif (content := file.read_bytes()).find(old.encode()) >= 0:
+            file.write_bytes(content.replace(old.encode(), new.encode()))
+
+
+def _rename(database: Path, old: str, new: str) -> None:
+    """Put one text in place of another in all columns of a database."""
+    with sqlite3.connect(database) as connection:
+        tables = connection.execute("select name from sqlite_master where type = 'table' and sql not like '%VIRTUAL%'")
+        for (table,) in tables.fetchall():
+            for _, column, kind, *_ in connection.execute(f"pragma table_info('{table}')").fetchall():
+                if kind.upper().startswith(("VARCHAR", "TEXT", "JSON", "CHAR", "CLOB")):
+                    where = f"where instr({column}, ?)"
+                    connection.execute(
+                        f'update "{table}" set {column} = replace({column}, ?, ?) {where}', (old, new, old)
+                    )
+    connection.close()
+
+
+def snapshot(home: Path) -> dict[Path, tuple[int, int]]:
+    """Size and time of change of each file, to see that nothing has changed."""
+    found = {
+        path: path.stat() for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal"))
+    }
+    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}

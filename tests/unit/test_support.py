@@ -1,0 +1,85 @@
+"""The machinery of the tests keeps its word: forks are processes as others are, and a change reaches its tests."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import costs, forked, homes, reach
+from support.until import until
+
+
+def nmt(zygote: forked.Zygote, home: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return forked.start(zygote, arguments, cwd=home, env=os.environ | {"NMT_HOME": str(home)} | environment, **pipes)
+
+
+def test_a_fork_ends_and_says_as_a_new_process_does(zygote: forked.Zygote, tmp_path: Path) -> None:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, "env": dict(os.environ)}
+    for arguments, code in ((["--version"], 0), (["plan", "quikstart"], 1), (["polish"], 2)):
+        fork, anew = (forked.start(zygote, arguments, anew=new, **pipes) for new in (False, True))
+        assert isinstance(fork, forked.Forked)
+        assert fork.communicate() == anew.communicate()
+        assert fork.returncode == anew.returncode == code
+
+
+def test_a_fork_has_its_own_folder_environment_and_session(zygote: forked.Zygote, tmp_path: Path) -> None:
+    with nmt(zygote, tmp_path, "run", "quickstart", "--until", "download", NMT_PROCESSES="none") as process:
+        assert os.getsid(process.pid) == process.pid
+        assert Path(f"/proc/{process.pid}/cwd").resolve() == tmp_path
+        assert "NMT_PROCESSES='none'" in process.communicate()[1]
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_fork_can_be_killed(zygote: forked.Zygote, tmp_path: Path, number: int) -> None:
+    process = nmt(zygote, tmp_path, "translate", "--model", str(tmp_path), "--input", str(tmp_path / "pipe"))
+    process.send_signal(number)
+    process.communicate()
+    assert process.returncode == -number
+
+
+def test_a_library_that_is_read_at_the_start_needs_a_new_process(zygote: forked.Zygote, tmp_path: Path) -> None:
+    with nmt(zygote, tmp_path, "--version", OMP_NUM_THREADS="7") as process:
+        assert not isinstance(process, forked.Forked)
+        assert "nmt-pipeline" in process.communicate()[0]
+
+
+def test_waiting_gives_what_is_found_and_ends(tmp_path: Path) -> None:
+    found = iter([0, 0, 7])
+    assert until(lambda: next(found)) == 7
+    with pytest.raises(AssertionError, match="no such file"):
+        until(lambda: False, "no such file", seconds=0.1)
+
+
+def test_a_copied_home_names_its_own_folder(tmp_path: Path, mlflow_database: Path) -> None:
+    home = tmp_path / "home"
+    (home / "runs").mkdir(parents=True)
+    (home / "runs" / "summary.json").write_text(f'{{"artifact": "{home}/artifacts/a"}}')
+    before = homes.snapshot(home)
+    homes.copy(home, tmp_path / "copy")
+    assert (tmp_path / "copy" / "runs" / "summary.json").read_text() == f'{{"artifact": "{tmp_path}/copy/artifacts/a"}}'
+    assert homes.snapshot(home) == before
+
+
+def test_a_change_reaches_the_tests_that_import_it_the_nearest_first() -> None:
+    files = list(reach.reached(["nmt_core/search/beam.py"]))
+    assert "tests/unit/search/test_beam.py" in files[:20]
+    assert "tests/unit/test_translator.py" in files
+    assert "tests/unit/test_errors.py" not in files
+    assert not [file for file in files if file.startswith("tests/faults/")]
+    fitting, left_out = reach.chosen(files, seconds=0)
+    assert (fitting, left_out) == ([], len(files))
+
+
+def test_the_costs_of_children_are_those_of_a_test(tmp_path: Path) -> None:
+    before = costs.spent()
+    process: Any = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+    try:
+        until(lambda: costs.spent() - before > 0.3)
+    finally:
+        process.kill()
+        process.wait()
+    assert costs.spent() - before > 0.3
