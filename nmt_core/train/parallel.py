@@ -9,6 +9,7 @@ the output matrix are in the same, as they must be where they are the same weigh
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +72,8 @@ class Parallel:
         self.model = model.to(world.device)
         self.dtype = compute_dtype(config.precision, world.device)
         objective = Objective(self.model, config.label_smoothing, self.dtype)
-        self._graphed = False
-        """Whether the kernels of a layer are started as one CUDA graph."""
+        self._compiled = self._graphed = False
+        """Whether layers are compiled, and their kernels started as one CUDA graph each."""
         if config.compile_layers and model.compiles and world.device.type == "cuda":
             self._compile(config)
         for layers in (self.model.encoder, self.model.decoder):
@@ -92,9 +93,14 @@ class Parallel:
         Where shapes and the places of weights never change, a layer is started as one CUDA graph: a host takes longer
         to start some 600 kernels than an H200 to run them (438,859 and 783,163 target tokens per second, base).
         """
+        self._compiled = True
         self._graphed = config.batching == "packed" and config.parallel == "ddp" and not config.activation_checkpointing
         for layer in chain(self.model.encoder, self.model.decoder):
             layer.compile(mode="reduce-overhead" if self._graphed else None)
+
+    def eager(self) -> AbstractContextManager[Any]:
+        """Return a context without compiling: for a few batches of other shapes, it would take longer than they do."""
+        return torch.compiler.set_stance("force_eager") if self._compiled else nullcontext()
 
     @property
     def is_sharded(self) -> bool:

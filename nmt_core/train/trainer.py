@@ -295,7 +295,7 @@ class Trainer:
 
     def _validate(self, dev: DevSet) -> None:
         began, config, progress, model = time.monotonic(), self._config, self.progress, self._parallel.plain_model()
-        with torch.compiler.set_stance("force_eager"):  # to compile for a few batches of other shapes takes longer
+        with self._parallel.eager():
             loss = dev_loss(model, dev.pairs, config.slice_tokens, self._world)
             scores = dev.translator.scores(model, self._listener.say) if dev.translator else {}
         progress.best_dev_loss = min(progress.best_dev_loss, loss)
