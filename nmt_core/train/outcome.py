@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nmt_core.batches.loader import Update
 from nmt_core.train.distributed import World
+from nmt_core.train.watchdog import LossWindow, trouble
 
 UPDATES_LATE = {"cuda": 1}
 """How many updates later an outcome is looked at, by the kind of device; elsewhere at once."""
@@ -99,3 +100,19 @@ class Outcomes:
     def forget(self) -> None:
         """Drop what has not been looked at: training goes back to before it."""
         self._pending.clear()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What went wrong, and in which update."""
+
+    what: str
+    outcome: Outcome
+
+
+def look_at(outcome: Outcome, window: LossWindow, length: int, most_deviations: float) -> Problem | None:
+    """Return what is wrong with an update, if anything is, and count its loss; see `trouble`."""
+    loss = outcome.loss / outcome.update.target_tokens
+    what = trouble(loss, outcome.gradient_norm, window, length, most_deviations)
+    window.add(loss, length)
+    return Problem(what, outcome) if what else None

@@ -23,6 +23,16 @@ def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager
     return context
 
 
+def missing_bf16(precision: Precision, device: torch.device) -> str | None:
+    """Return what it means that a GPU does not compute in bf16, where "auto" therefore chooses fp32; None: it does."""
+    if device.type != "cuda" or precision != "auto" or _has_bf16(device):
+        return None
+    return (
+        f"{torch.cuda.get_device_name(device)} does not compute in bf16: training is in fp32, without the kernels for "
+        "half precision, and several times as slow as on a GPU of compute capability 8.0 or later"
+    )
+
+
 def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))

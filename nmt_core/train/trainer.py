@@ -6,7 +6,6 @@ how often training was stopped and taken up again.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,26 +24,19 @@ from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
-from nmt_core.train.outcome import Outcome, Outcomes
+from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.precision import missing_bf16
 from nmt_core.train.sharing import waiting_for_others
 from nmt_core.train.speed import matrix_rate, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
-from nmt_core.train.watchdog import INCIDENTS, Incidents, trouble
+from nmt_core.train.watchdog import INCIDENTS, Incidents
 from nmt_core.train.window import Window
 
 LOG_EVERY = 25
 """Updates between two points of the curves."""
 _PAIRS_NAMED = 5
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What went wrong, and in which update."""
-
-    what: str
-    outcome: Outcome
 
 
 class Trainer:
@@ -99,8 +91,10 @@ class Trainer:
             StageError: training goes wrong again and again, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
-        if idle := waiting_for_others(self._config, self._world.size):
-            self._listener.say(idle)
+        idle = waiting_for_others(self._config, self._world.size)
+        for slow in (idle, missing_bf16(self._config.precision, self._world.device)):
+            if slow:
+                self._listener.say(slow)
         if self._checkpoints.newest < 0:  # to go back to; it shows that there is room, and that it can be read
             self._checkpoints.save_first(self._training, self.progress)
         while not self._is_done():
@@ -189,11 +183,8 @@ class Trainer:
             stop = stop or outcome.stopping > 0
             if outcome.written == self._world.size:
                 self._checkpoints.settle()
-            loss = outcome.loss / outcome.update.target_tokens
-            problem = trouble(loss, outcome.gradient_norm, losses, config.spike_window, config.spike_deviations)
-            losses.add(loss, config.spike_window)
-            if problem:
-                return stop, Problem(problem, outcome)
+            if problem := look_at(outcome, losses, config.spike_window, config.spike_deviations):
+                return stop, problem
         return stop, None
 
     def _is_due(self) -> bool:
