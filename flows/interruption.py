@@ -46,9 +46,13 @@ def interruptible() -> Iterator[None]:
     def obey_again(unraisable: Any) -> None:
         """Python drops what is raised inside a destructor: the signal comes again, a moment later."""
         if signals and issubclass(unraisable.exc_type, KeyboardInterrupt):
-            threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signals.pop())).start()
+            number = signals.pop()
+        elif unraisable.exc_type.__name__ == "TerminationSignal":  # Prefect's, which has SIGTERM while a flow runs
+            number = unraisable.exc_value.signal
         else:
             former_hook(unraisable)
+            return
+        threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number)).start()
 
     former_hook, sys.unraisablehook = sys.unraisablehook, obey_again
     former = {number: signal.signal(number, obey) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -8,7 +8,6 @@ MLflow. A worker that is killed (SIGKILL) leaves its runs alone, as Prefect's do
 """
 
 import contextlib
-import ctypes
 import signal
 import subprocess
 import sys
@@ -17,13 +16,11 @@ from collections.abc import Sequence
 
 import psutil
 
-from nmt_core.processes import note_signals
+from nmt_core.processes import bound_to_us, note_signals
 
 _GRACE_SECONDS = 75.0  # of the 90 that compose and Kubernetes give us
 _SECONDS_FOR_THE_WORKER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.25
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded now: a forked child had better not
 
 
 def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
@@ -39,7 +36,7 @@ def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
     former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     told = note_signals(*former)
     # In a session of its own: Ctrl-C is for us alone
-    worker = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent)
+    worker = subprocess.Popen(bound_to_us(command, signal.SIGKILL), start_new_session=True)
     try:
         while worker.poll() is None and not told:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -72,11 +69,6 @@ def _end_runs(worker: psutil.Process, grace: float) -> None:
 
 def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
     return {process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE}
-
-
-def _die_with_parent() -> None:
-    if _LIBC:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,27 @@ def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
     wait_until_ended(child)
 
 
+def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
+    """The parent that they look for is no longer theirs."""
+    started = tmp_path / "started"
+    command = processes.bound_to_us(["touch", str(started)])
+    of_nobody = ["0" if argument == str(os.getpid()) else argument for argument in command]
+    subprocess.run(of_nobody, check=True)
+    assert not started.exists()
+    subprocess.run(command, check=True)
+    assert started.exists()
+
+
+def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
+    """What it calls after a fork, such as the release of the lock of `logging`, drops exceptions."""
+    code = (
+        "import os, subprocess, sys; from nmt_core import processes\n"
+        "os.register_at_fork(before=lambda: print('forked', flush=True))\n"
+        "processes.start([sys.executable, '-c', ''], os.environ, subprocess.DEVNULL).wait()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == ""
+
+
 def test_a_second_request_may_come_while_the_first_is_being_noted() -> None:
     """As it does when a cluster asks all processes of a job, and the launcher passes it on to its ranks."""
     process = start(_ASKED_WHILE_BEING_ASKED)

@@ -6,6 +6,7 @@ import time
 
 import psutil
 import pytest
+from prefect.utilities.engine import capture_sigterm
 from support.until import patient, until
 
 from flows.interruption import Stopped, interruptible
@@ -74,13 +75,24 @@ def test_an_error_without_a_signal_is_left_alone() -> None:
 class Careless:
     """Gets a signal inside its destructor, where Python drops what is raised."""
 
+    def __init__(self, number: int) -> None:
+        self.number = number
+
     def __del__(self) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), self.number)
 
 
 def test_a_signal_inside_a_destructor_is_not_lost() -> None:
     with pytest.raises(Stopped) as stopped, interruptible():
-        del_me = Careless()
+        del_me = Careless(signal.SIGINT)
         del del_me
-        time.sleep(5)
+        time.sleep(patient(60))
     assert stopped.value.exit_code == 130
+
+
+def test_neither_is_one_that_prefect_obeys() -> None:
+    with pytest.raises(Stopped) as stopped, interruptible(), capture_sigterm():
+        del_me = Careless(signal.SIGTERM)
+        del del_me
+        time.sleep(patient(60))
+    assert stopped.value.exit_code == 143
