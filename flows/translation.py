@@ -173,13 +173,14 @@ def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
     """
     if order.search.precision != "fastest":
         return order
-    from nmt_core.search.onnx_session import best_device
+    from nmt_core.search.onnx_session import device_for
 
     if begun := folder.begun():
         return _in_precision(order, begun.order.search.precision)
     if (plan := folder.plan()) and plan.order == (again := _in_precision(order, plan.order.search.precision)):
         return again
-    return _in_precision(order, precision_for("fastest", best_device(), read_bundle(model.folder)))
+    bundle = read_bundle(model.folder)
+    return _in_precision(order, precision_for("fastest", device_for("fastest", bundle.precisions), bundle))
 
 
 def _in_precision(order: Order, precision: Literal["fastest"] | Precision) -> Order:
@@ -198,7 +199,7 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
 
         with workers_for(settings) as workers:
             yield workers, 1
-    elif len(settings.gpus) > 1 and device_for(precision) == "cuda":
+    elif len(settings.gpus) > 1 and device_for(precision, [precision]) == "cuda":
         environments = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in settings.gpus]
         with LocalWorkers(len(environments), environments) as workers:
             yield workers, max(1, settings.threads // workers.count)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError
-from nmt_core.search.onnx_session import Device
+from nmt_core.search.onnx_session import FASTEST, Device
 from nmt_core.search.onnx_step import (
     ALWAYS_READ,
     SHORTLIST_OUTPUT_FILE,
@@ -35,9 +35,7 @@ BUNDLE_FILE = "config.json"
 SEARCH_FILE = "search.json"
 BUNDLE_FORMAT: Literal[3] = 3
 ATTENTION_SET: Precision = "fp32"
-"""The set that has the graphs for attention and alignments."""
-FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16", "fp32")}
-"""Precisions that a device can compute, the fastest first; each is also the name of the folder of its graphs."""
+"""The set that has the graphs for attention and alignments. Each set is a folder with the name of its precision."""
 
 _REMEDY = "fetch or export the bundle again"
 
@@ -247,7 +245,10 @@ def sha256_of(file: Path) -> str:
 
 
 def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle: BundleConfig) -> Precision:
-    """The precision that is asked for, or the fastest one for a device; fp16 runs on a CPU too, slowly.
+    """The precision that is asked for, or the fastest one for a device.
+
+    A CPU computes in all of them, in fp16 slowly. A GPU computes in fp16 alone: of the operators of attention and of
+    integers, ONNX Runtime has no others there, and each layer would travel to the CPU and back.
 
     Raises:
         ConfigError: the bundle has no such precision, or the device cannot compute it.
@@ -255,9 +256,10 @@ def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle:
     fastest = [precision for precision in FASTEST[device] if precision in bundle.precisions]
     if asked == "fastest" and fastest:
         return fastest[0]
-    if asked != "fastest" and asked in bundle.precisions and (asked, device) != ("int8", "cuda"):
+    if asked != "fastest" and asked in bundle.precisions and (device == "cpu" or asked in FASTEST[device]):
         return asked
+    on_gpus = " and a GPU computes in fp16 alone" if device == "cuda" else ""
+    remedy = "ask for the CPU, or export fp16 (export.precisions)" if on_gpus else "ask for one of these, or export it"
     raise ConfigError(
-        f"search.precision={asked} on {device}: the model has {', '.join(bundle.precisions)}, and int8 is for the CPU: "
-        "ask for another one, or export it"
+        f"search.precision={asked} on {device}: the model has {', '.join(bundle.precisions)},{on_gpus}: {remedy}"
     )

@@ -101,7 +101,7 @@ class Translator:
             folder: the bundle.
             search: None: what the bundle's `search.json` says, or the defaults if it has none.
             threads: CPU threads to use.
-            device: None: an NVIDIA GPU if there is one and the precision is for it, else the CPU. CUDA has not run yet.
+            device: None: an NVIDIA GPU if there is one and the precision is fp16, else the CPU. CUDA has not run yet.
             scores: False: nobody wants them; greedy search is faster then, and they are NaN.
 
         Raises:
@@ -110,7 +110,7 @@ class Translator:
                 precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
         """
         bundle, search = read_bundle(folder), search or read_search(folder)
-        device = device or device_for(search.precision)
+        device = device or device_for(search.precision, bundle.precisions)
         precision = precision_for(search.precision, device, bundle)
         step = step_file(folder, bundle, precision, search, scores=scores)
         check_files(folder, bundle, graph_files(precision, step))

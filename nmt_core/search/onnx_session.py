@@ -3,15 +3,19 @@
 import contextlib
 import io
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import onnxruntime
 
+from nmt_core.config import Precision
 from nmt_core.errors import ModelError
 
 Device = Literal["cpu", "cuda"]
+FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16",)}
+"""Precisions that a device is good at, the fastest first."""
 
 _ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
 _PROVIDERS = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}
@@ -30,9 +34,10 @@ def best_device() -> Device:
     return "cuda" if _sees_a_gpu() and _can_use_it() else "cpu"
 
 
-def device_for(precision: str) -> Device:
-    """Where to compute in a precision, or in the fastest one: int8 is for CPUs."""
-    return "cpu" if precision == "int8" else best_device()
+def device_for(asked: str, precisions: Sequence[str]) -> Device:
+    """Where to compute in the precision that is asked for, or in the fastest of those that a model has."""
+    possible = precisions if asked == "fastest" else [asked]
+    return best_device() if any(precision in FASTEST["cuda"] for precision in possible) else "cpu"
 
 
 def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:

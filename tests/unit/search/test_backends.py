@@ -9,8 +9,9 @@ import onnx
 import pytest
 import torch
 
+from nmt_core.bundle import precision_for, read_bundle
 from nmt_core.config import ModelConfig, SearchConfig
-from nmt_core.errors import ModelError
+from nmt_core.errors import ConfigError, ModelError
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
@@ -19,7 +20,7 @@ from nmt_core.search.beam import beam_search
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_session import best_device, open_graph
+from nmt_core.search.onnx_session import best_device, device_for, open_graph
 from nmt_core.search.onnx_step import STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
@@ -178,6 +179,36 @@ def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
     (tmp_path / "step.onnx").write_bytes(b"nothing of the kind")
     with pytest.raises(ModelError, match=r"step\.onnx: onnxruntime .* cannot load it"):
         open_graph(tmp_path / "step.onnx")
+
+
+@pytest.mark.parametrize(
+    ("asked", "precisions", "device"),
+    [
+        ("fastest", ["fp32", "fp16", "int8"], "cuda"),
+        ("fastest", ["fp32", "int8"], "cpu"),
+        ("fp16", ["fp32", "fp16"], "cuda"),
+        ("fp32", ["fp32", "fp16"], "cpu"),
+        ("int8", ["fp32", "int8"], "cpu"),
+    ],
+)
+def test_a_gpu_computes_what_it_has_operators_for(
+    monkeypatch: pytest.MonkeyPatch, asked: str, precisions: list[str], device: str
+) -> None:
+    monkeypatch.setattr(onnx_session, "best_device", lambda: "cuda")
+    assert device_for(asked, precisions) == device
+    monkeypatch.setattr(onnx_session, "best_device", lambda: "cpu")
+    assert device_for(asked, precisions) == "cpu"
+
+
+def test_other_precisions_are_refused_on_a_gpu(tiny_bundle: Path) -> None:
+    bundle = read_bundle(tiny_bundle)
+    for precision in bundle.precisions:
+        assert precision_for(precision, "cpu", bundle) == precision
+        if precision == "fp16":
+            assert precision_for(precision, "cuda", bundle) == precision
+            continue
+        with pytest.raises(ConfigError, match=f"search.precision={precision} on cuda: .* fp16 alone: ask for the CPU"):
+            precision_for(precision, "cuda", bundle)
 
 
 @pytest.mark.skipif(best_device() == "cuda", reason="has a GPU")
