@@ -16,6 +16,9 @@ from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
 
+if torch.version.cuda:
+    from nmt_core.models.cuda.residual import normed_residual
+
 _DRAWS = 2**16
 
 
@@ -174,6 +177,10 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
         """What the next sub-layer gets, from this one's input and output."""
+        is_half = x.dtype in {torch.bfloat16, torch.float16}
+        if not self.pre_norm and x.device.type == "cuda" and is_half and x.dtype == output.dtype:
+            probability = self.dropout.p if self.training else 0.0
+            return normed_residual(x, output, self.norm.weight, self.norm.bias, probability, self.norm.eps)
         summed: Tensor = x + self.dropout(output)
         if self.pre_norm:
             return summed

@@ -22,6 +22,7 @@ from nmt_core.batches.shards import DEV_FILE, read_pairs
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.models.attention import attend, attend_reference
 from nmt_core.models.build import build_model
+from nmt_core.models.layers import Residual
 from nmt_core.models.model import TranslationModel
 from nmt_core.train.distributed import World
 from nmt_core.train.parallel import Objective
@@ -96,6 +97,32 @@ def _with_gradients(function: Callable[..., Tensor], qkv: Sequence[Tensor], weig
     leaves = [x.clone().requires_grad_() for x in qkv]
     value = function(*leaves)
     return [value.detach(), *torch.autograd.grad((value.float() * weight.float()).sum(), leaves)]
+
+
+def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
+    """The frame of a sub-layer in half precision against fp32: value and gradients; and how much dropout drops."""
+    device, dtype = world.device, torch.bfloat16 if world.device.type == "cuda" else torch.float32
+    torch.manual_seed(1)
+    frame = Residual(ModelConfig(dropout=0.1)).to(device)
+    torch.nn.init.normal_(frame.norm.weight)
+    x, output, weight = (torch.randn(1_000, frame.norm.weight.numel(), device=device).to(dtype) for _ in range(3))
+
+    def of(x: Tensor, output: Tensor) -> list[Tensor]:
+        leaves = [x.clone().requires_grad_(), output.clone().requires_grad_(), frame.norm.weight, frame.norm.bias]
+        value = frame.leave(leaves[0], leaves[1])
+        return [value.detach(), *torch.autograd.grad((value.float() * weight.float()).sum(), leaves)]
+
+    frame.eval()
+    names = ("value", "dx", "doutput", "dweight", "dbias")
+    found = {
+        name: float((ours.float() - right).abs().max() / right.abs().max())
+        for name, ours, right in zip(names, of(x, output), of(x.float(), output.float()), strict=True)
+    }
+    frame.train()
+    dropped = float((of(x, output)[2] == 0).float().mean())
+    limit = _LIMITS[dtype]
+    is_right = max(found.values()) <= limit and abs(dropped - 0.1) < 0.005
+    return {"dtype": f"{dtype}", "limit": limit, "differences": found, "dropped": dropped, "ok": is_right}
 
 
 def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
@@ -196,6 +223,7 @@ def _compared(a: watched.Run, b: watched.Run, limit: float) -> dict[str, Any]:
 
 CHECKS = {
     "attention equals the reference": attention,
+    "residual equals the formula": residual,
     "packed equals padded": packed_and_padded,
     "20 updates equal the CPU's": device_and_cpu,
     "FSDP equals DDP": fsdp_and_ddp,

@@ -32,7 +32,7 @@ def test_all_its_sections_run(tmp_path: Path) -> None:
     sections = json.loads((tmp_path / "gpu.json").read_text())
     assert [name for name, found in sections.items() if "error" in found or "skipped" in found] == []
     checks = {name: found["ok"] for name, found in sections.items() if name.startswith("check: ")}
-    assert len(checks) == 6
+    assert len(checks) == 7
     assert all(checks.values())
     trained = [found for found in sections.values() if "target tokens per second" in found]
     assert len(trained) == 4

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch import Tensor
 from nmt_core.models.attention import attend_reference
 from nmt_core.models.cuda.attention import attend_packed
 from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
+from nmt_core.models.cuda.residual import normed_residual
 
 HEADS = 2
 LENGTHS = st.integers(0, 90)  # a tile has 32 or 64 tokens
@@ -94,6 +96,35 @@ def cross_entropy(tokens: int, pieces: int, label_smoothing: float, seed: int, d
     assert torch.equal(whole[:, pieces:], untouched)
 
 
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@given(
+    st.integers(1, 40),  # a program has 16 rows
+    st.sampled_from([8, 24, 96, 512]),
+    st.sampled_from([0.0, 0.1, 0.5]),
+    st.integers(0, 1000),
+)
+def residual(tokens: int, width: int, dropout: float, seed: int) -> None:
+    """Values and gradients; which numbers are dropped is seen in the sum of zeros and ones."""
+    global cases
+    cases += 1
+    draw = torch.Generator().manual_seed(seed)
+    x, output, upstream = (torch.randn(tokens, width, generator=draw) for _ in range(3))
+    weight, bias = torch.randn(2, width, generator=draw)
+    torch.manual_seed(seed)
+    drawn, dropped = torch.randint(2**31 - 1, (1,)), round(dropout * 2**16)
+    ones = torch.ones(tokens, width)
+    kept = torch.ops.nmt.normed_residual(torch.zeros(tokens, width), ones, weight, bias, drawn, dropped, 1e-5)[1]
+    assert abs((kept == 0).float().mean() - dropout) <= 5 * (dropout / (tokens * width)) ** 0.5
+    torch.testing.assert_close(kept[kept > 0], torch.full_like(kept[kept > 0], 1 / (1 - dropout)), rtol=1e-4, atol=0)
+    inputs = [each.requires_grad_() for each in (x, output, weight, bias)]
+    torch.manual_seed(seed)
+    found = normed_residual(x, output, weight, bias, dropout, 1e-5)
+    right = F.layer_norm(x + output * kept, (width,), weight, bias, 1e-5)
+    gradients = [torch.autograd.grad(each, inputs, upstream) for each in (found, right)]
+    for one, other in zip((found, *gradients[0]), (right, *gradients[1]), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=2e-4)
+
+
 if __name__ == "__main__":
-    {"attention": attention, "cross_entropy": cross_entropy}[sys.argv[1]]()
+    {"attention": attention, "cross_entropy": cross_entropy, "residual": residual}[sys.argv[1]]()
     print(f"cases: {cases}")
