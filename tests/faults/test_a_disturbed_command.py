@@ -17,7 +17,7 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from flows.servers import Server, free_port, start_mlflow, start_prefect
+from flows.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 
@@ -166,21 +166,20 @@ def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
     return sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, name))
 
 
-def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve) -> None:
+def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve, free_port: int) -> None:
     """Training goes on meanwhile, and afterwards every point is there, once."""
-    port = free_port()
-    health = f"http://127.0.0.1:{port}/health"
-    server = start_mlflow(settings, port)
+    health = f"http://127.0.0.1:{free_port}/health"
+    server = start_mlflow(settings, free_port)
     try:
         server.wait_until(health)
-        nmt.environment["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{port}"
+        nmt.environment["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port}"
         nmt.start("run", *RECIPE, "--until", "train")
         nmt.wait_for(lambda: nmt.updates(curve) >= 20)
         server.stop()
         before, left_at = nmt.updates(curve), time.monotonic()
         nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_AWAY and nmt.updates(curve) >= before + 30)
         assert "does not answer: going on, and logging it later" in nmt.log
-        server = start_mlflow(settings, port)
+        server = start_mlflow(settings, free_port)
         server.wait_until(health)
         back = nmt.updates(curve)
         nmt.wait_for(lambda: nmt.updates(curve) >= back + 20)
@@ -202,8 +201,8 @@ class Servers:
     """Prefect and MLflow as `nmt up` starts them: processes of their own, that come back with what they knew."""
 
     settings: Settings
-    prefect_port: int = field(default_factory=free_port)
-    mlflow_port: int = field(default_factory=free_port)
+    prefect_port: int
+    mlflow_port: int
     running: list[Server] = field(default_factory=list)
 
     @property
@@ -239,11 +238,12 @@ class Servers:
 
 @pytest.fixture
 def servers(settings: Settings, nmt: Command) -> Iterator[Servers]:
-    servers = Servers(settings)
-    servers.start()
-    nmt.environment |= servers.environment
-    yield servers
-    servers.kill()
+    with held_port() as prefect_port, held_port() as mlflow_port:
+        servers = Servers(settings, prefect_port, mlflow_port)
+        servers.start()
+        nmt.environment |= servers.environment
+        yield servers
+        servers.kill()
 
 
 def test_two_minutes_without_prefect_and_mlflow_cost_nothing(

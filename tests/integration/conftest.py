@@ -1,6 +1,7 @@
 """A small pipeline through the real command line, in a folder of its own; one finished run is shared by many tests."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,8 +19,10 @@ from typing import Any
 import psutil
 import pytest
 from support.forked import Zygote, start
-from support.homes import copy, once, snapshot
+from support.homes import changes, copy, once, snapshot
 from support.until import patient, until
+
+from flows.servers import held_port
 
 _SMALL = {
     "corpus.toy.pairs": 2_000,
@@ -44,7 +47,14 @@ _SMALL = {
 _LIMIT = 560
 _SECONDS_TO_END = 60
 _BUSY = 503
+_HELD = contextlib.ExitStack()
 _ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+@functools.cache
+def ports_for_up() -> dict[str, str]:
+    """Return ports for `nmt up` that this process holds until its end: others may start one in the same moment."""
+    return {name: str(_HELD.enter_context(held_port())) for name in ("PREFECT_SERVER_API_PORT", "MLFLOW_PORT")}
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,8 @@ class Nmt:
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
         dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-        # Two tests that start `nmt up` in one moment would find the same port free.
-        place = 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-        ports = {"PREFECT_SERVER_API_PORT": str(4_200 + place), "MLFLOW_PORT": str(5_000 + place)}
         server = {"PREFECT_API_URL": self.prefect.address} if self.prefect else {}
-        return own | dead | ports | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
+        return own | dead | ports_for_up() | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
     def start(
         self, *arguments: str, log: Path | None = None, anew: bool = False, **environment: str
@@ -119,7 +126,7 @@ class Nmt:
 
 
 def _select(database: Path, query: str) -> list[tuple[Any, ...]]:
-    with contextlib.closing(sqlite3.connect(database)) as connection:
+    with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(query).fetchall()
 
 
@@ -335,20 +342,22 @@ def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterator[tuple[Nmt, dict[str, Any]]]:
-    """A home with one finished run, the first ever there, and its summary. No test may change it; see `continued`."""
+    """A home with one finished run, the first ever there, and its summary. No test may change it:
+    see `continued` and `continued_alone`."""
 
     def make(folder: Path) -> None:
         nmt = Nmt(folder / "home", zygote)
         (folder / "summary.json").write_text(json.dumps(nmt.run(anew=True)))
-        for database in nmt.home.rglob("*.db"):
-            _select(database, "pragma wal_checkpoint(truncate)")  # else the first look changes the file
+        for database in nmt.home.rglob("*.db"):  # else the first look changes the file
+            with contextlib.closing(sqlite3.connect(database)) as connection:
+                connection.execute("pragma wal_checkpoint(truncate)")
 
     folder = once(tmp_path_factory, "finished", make)
     nmt = Nmt(folder / "home", zygote)
     before = snapshot(nmt.home)
     yield nmt, json.loads((folder / "summary.json").read_text())
     nmt.close()
-    assert snapshot(nmt.home) == before, "a test has changed what others read"
+    assert changes(before, snapshot(nmt.home)) == [], "a test has changed what others read"
 
 
 @pytest.fixture(scope="module")
@@ -356,8 +365,25 @@ def continued(
     finished: tuple[Nmt, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, prefect_server: Any
 ) -> Iterator[tuple[Nmt, dict[str, Any]]]:
     """A copy of that home for the tests of a module, and the summary. Runs there use one Prefect server."""
+    with _copied(finished, tmp_path_factory.mktemp("continued") / "home", prefect_server) as copied:
+        yield copied
+
+
+@pytest.fixture(scope="module")
+def continued_alone(
+    finished: tuple[Nmt, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
+    """A copy of that home for the tests of a module that start servers on it, and the summary."""
+    with _copied(finished, tmp_path_factory.mktemp("alone") / "home") as copied:
+        yield copied
+
+
+@contextlib.contextmanager
+def _copied(
+    finished: tuple[Nmt, dict[str, Any]], home: Path, prefect_server: Any = None
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
     first, summary = finished
-    nmt = Nmt(tmp_path_factory.mktemp("continued") / "home", first.zygote, prefect_server)
+    nmt = Nmt(home, first.zygote, prefect_server)
     copy(first.home, nmt.home)
     yield nmt, json.loads(json.dumps(summary).replace(str(first.home), str(nmt.home)))
     nmt.close()

@@ -14,8 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
+from support.until import patient
 
-from flows.servers import Server, free_port, start_prefect
+from flows.servers import Server, start_prefect
 from flows.settings import Settings
 from flows.silence import HEARTBEATS_MISSED
 
@@ -253,22 +254,21 @@ def looked(up: Any) -> None:
 
 
 @pytest.fixture
-def prefect_alone(nmt: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
+def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
     """Starts a Prefect server that may be killed, always at the same address."""
     nmt.home.mkdir(parents=True)
-    port = free_port()
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     # `nmt` finds it there, as it finds those of `nmt up`
-    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{port}/api", "mlflow": ""}
+    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
     (nmt.home / "servers.json").write_text(json.dumps(addresses))
     started: list[Server] = []
 
     def start() -> Server:
-        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), port, embedded=False))
-        started[-1].wait_until(f"http://127.0.0.1:{port}/api/health", timeout=_SECONDS_UNTIL_TRAINING)
+        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), free_port, embedded=False))
+        started[-1].wait_until(f"http://127.0.0.1:{free_port}/api/health", timeout=patient(120))
         return started[-1]
 
     yield start

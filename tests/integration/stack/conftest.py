@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import psycopg
 import pytest
 import yaml
 
-from flows.servers import answers
+from flows.servers import answers, held_port
 from nmt_core import processes
 from nmt_core.recipe import load_recipe
 
@@ -126,15 +125,6 @@ def _environment() -> dict[str, str]:
     return own | dead
 
 
-def _free_ports() -> dict[str, str]:
-    """A port of this machine for each of the compose file's: no two are the same."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in _PORTS]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {port: str(each.getsockname()[1]) for port, each in zip(_PORTS, sockets, strict=True)}
-
-
 @dataclass
 class Stack:
     """All services, by the names that they have in the compose file."""
@@ -142,7 +132,8 @@ class Stack:
     folder: Path
     values: dict[str, str]
     """What the file `.env` would hold."""
-    ports: dict[str, str] = field(default_factory=_free_ports)
+    ports: dict[str, str]
+    """A port of this machine for each of the compose file's."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     postgres: Postgres = field(init=False)
 
@@ -260,7 +251,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
-    stack = Stack(tmp_path_factory.mktemp("stack"), words)
+    with contextlib.ExitStack() as held:
+        ports = {port: str(held.enter_context(held_port())) for port in _PORTS}
+        yield from _started(Stack(tmp_path_factory.mktemp("stack"), words, ports))
+
+
+def _started(stack: Stack) -> Iterator[Stack]:
     database = Path(tempfile.mkdtemp(prefix="nmt-postgres-"))  # pytest's own folders are closed to other users
     stack.postgres = Postgres(database, int(stack.ports["5432"]), stack.values["NMT_POSTGRES_PASSWORD"])
     try:

@@ -16,7 +16,6 @@ from prefect.context import FlowRunContext
 
 from flows import clusters
 from flows.clusters import DaskWorkers, RayWorkers, workers_for
-from flows.servers import free_port
 from flows.settings import Settings
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, StageError
@@ -160,9 +159,11 @@ def test_workers_that_would_make_something_else_are_refused(settings: Settings) 
     assert "missing" in clusters._surroundings(settings.home / "elsewhere").values()
 
 
-def test_a_cluster_that_does_not_answer_is_an_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_is_an_error(
+    settings: Settings, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clusters, "_SECONDS_FOR_A_WORKER", 1)
-    place = f"dask://127.0.0.1:{free_port()}"
+    place = f"dask://127.0.0.1:{free_port}"
     environment = {"NMT_HOME": str(settings.home), "NMT_WORKERS": place}
     message = rf"NMT_WORKERS={place}: no Dask worker answers .*: start the cluster, or unset NMT_WORKERS"
     with pytest.raises(ConfigError, match=message), workers_for(Settings.load(environment)) as workers:
