@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from flows.candidate import Candidate
     from flows.summary import RegisteredModel
 
-pytest_plugins = ["support.costs"]
+pytest_plugins = ["support.costs", "support.keeper"]
 
 # Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
 # wait for each other without leaving theirs.

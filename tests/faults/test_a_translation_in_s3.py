@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import psutil
 import pytest
-from support.until import patient
+from support.until import patient, until
 
 from flows.servers import Server
 from nmt_core.corpus import storage
@@ -124,10 +124,10 @@ def test_a_store_that_goes_away_is_named(
     (tmp_path / "in.txt").write_text("now\n" * 50_000)
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     process = translations(str(tmp_path / "in.txt"), s3).start()
-    while not store.glob("bucket/job/*/output/*.parquet"):
-        assert process.poll() is None, process.communicate()
+    until(lambda: store.glob("bucket/job/*/output/*.parquet") or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     server.stop()
-    _, said = process.communicate(timeout=SECONDS)
+    _, said = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 1
     assert "a store fails (Could not connect to the endpoint URL: " in said
     places = "s3://bucket/job and s3://bucket/out.parquet"

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ import psutil
 import pytest
 from support.forked import Zygote, start
 from support.homes import changes, copy, once, snapshot
-from support.until import patient, until
+from support.until import patient, until, until_gone
 
 from flows.servers import held_port
 
@@ -172,16 +171,18 @@ class Up:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        for _ in range(20):
+
+        def answer() -> list[Any]:
             try:
-                with opener.open(request, timeout=120) as response:
+                with opener.open(request, timeout=patient(120)) as response:
                     text = response.read().decode()
-                return json.loads(text) if text.startswith(("{", "[", "true", "false")) else text
+                return [json.loads(text) if text.startswith(("{", "[", "true", "false")) else text]
             except urllib.error.HTTPError as error:
                 if error.code != _BUSY:
                     raise AssertionError(f"{url}: {error.code} {error.read().decode()[:2_000]}") from None
-                time.sleep(1)
-        raise AssertionError(f"{url} is busy")
+                return []
+
+        return until(answer, f"{url} is busy", every=1)[0]
 
     def deployment(self, name: str) -> dict[str, Any]:
         """A deployment, by the names of its flow and its own."""
@@ -222,7 +223,7 @@ class Up:
         assert self.process
         os.killpg(self.process.pid, number)
         self.process.communicate(timeout=patient(_SECONDS_TO_END))  # before psutil, which would take its exit status
-        assert psutil.wait_procs(self.family, timeout=patient(_SECONDS_TO_END))[1] == []
+        until_gone(self.family)
 
     def kill(self) -> None:
         """End what a failed test has left, and what that has started since."""

@@ -12,7 +12,7 @@ from flows.servers import PrefectApi, Server, ServerError, answers, held_port, s
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 
-_SLEEP = "import time; time.sleep(60)"
+_SLEEP = "import time; time.sleep(600)"
 _WITH_A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {_SLEEP!r}]); {_SLEEP}"
 
 
