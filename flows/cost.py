@@ -71,15 +71,18 @@ class StageMeter:
 
     before: Spent = field(default_factory=Spent)
     """What earlier attempts of a training have taken."""
-    _start: float = field(default_factory=time.monotonic)
+    clock: Callable[[], float] = time.monotonic
+    """Seconds."""
     _cpu_start: float = field(default_factory=lambda: _cpu_seconds())
     _joules: float | None = None
-    _sampled: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._start = self._sampled = self.clock()
 
     def sample(self, values: Mapping[str, float]) -> None:
         """Take in the power of the GPUs, if it is among the system metrics."""
         watts = [value for name, value in values.items() if name.startswith(_POWER[0]) and name.endswith(_POWER[1])]
-        now = time.monotonic()
+        now = self.clock()
         if watts:
             self._joules = (self._joules or 0.0) + sum(watts) * (now - self._sampled)
         self._sampled = now
@@ -102,7 +105,7 @@ class StageMeter:
             prices: of the machines.
         """
         trained = after.plus(self.before, -1)
-        seconds = time.monotonic() - self._start
+        seconds = self.clock() - self._start
         cpu_seconds = trained.cpu_seconds if trained.attempts else max(0.0, _cpu_seconds() - self._cpu_start)
         gpu_seconds = trained.gpu_seconds or (report.get("seconds", 0.0) if report.get("device") == "cuda" else 0.0)
         tokens = report.get("tokens") or report.get("source_tokens", 0) + report.get("target_tokens", 0)

@@ -27,13 +27,32 @@ class ServerError(NmtError):
     """A server does not start or does not answer."""
 
 
-def free_port(preferred: int = 0) -> int:
-    """The preferred port of 127.0.0.1 if it is free, else any free one."""
-    for port in (preferred, 0):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((_HOST, port))
-            return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def held_port(preferred: int = 0) -> Iterator[int]:
+    """Hold a port of 127.0.0.1, so that the system gives it to no other program: the preferred one if it is free.
+
+    Inside the block the port is bound, but nobody listens. On Linux a server may bind it all the same, and again after
+    its end, because both sides say SO_REUSEADDR; all servers that we start do so. Elsewhere the port is let go at once.
+    """
+    with _bound(preferred) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port = int(held.getsockname()[1])
+        if sys.platform != "linux":
+            held.close()
+        yield port
+
+
+def _bound(preferred: int) -> socket.socket:
+    # At first without SO_REUSEADDR, which would also take a port that another of us holds. With it we also get the port
+    # of a server that has just ended: for a minute there are remains of its connections.
+    for port, reuse in ((preferred, 0), (preferred, 1), (0, 0)):
+        found = socket.socket()
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+            found.bind((_HOST, port))
+            return found
+        except OSError:
+            found.close()
     raise ServerError(f"no free port on {_HOST}")
 
 
@@ -141,7 +160,7 @@ class PrefectApi:
         # Two servers that make the same database at once would stumble over each other
         with contextlib.ExitStack() as stack:
             if not url:
-                port = free_port()
+                port = stack.enter_context(held_port())
                 url = f"http://{_HOST}:{port}/api"
                 self._starting = stack.enter_context(contextlib.ExitStack())
                 self._starting.enter_context(FileLock(self._settings.home / "prefect" / "starting.lock"))

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psutil
 
@@ -23,12 +23,15 @@ _SECONDS_FOR_THE_WORKER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.25
 
 
-def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
+def supervise(
+    command: Sequence[str], grace: float = _GRACE_SECONDS, clock: Callable[[], float] = time.monotonic
+) -> int:
     """Run a worker, whose child processes are its runs, until it ends or we are told to end it.
 
     Args:
         command: program and arguments.
         grace: seconds that the runs get to end by themselves.
+        clock: seconds, for the grace.
 
     Returns:
         The exit code of the worker; 0 if it was ended by us.
@@ -42,7 +45,7 @@ def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         if worker.poll() is not None:
             return worker.returncode
-        _end_runs(psutil.Process(worker.pid), grace)
+        _end_runs(psutil.Process(worker.pid), grace, clock)
         worker.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             worker.wait(_SECONDS_FOR_THE_WORKER)
@@ -54,12 +57,12 @@ def supervise(command: Sequence[str], grace: float = _GRACE_SECONDS) -> int:
             signal.signal(number, handler)
 
 
-def _end_runs(worker: psutil.Process, grace: float) -> None:
+def _end_runs(worker: psutil.Process, grace: float, clock: Callable[[], float]) -> None:
     """SIGTERM to each run, also to one that the worker starts meanwhile; return when all have ended, or time is up."""
     told: set[psutil.Process] = set()
-    deadline = time.monotonic() + grace
+    deadline = clock() + grace
     with contextlib.suppress(psutil.NoSuchProcess):
-        while (runs := _alive(worker.children())) and time.monotonic() < deadline:
+        while (runs := _alive(worker.children())) and clock() < deadline:
             for run in runs - told:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     run.terminate()

@@ -57,11 +57,9 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _portable(error: BaseException) -> Exception:
     """The error itself if it survives pickling, or one that says the same."""
-    try:
+    with suppress(Exception):  # its attributes cannot be pickled, or its class cannot be made from `args`
         if isinstance(error, Exception) and str(pickle.loads(pickle.dumps(error))) == str(error):
             return error
-    except Exception:  # its attributes cannot be pickled, or its class cannot be made from `args`
-        pass
     return RuntimeError("".join(traceback.format_exception_only(type(error), error)).strip())
 
 

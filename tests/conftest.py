@@ -3,11 +3,11 @@
 The weights of the bundle are random, but always the same.
 """
 
+import contextlib
 import json
 import logging
 import os
 import shutil
-import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from support.forked import Zygote
 from support.homes import once
+from support.until import patient
 
 from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
@@ -34,10 +35,9 @@ from nmt_core.train.distributed import World
 
 if TYPE_CHECKING:
     from flows.candidate import Candidate
-    from flows.servers import Server
     from flows.summary import RegisteredModel
 
-pytest_plugins = ["support.costs"]
+pytest_plugins = ["support.costs", "support.keeper"]
 
 # Tests run side by side, and so does what they start: where there are more threads than cores, those of one process
 # wait for each other without leaving theirs.
@@ -89,19 +89,23 @@ class PrefectServer:
     database: Path
 
 
-def _serve_prefect(home: Path) -> "tuple[Server, str]":
-    """Start an embedded Prefect server on a home, which may be empty; it, and its address."""
-    from flows.servers import free_port, start_prefect
+@contextlib.contextmanager
+def _serve_prefect(home: Path) -> Iterator[str]:
+    """Serve a home, which may be empty, by an embedded Prefect server, and give its address."""
+    from flows.servers import held_port, start_prefect
     from flows.settings import Settings
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(home))
-        patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-        port = free_port()
-        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
-    address = f"http://127.0.0.1:{port}/api"
-    server.wait_until(f"{address}/health")
-    return server, address
+    with held_port() as port:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PREFECT_HOME", str(home))
+            patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+            server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+        try:
+            address = f"http://127.0.0.1:{port}/api"
+            server.wait_until(f"{address}/health", timeout=patient(120))
+            yield address
+        finally:
+            server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +113,8 @@ def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database of Prefect, to be copied: making one takes four CPU-seconds."""
 
     def make(folder: Path) -> None:
-        _serve_prefect(folder)[0].stop()
+        with _serve_prefect(folder):
+            pass
 
     return once(tmp_path_factory, "prefect", make) / "prefect.db"
 
@@ -119,9 +124,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: P
     """One server for all tests of this process that look for what is theirs on it. It holds what other tests did."""
     home = tmp_path_factory.mktemp("prefect")
     shutil.copyfile(prefect_database, home / "prefect.db")
-    server, address = _serve_prefect(home)
-    yield PrefectServer(address, home / "prefect.db")
-    server.stop()
+    with _serve_prefect(home) as address:
+        yield PrefectServer(address, home / "prefect.db")
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +154,18 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a bucket on an S3 server of this machine, which this process and those that it starts find."""
     import fsspec
 
-    from flows.servers import Server, free_port
+    from flows.servers import Server, held_port
 
-    port = free_port()
-    server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path_factory.mktemp("s3") / "log", {})
-    server.wait_until(f"http://127.0.0.1:{port}/moto-api/")
-    with pytest.MonkeyPatch.context() as patch:
+    with held_port() as port, pytest.MonkeyPatch.context() as patch:
+        server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path_factory.mktemp("s3") / "log", {})
+        server.wait_until(f"http://127.0.0.1:{port}/moto-api/", timeout=patient(120))
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "any")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         fsspec.filesystem("s3").mkdir("bucket")
         yield "s3://bucket"
-    server.stop()
+        server.stop()
 
 
 @pytest.fixture
@@ -277,12 +280,12 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
 
 
 @pytest.fixture
-def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+def free_port() -> Iterator[int]:
+    """A port of the loopback that nobody listens on, and that the system gives to nobody else during the test."""
+    from flows.servers import held_port
+
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from flows.interruption import Stopped, interruptible
-from flows.servers import Server, ServerError, free_port, start_mlflow, start_prefect, start_worker
+from flows.servers import Server, ServerError, held_port, start_mlflow, start_prefect, start_worker
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 
@@ -48,7 +48,8 @@ def up(recipes: Sequence[str]) -> None:
 
 
 def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitStack, console: Console) -> list[Server]:
-    prefect_port, mlflow_port = free_port(settings.prefect_port), free_port(settings.mlflow_port)
+    ports = (stack.enter_context(held_port(port)) for port in (settings.prefect_port, settings.mlflow_port))
+    prefect_port, mlflow_port = ports
     prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in (prefect_port, mlflow_port))
     os.environ["PREFECT_API_URL"] = f"{prefect_url}/api"
     servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, embedded=False)))]

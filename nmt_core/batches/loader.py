@@ -6,7 +6,7 @@ Memory holds the lanes of one window or two that this process computes slices of
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -67,16 +67,24 @@ class Loader:
         batching: that of the plan.
         share: this process's part.
         start: epoch, and number of the update in it, to begin with.
+        clock: seconds, for `seconds_waited`.
     """
 
     def __init__(
-        self, shards: TokenShards, plan: Plan, batching: Batching, share: Share, start: tuple[int, int] = (0, 0)
+        self,
+        shards: TokenShards,
+        plan: Plan,
+        batching: Batching,
+        share: Share,
+        start: tuple[int, int] = (0, 0),
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._shards = shards
         self._plan = plan
         self._batching = batching
         self._share = share
         self._start = start
+        self._clock = clock
         self._lanes: dict[Lane, TokenPairs] = {}
         self._ready: queue.Queue[Update | BaseException] = queue.Queue(_UPDATES_AHEAD)
         self._is_over = threading.Event()
@@ -101,9 +109,9 @@ class Loader:
             DataError: a shard is not what was written.
         """
         while True:
-            before = time.perf_counter()
+            before = self._clock()
             update = self._ready.get()
-            self.seconds_waited += time.perf_counter() - before
+            self.seconds_waited += self._clock() - before
             if isinstance(update, BaseException):
                 raise update
             yield update

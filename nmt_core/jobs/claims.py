@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -69,6 +69,8 @@ class Claims:
     folder: str
     seconds: float = SECONDS
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
+    clock: Callable[[], float] = time.monotonic
+    """Seconds that have passed on this machine."""
 
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[bool]:
@@ -101,7 +103,7 @@ class Claims:
 
     def _is_silent(self, url: str, found: Claim) -> bool:
         """Whether a claim from another machine has not changed for as long as claims hold, by our own clock."""
-        now = time.monotonic()
+        now = self.clock()
         said, since = _met.get(url, (None, now))
         if said != found:
             _met[url] = found, now

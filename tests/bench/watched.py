@@ -12,7 +12,6 @@ ends. On a GPU the marks are events in its stream, so nothing waits for it; each
 """
 
 import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -116,11 +115,8 @@ class _Marks:
 @contextmanager
 def one_process(device: str) -> Iterator[World]:
     """A process group of this process alone, joined as a training process joins its own."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "GLOO_SOCKET_IFNAME": "lo"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"}
     with join_world() as world:
         yield world if device == "cuda" else World(0, 1, torch.device(device))
 

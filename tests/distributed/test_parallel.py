@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from support.keeper import mark
+from support.until import patient
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -133,9 +135,10 @@ def test_two_nodes_of_two_processes_train_as_one_process_does(
     rendezvous = Rendezvous("2", "2", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")
     command = torchrun_command(tmp_path, rendezvous, sys.executable)
     environment = TRAINING_ENVIRONMENT | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PATH": "/usr/bin:/bin"}
+    environment |= mark()
     nodes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
     try:
-        said = [node.communicate(timeout=200)[0] for node in nodes]
+        said = [node.communicate(timeout=patient(100))[0] for node in nodes]
     finally:
         for node in nodes:
             node.kill()

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.until import until
+from support.until import patient, until
 
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
@@ -128,17 +127,19 @@ class Translation:
     def kill_when(self, condition: Callable[[], object]) -> None:
         """Start a process, and kill it as soon as the condition holds."""
         process = self.start()
-        deadline = time.monotonic() + SECONDS
-        while not condition():
+
+        def holds() -> bool:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
+            return bool(condition())
+
+        until(holds, every=0.001)
         process.kill()
-        process.wait(SECONDS)
+        process.wait(patient(SECONDS))
 
     @staticmethod
     def ended(process: "subprocess.Popen[str]") -> int:
         """Rows that a process translated which ended well."""
-        out, error = process.communicate(timeout=SECONDS)
+        out, error = process.communicate(timeout=patient(SECONDS))
         assert process.returncode == 0, error
         return int(out)
 
@@ -183,7 +184,7 @@ class Training:
     def wait(self) -> int:
         """Its exit code, when it has ended."""
         assert self.stage
-        return self.stage.wait(SECONDS)
+        return self.stage.wait(patient(SECONDS))
 
     def run(self, processes: int = 2) -> Path:
         """Run the stage to a good end; the artifact."""
@@ -242,7 +243,7 @@ class Training:
         for process in self.freeze():
             process.kill()
         if self.stage:
-            self.stage.wait(SECONDS)
+            self.stage.wait(patient(SECONDS))
 
     def kept(self) -> bytes:
         """The curves up to the newest whole checkpoint, clock and all: whoever computes them again writes another."""

@@ -16,8 +16,9 @@ import psutil
 import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+from support.until import patient, until
 
-from flows.servers import Server, free_port, start_mlflow, start_prefect
+from flows.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 
@@ -40,7 +41,6 @@ SMALL = {
     "train.checkpoint_every": 1_000,
 }
 RECIPE = ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
-SECONDS = 300
 SECONDS_AWAY = 15
 SECONDS_BOTH_AWAY = 120
 
@@ -73,7 +73,7 @@ class Command:
 
     def end(self) -> int:
         assert self.process
-        return self.process.wait(SECONDS)
+        return self.process.wait(patient(150))
 
     def updates(self, curve: Curve) -> int:
         """Updates of which the curves tell."""
@@ -82,12 +82,12 @@ class Command:
         return 0
 
     def wait_for(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + SECONDS
-        while not condition():
+        def holds() -> bool:
             assert self.process
             assert self.process.poll() is None, self.log
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.05)
+            return bool(condition())
+
+        until(holds, lambda: self.log, every=0.05)
 
     def preempt(self) -> None:
         """SIGTERM to all processes of the training."""
@@ -106,7 +106,7 @@ def nmt(tmp_path: Path, named_in: Callable[[str], list[psutil.Process]]) -> Iter
     yield command
     if command.process and command.process.poll() is None:
         command.process.terminate()
-        command.process.wait(60)
+        command.process.wait(patient(60))
 
 
 def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> None:
@@ -166,22 +166,21 @@ def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
     return sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, name))
 
 
-def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve) -> None:
+def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve, free_port: int) -> None:
     """Training goes on meanwhile, and afterwards every point is there, once."""
-    port = free_port()
-    health = f"http://127.0.0.1:{port}/health"
-    server = start_mlflow(settings, port)
+    health = f"http://127.0.0.1:{free_port}/health"
+    server = start_mlflow(settings, free_port)
     try:
-        server.wait_until(health)
-        nmt.environment["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{port}"
+        server.wait_until(health, timeout=patient(120))
+        nmt.environment["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port}"
         nmt.start("run", *RECIPE, "--until", "train")
         nmt.wait_for(lambda: nmt.updates(curve) >= 20)
         server.stop()
         before, left_at = nmt.updates(curve), time.monotonic()
         nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_AWAY and nmt.updates(curve) >= before + 30)
         assert "does not answer: going on, and logging it later" in nmt.log
-        server = start_mlflow(settings, port)
-        server.wait_until(health)
+        server = start_mlflow(settings, free_port)
+        server.wait_until(health, timeout=patient(120))
         back = nmt.updates(curve)
         nmt.wait_for(lambda: nmt.updates(curve) >= back + 20)
         nmt.preempt()
@@ -202,8 +201,8 @@ class Servers:
     """Prefect and MLflow as `nmt up` starts them: processes of their own, that come back with what they knew."""
 
     settings: Settings
-    prefect_port: int = field(default_factory=free_port)
-    mlflow_port: int = field(default_factory=free_port)
+    prefect_port: int
+    mlflow_port: int
     running: list[Server] = field(default_factory=list)
 
     @property
@@ -217,8 +216,8 @@ class Servers:
     def start(self) -> None:
         self.running.append(start_mlflow(self.settings, self.mlflow_port))
         self.running.append(start_prefect(self.settings, self.prefect_port, embedded=False))
-        self.running[0].wait_until(f"http://127.0.0.1:{self.mlflow_port}/health")
-        self.running[1].wait_until(f"http://127.0.0.1:{self.prefect_port}/api/health")
+        self.running[0].wait_until(f"http://127.0.0.1:{self.mlflow_port}/health", timeout=patient(120))
+        self.running[1].wait_until(f"http://127.0.0.1:{self.prefect_port}/api/health", timeout=patient(120))
 
     def kill(self) -> None:
         """kill -9: nothing is said to those who are connected."""
@@ -239,11 +238,12 @@ class Servers:
 
 @pytest.fixture
 def servers(settings: Settings, nmt: Command) -> Iterator[Servers]:
-    servers = Servers(settings)
-    servers.start()
-    nmt.environment |= servers.environment
-    yield servers
-    servers.kill()
+    with held_port() as prefect_port, held_port() as mlflow_port:
+        servers = Servers(settings, prefect_port, mlflow_port)
+        servers.start()
+        nmt.environment |= servers.environment
+        yield servers
+        servers.kill()
 
 
 def test_two_minutes_without_prefect_and_mlflow_cost_nothing(
@@ -278,7 +278,8 @@ def test_two_minutes_without_prefect_and_mlflow_cost_nothing(
     logged = [line["message"].partition(":")[0] for line in servers.in_prefect("logs")]
     told = [f"update {point['update']:,} of {last:,}" for point in points]
     assert sorted(line for line in logged if line.startswith("update ")) == sorted(told)
-    deadline = time.monotonic() + SECONDS  # Prefect learns the states of tasks from events, a moment later
-    while {task["state_name"] for task in servers.in_prefect("task_runs")} != {"Completed"}:
-        assert time.monotonic() < deadline, servers.in_prefect("task_runs")
-        time.sleep(0.5)
+    until(  # Prefect learns the states of tasks from events, a moment later
+        lambda: {task["state_name"] for task in servers.in_prefect("task_runs")} == {"Completed"},
+        lambda: str(servers.in_prefect("task_runs")),
+        every=0.5,
+    )

@@ -3,18 +3,17 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+from support.until import patient, until, until_gone
 
 from nmt_core.artifacts import Store, describe_outputs
 from nmt_core.config import PipelineConfig
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
-SECONDS = 120
 STAGE_IN_A_PROCESS = """
 import sys
 from pathlib import Path
@@ -56,21 +55,22 @@ def started(config: PipelineConfig, store: Path, scratch: str) -> subprocess.Pop
 def test_the_next_run_makes_what_an_undisturbed_one_makes(config: PipelineConfig, tmp_path: Path, beside: bool) -> None:
     scratch, files = ("", "killed/clean/*.partial/.scratch") if beside else (f"file://{tmp_path}/files", "files/*")
     process = started(config, tmp_path / "killed", scratch)
-    deadline = time.monotonic() + SECONDS
-    while not list(tmp_path.glob(f"{files}/passed-00005.parquet")):
+
+    def is_in_the_middle() -> bool:
         assert process.poll() is None, "the stage ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+        return bool(list(tmp_path.glob(f"{files}/passed-00005.parquet")))
+
+    until(is_in_the_middle, every=0.005)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
-    assert process.wait(SECONDS) == -signal.SIGKILL
+    assert process.wait(patient(60)) == -signal.SIGKILL
     assert children
-    assert not psutil.wait_procs(children, timeout=SECONDS)[1], "workers live on"
+    until_gone(children, "workers live on")
     assert not Store(tmp_path / "killed").all("clean")
 
     assert list(tmp_path.glob(f"{files}/passed-*"))
 
-    assert started(config, tmp_path / "killed", scratch).wait(SECONDS) == 0
+    assert started(config, tmp_path / "killed", scratch).wait(patient(60)) == 0
 
     again = Store(tmp_path / "killed").all("clean")
     undisturbed = _made(config, tmp_path / "undisturbed")

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from support.until import patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
@@ -159,22 +159,25 @@ def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     shown = tmp_path / "out.txt.job"
-    deadline = time.monotonic() + SECONDS
-    while not list(shown.glob("*/output/0000002.parquet")):
+
+    def has_begun() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return bool(list(shown.glob("*/output/0000002.parquet")))
+
+    until(has_begun)
     process.terminate()
-    _, said = process.communicate(timeout=SECONDS)
+    _, said = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "What was translated is kept: the same command goes on from there." in said
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=patient(SECONDS), check=False
+    )
     assert done.returncode == 0, done.stderr
     client = MlflowClient(Settings.load(environment).mlflow_tracking_uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     (last, *_) = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time DESC"])
     assert 0 < last.data.metrics["translated_here"] <= LINES - 3 * 4_096
-    subprocess.run(alone, env=environment, capture_output=True, timeout=SECONDS, check=True)
+    subprocess.run(alone, env=environment, capture_output=True, timeout=patient(SECONDS), check=True)
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "alone.txt").read_bytes()
     assert (tmp_path / "out.txt").read_bytes().count(b"\n") == LINES
 
@@ -211,14 +214,10 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     killed: list[int] = []
 
     def kill_one() -> None:
-        deadline = time.monotonic() + SECONDS
-        while not list(tmp_path.glob("out.parquet.job/*/output/0000003.parquet")) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        while not killed and time.monotonic() < deadline:
-            time.sleep(0.01)
-            for victim in workers_of(settings.workers)[:1]:
-                victim.kill()
-                killed.append(victim.pid)
+        until(lambda: list(tmp_path.glob("out.parquet.job/*/output/0000003.parquet")))
+        (victim, *_) = until(lambda: workers_of(settings.workers))
+        victim.kill()
+        killed.append(victim.pid)
 
     killer = threading.Thread(target=kill_one)
     killer.start()
@@ -252,7 +251,7 @@ def own_mounts() -> Callable[[str, Path], tuple[str, ...]]:
 def test_a_full_disk_is_named(job: Any, own_mounts: Callable[[str, Path], tuple[str, ...]]) -> None:
     (job.folder / "job").mkdir()
     process = job.start(within=own_mounts("600k", job.folder / "job"))
-    _, error = process.communicate(timeout=SECONDS)
+    _, error = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 1
     assert "is full: free space, then run the same command again (" in error and "chunks are done, and kept)" in error
     assert len(error.splitlines()) == 1

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import psutil
 import pytest
+from support.until import patient, until
 
 from flows.clusters import workers_for
 from flows.settings import Settings
@@ -72,13 +73,10 @@ class Killer(threading.Thread):
         self.over = False
 
     def run(self) -> None:
-        while not self.file.exists():
-            if self.over:
-                return
-            time.sleep(0.001)
-        while not (found := workers_of(self.kind, self.others)):
-            if self.over:
-                return
+        until(lambda: self.over or self.file.exists(), every=0.001)
+        found = until(lambda: self.over or workers_of(self.kind, self.others), every=0.001)
+        if self.over:
+            return
         victim = found[0]
         victim.send_signal(signal.SIGSTOP)
         self._wait_for_a_halt()
@@ -88,7 +86,7 @@ class Killer(threading.Thread):
 
     def _wait_for_a_halt(self) -> None:
         before, since = None, time.monotonic()
-        while time.monotonic() < since + 2:
+        while time.monotonic() < since + patient(1):
             now = sorted(file.name for file in self.scratch.iterdir())
             if now != before:
                 before, since = now, time.monotonic()

@@ -10,8 +10,9 @@ from typing import Any
 import fsspec
 import psutil
 import pytest
+from support.until import patient, until
 
-from flows.servers import Server, free_port
+from flows.servers import Server
 from nmt_core.corpus import storage
 from nmt_core.jobs.folder import JobFolder, Parts, exists
 
@@ -113,20 +114,20 @@ def test_processes_of_one_attempt_share_the_chunks(job: Any, undisturbed: bytes)
 
 
 def test_a_store_that_goes_away_is_named(
-    translations: Callable[..., Any], s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    translations: Callable[..., Any], s3: str, free_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port = free_port()
-    server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path / "log", {})
-    server.wait_until(f"http://127.0.0.1:{port}/moto-api/")
-    store = fsspec.filesystem("s3", endpoint_url=f"http://127.0.0.1:{port}", use_listings_cache=False)
+    address = f"http://127.0.0.1:{free_port}"
+    server = Server("S3", ["-m", "moto.server", "-p", str(free_port)], tmp_path / "log", {})
+    server.wait_until(f"{address}/moto-api/", timeout=patient(120))
+    store = fsspec.filesystem("s3", endpoint_url=address, use_listings_cache=False)
     store.mkdir("bucket")
     (tmp_path / "in.txt").write_text("now\n" * 50_000)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     process = translations(str(tmp_path / "in.txt"), s3).start()
-    while not store.glob("bucket/job/*/output/*.parquet"):
-        assert process.poll() is None, process.communicate()
+    until(lambda: store.glob("bucket/job/*/output/*.parquet") or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     server.stop()
-    _, said = process.communicate(timeout=SECONDS)
+    _, said = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 1
     assert "a store fails (Could not connect to the endpoint URL: " in said
     places = "s3://bucket/job and s3://bucket/out.parquet"

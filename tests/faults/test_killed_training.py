@@ -5,15 +5,14 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
-from support.until import until
+from support.keeper import mark
+from support.until import patient, until, until_gone
 
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 from nmt_core.train.status import read_status
@@ -145,15 +144,7 @@ def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Make
     job.wait()
     job.start()
     job.wait_for(lambda: set(job.ranks()) - set(orphans))
-    until(lambda: not any(lives(orphan) for orphan in orphans), lambda: list(filter(lives, orphans)))
-
-
-def lives(process: psutil.Process) -> bool:
-    """Whether a process is there. Nobody may be there to bury it: a zombie trains no more."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    until_gone(orphans)
 
 
 def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
@@ -199,23 +190,26 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     rendezvous = Rendezvous("1:2", "1", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")
     command = torchrun_command(job.folder, rendezvous, sys.executable)
     environment = TRAINING_ENVIRONMENT | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PATH": "/usr/bin:/bin"}
+    environment |= mark()
     with (job.folder / "log").open("wb") as log:
         stays = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        while not _listens(free_port):
-            assert stays.poll() is None, job.log
-            time.sleep(0.05)
+        until(lambda: _listens(free_port) or stays.poll() is not None)
+        assert stays.poll() is None, job.log
         goes = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     metrics = job.folder / "metrics.jsonl"
     last = draw("node", EVERY + 5, UPDATES - 20)
-    while not metrics.exists() or metrics.read_bytes().count(b'"dev_loss"') < last:
+
+    def is_far_enough() -> bool:
         assert stays.poll() is None, job.log
-        time.sleep(0.005)
+        return metrics.exists() and metrics.read_bytes().count(b'"dev_loss"') >= last
+
+    until(is_far_enough, every=0.005)
     (rank,) = [process for process in job.ranks() if process.ppid() == goes.pid]
     for process in (goes, rank):
         process.kill()
     goes.wait()
     before = metrics.read_bytes().splitlines()[:EVERY]
-    assert stays.wait(300) == 0, job.log
+    assert stays.wait(patient(150)) == 0, job.log
     status = read_status(job.folder)
     assert status
     assert (status.state, status.update) == ("finished", UPDATES)

@@ -1,13 +1,13 @@
 """A small pipeline through the real command line, in a folder of its own; one finished run is shared by many tests."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,8 +18,10 @@ from typing import Any
 import psutil
 import pytest
 from support.forked import Zygote, start
-from support.homes import copy, once, snapshot
-from support.until import patient, until
+from support.homes import changes, copy, once, snapshot
+from support.until import patient, until, until_gone
+
+from flows.servers import held_port
 
 _SMALL = {
     "corpus.toy.pairs": 2_000,
@@ -44,7 +46,14 @@ _SMALL = {
 _LIMIT = 560
 _SECONDS_TO_END = 60
 _BUSY = 503
+_HELD = contextlib.ExitStack()
 _ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+@functools.cache
+def ports_for_up() -> dict[str, str]:
+    """Return ports for `nmt up` that this process holds until its end: others may start one in the same moment."""
+    return {name: str(_HELD.enter_context(held_port())) for name in ("PREFECT_SERVER_API_PORT", "MLFLOW_PORT")}
 
 
 @dataclass(frozen=True)
@@ -64,11 +73,8 @@ class Nmt:
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
         dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-        # Two tests that start `nmt up` in one moment would find the same port free.
-        place = 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-        ports = {"PREFECT_SERVER_API_PORT": str(4_200 + place), "MLFLOW_PORT": str(5_000 + place)}
         server = {"PREFECT_API_URL": self.prefect.address} if self.prefect else {}
-        return own | dead | ports | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
+        return own | dead | ports_for_up() | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
     def start(
         self, *arguments: str, log: Path | None = None, anew: bool = False, **environment: str
@@ -119,7 +125,7 @@ class Nmt:
 
 
 def _select(database: Path, query: str) -> list[tuple[Any, ...]]:
-    with contextlib.closing(sqlite3.connect(database)) as connection:
+    with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         return connection.execute(query).fetchall()
 
 
@@ -165,16 +171,18 @@ class Up:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(url, data=data, headers=headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        for _ in range(20):
+
+        def answer() -> list[Any]:
             try:
-                with opener.open(request, timeout=120) as response:
+                with opener.open(request, timeout=patient(120)) as response:
                     text = response.read().decode()
-                return json.loads(text) if text.startswith(("{", "[", "true", "false")) else text
+                return [json.loads(text) if text.startswith(("{", "[", "true", "false")) else text]
             except urllib.error.HTTPError as error:
                 if error.code != _BUSY:
                     raise AssertionError(f"{url}: {error.code} {error.read().decode()[:2_000]}") from None
-                time.sleep(1)
-        raise AssertionError(f"{url} is busy")
+                return []
+
+        return until(answer, f"{url} is busy", every=1)[0]
 
     def deployment(self, name: str) -> dict[str, Any]:
         """A deployment, by the names of its flow and its own."""
@@ -215,7 +223,7 @@ class Up:
         assert self.process
         os.killpg(self.process.pid, number)
         self.process.communicate(timeout=patient(_SECONDS_TO_END))  # before psutil, which would take its exit status
-        assert psutil.wait_procs(self.family, timeout=patient(_SECONDS_TO_END))[1] == []
+        until_gone(self.family)
 
     def kill(self) -> None:
         """End what a failed test has left, and what that has started since."""
@@ -335,20 +343,22 @@ def statuses() -> Callable[[dict[str, Any]], dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterator[tuple[Nmt, dict[str, Any]]]:
-    """A home with one finished run, the first ever there, and its summary. No test may change it; see `continued`."""
+    """A home with one finished run, the first ever there, and its summary. No test may change it:
+    see `continued` and `continued_alone`."""
 
     def make(folder: Path) -> None:
         nmt = Nmt(folder / "home", zygote)
         (folder / "summary.json").write_text(json.dumps(nmt.run(anew=True)))
-        for database in nmt.home.rglob("*.db"):
-            _select(database, "pragma wal_checkpoint(truncate)")  # else the first look changes the file
+        for database in nmt.home.rglob("*.db"):  # else the first look changes the file
+            with contextlib.closing(sqlite3.connect(database)) as connection:
+                connection.execute("pragma wal_checkpoint(truncate)")
 
     folder = once(tmp_path_factory, "finished", make)
     nmt = Nmt(folder / "home", zygote)
     before = snapshot(nmt.home)
     yield nmt, json.loads((folder / "summary.json").read_text())
     nmt.close()
-    assert snapshot(nmt.home) == before, "a test has changed what others read"
+    assert changes(before, snapshot(nmt.home)) == [], "a test has changed what others read"
 
 
 @pytest.fixture(scope="module")
@@ -356,8 +366,25 @@ def continued(
     finished: tuple[Nmt, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, prefect_server: Any
 ) -> Iterator[tuple[Nmt, dict[str, Any]]]:
     """A copy of that home for the tests of a module, and the summary. Runs there use one Prefect server."""
+    with _copied(finished, tmp_path_factory.mktemp("continued") / "home", prefect_server) as copied:
+        yield copied
+
+
+@pytest.fixture(scope="module")
+def continued_alone(
+    finished: tuple[Nmt, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
+    """A copy of that home for the tests of a module that start servers on it, and the summary."""
+    with _copied(finished, tmp_path_factory.mktemp("alone") / "home") as copied:
+        yield copied
+
+
+@contextlib.contextmanager
+def _copied(
+    finished: tuple[Nmt, dict[str, Any]], home: Path, prefect_server: Any = None
+) -> Iterator[tuple[Nmt, dict[str, Any]]]:
     first, summary = finished
-    nmt = Nmt(tmp_path_factory.mktemp("continued") / "home", first.zygote, prefect_server)
+    nmt = Nmt(home, first.zygote, prefect_server)
     copy(first.home, nmt.home)
     yield nmt, json.loads(json.dumps(summary).replace(str(first.home), str(nmt.home)))
     nmt.close()

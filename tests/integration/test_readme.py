@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.until import patient
 
 from nmt_core.recipe import load_recipe
 
@@ -49,7 +50,7 @@ def test_commands_run(command: str, folder: Path, continued: tuple[Any, dict[str
         env=environment | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=patient(250),
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout  # a model of forty updates may well translate into nothing, but into a line of it
@@ -58,7 +59,9 @@ def test_commands_run(command: str, folder: Path, continued: tuple[Any, dict[str
 def test_python_runs(folder: Path, continued: tuple[Any, dict[str, Any]]) -> None:
     (code,) = blocks("python")
     here = code.replace("sqlite:///.nmt/mlflow.db", f"sqlite:///{continued[0].home / 'mlflow.db'}")
-    done = subprocess.run([sys.executable, "-c", here], cwd=folder, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(
+        [sys.executable, "-c", here], cwd=folder, capture_output=True, text=True, timeout=patient(250)
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[")
 

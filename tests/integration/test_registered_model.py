@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from support.keeper import mark
+from support.until import patient, until
 
 from flows.candidate import Candidate
 from flows.register import register_model
@@ -30,7 +31,6 @@ from nmt_core.config import CorpusConfig, PipelineConfig, RegistryConfig, Search
 from nmt_core.translator import Translator
 
 README = Path(__file__).parents[2] / "README.md"
-SECONDS = 240
 QUICK = SearchConfig(beam_size=2, max_length_offset=8)
 REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime"}
 
@@ -79,7 +79,7 @@ def elsewhere(there: Path, tmp_path: Path) -> dict[str, str]:
     """The environment variables of somebody who has that environment, no settings and no way out of this machine."""
     dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     path = f"{there / 'bin'}{os.pathsep}{os.defpath}"
-    return dead | {"PATH": path, "HOME": str(tmp_path), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return mark() | dead | {"PATH": path, "HOME": str(tmp_path), "MLFLOW_DISABLE_TELEMETRY": "true"}
 
 
 LINES = ["the cat sees a dog.", "", "a big house", "\x07", "나는 학생이다."]
@@ -136,7 +136,9 @@ def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
 ) -> None:
     address = elsewhere | {"MLFLOW_TRACKING_URI": registered.tracking_uri}
     pull = readme("mlflow artifacts download")
-    subprocess.run(["bash", "-c", pull], cwd=tmp_path, env=address, check=True, capture_output=True, timeout=SECONDS)
+    subprocess.run(
+        ["bash", "-c", pull], cwd=tmp_path, env=address, check=True, capture_output=True, timeout=patient(120)
+    )
     code = f"""
 import mlflow
 lines = mlflow.pyfunc.load_model("my-model").predict({LINES!r})
@@ -145,7 +147,7 @@ missing = [name for name in ("torch", "prefect", "polars", "flows", "filelock") 
 print(json.dumps([list(lines), nmt_core.__file__, missing]))
 """
     command = [there / "bin" / "python", "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=SECONDS)
+    done = subprocess.run(command, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=patient(120))
     assert done.returncode == 0, done.stderr
     lines, package, missing = json.loads(done.stdout.splitlines()[-1])
     assert lines == registered.expected
@@ -161,13 +163,11 @@ def test_mlflow_serves_the_champion_as_the_readme_says(
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(shlex.split(serve), cwd=tmp_path, env=elsewhere, stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + SECONDS
-        while not answers(f"http://127.0.0.1:{free_port}/ping"):
-            assert server.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
-            time.sleep(0.1)
+        until(lambda: answers(f"http://127.0.0.1:{free_port}/ping") or server.poll() is not None)
+        assert server.poll() is None, (tmp_path / "log").read_text()
         (asked,) = re.findall(r"'(\{.*\})'", ask)
         ask = ask.replace(asked, json.dumps({"inputs": LINES}, ensure_ascii=False))
-        done = subprocess.run(["bash", "-c", ask], env=elsewhere, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(["bash", "-c", ask], env=elsewhere, capture_output=True, text=True, timeout=patient(120))
     finally:
         processes.end(server, grace=10)
     assert json.loads(done.stdout) == {"predictions": registered.expected}, done.stderr

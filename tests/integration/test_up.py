@@ -8,8 +8,8 @@ from typing import Any
 from flows.selection import STEPS
 
 
-def test_up_serves_runs_and_ends(finished: tuple[Any, dict[str, Any]], start_up: Any, tmp_path: Path) -> None:
-    nmt, summary = finished
+def test_up_serves_runs_and_ends(continued_alone: tuple[Any, dict[str, Any]], start_up: Any, tmp_path: Path) -> None:
+    nmt, summary = continued_alone
     up = start_up(nmt)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/api", up.servers["prefect"])
     assert up.call("health") is True
@@ -48,8 +48,10 @@ def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
     assert nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
-def test_a_stage_begins_with_an_earlier_run_and_says_so(finished: tuple[Any, dict[str, Any]], start_up: Any) -> None:
-    nmt, summary = finished
+def test_a_stage_begins_with_an_earlier_run_and_says_so(
+    continued_alone: tuple[Any, dict[str, Any]], start_up: Any
+) -> None:
+    nmt, summary = continued_alone
     up = start_up(nmt)
     fingerprints = {stage["name"]: stage["fingerprint"] for stage in summary["stages"]}
     clean = summary["config"]["clean"]

@@ -2,7 +2,7 @@
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -50,9 +50,24 @@ def _rename(database: Path, old: str, new: str) -> None:
     connection.close()
 
 
-def snapshot(home: Path) -> dict[Path, tuple[int, int]]:
-    """Size and time of change of each file, to see that nothing has changed."""
-    found = {
-        path: path.stat() for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal"))
-    }
-    return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+def snapshot(home: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of change of each file, to see later that nothing has changed."""
+    found = (path for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    return {str(path.relative_to(home)): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+
+
+def changes(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Return a line for each file that two snapshots do not have in common, with what has become of it."""
+    return [
+        _change(file, before.get(file), after.get(file))
+        for file in sorted({*before, *after})
+        if before.get(file) != after.get(file)
+    ]
+
+
+def _change(file: str, before: tuple[int, int] | None, after: tuple[int, int] | None) -> str:
+    if before is None or after is None:
+        return f"{file}: {'new' if before is None else 'gone'}"
+    if before[0] != after[0]:
+        return f"{file}: {before[0]:,} bytes before, {after[0]:,} now"
+    return f"{file}: written {(after[1] - before[1]) / 1e9:.1f} s later, with as many bytes"

@@ -6,8 +6,10 @@ the deadline is there only so that a test that would wait for ever fails. It gro
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
+
+import psutil
 
 Result = TypeVar("Result")
 
@@ -50,3 +52,17 @@ def until(
         last = now
         assert seconds > 0, failing() if callable(failing) else failing or "waited without success"
     return found
+
+
+def until_gone(processes: Iterable[psutil.Process], failing: str = "these live on") -> None:
+    """Return when none of the processes runs any more."""
+    family = list(processes)
+    until(lambda: not any(map(runs, family)), lambda: f"{failing}: {list(filter(runs, family))}")
+
+
+def runs(process: psutil.Process) -> bool:
+    """Return whether a process is there. Perhaps nobody is left to bury it: a zombie does not count."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -83,6 +83,13 @@ def waits(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> StageR
     return report()
 
 
+class Telling(SilentReporter):
+    """Makes the file `told` beside the journal when it is told something: that another process makes the stage."""
+
+    def log(self, message: str) -> None:
+        Path(os.environ["SMALL_STAGES_JOURNAL"]).with_name("told").touch()
+
+
 if __name__ == "__main__":
     waiting = Stage("waiting", 1, ("split",), (), "small_stages:waits", resumable="resumable" in sys.argv)
     outcome = run_stage(
@@ -90,6 +97,6 @@ if __name__ == "__main__":
         PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}}),
         Store(Path(sys.argv[1])),
         {},
-        Job(SilentReporter(), Resources()),
+        Job(Telling(), Resources()),
     )
     print("reused" if outcome.reused else "made")

@@ -4,15 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
+from support.until import patient, until
 
 from nmt_core import processes
 
 _STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
 )
 _WITH_A_CHILD = (
     "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], start_new_session=True); "
@@ -51,19 +51,12 @@ def ended(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def wait_until_ended(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while not ended(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_process_hears_the_request_and_may_finish() -> None:
     process = start(
         "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); signal.pause()"
     )
     assert line_of(process) == "ready"
-    processes.end(process, grace=20)
+    processes.end(process, grace=patient(60))
     assert process.returncode == 7
 
 
@@ -80,7 +73,7 @@ def test_descendants_in_sessions_of_their_own_end_too() -> None:
     assert line_of(process) == "ready"
     processes.end(process, grace=0.3)
     assert process.returncode is not None
-    wait_until_ended(child)
+    until(lambda: ended(child))
 
 
 def test_a_process_that_has_ended_already_is_no_trouble() -> None:
@@ -93,15 +86,15 @@ def test_a_process_that_has_ended_already_is_no_trouble() -> None:
 def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
     code = (
         "import os, subprocess, sys, time; from nmt_core import processes\n"
-        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
         "child = processes.start(sleep, os.environ, subprocess.DEVNULL)\n"
-        "print(child.pid, flush=True); time.sleep(60)"
+        "print(child.pid, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     child = int(line_of(parent))
     parent.kill()
     parent.wait()
-    wait_until_ended(child)
+    until(lambda: ended(child))
 
 
 def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
@@ -129,7 +122,7 @@ def test_a_second_request_may_come_while_the_first_is_being_noted() -> None:
     """As it does when a cluster asks all processes of a job, and the launcher passes it on to its ranks."""
     process = start(_ASKED_WHILE_BEING_ASKED)
     try:
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=patient(20))
     finally:
         process.kill()
     counts = [int(line) for line in out.split()]

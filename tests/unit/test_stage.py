@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -294,8 +293,7 @@ def test_of_two_processes_one_works_and_the_other_reuses(
     start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store
 ) -> None:
     processes = [start(), start()]
-    until(lambda: ran(journal))
-    time.sleep(0.5)  # long enough for the other to come to the lock
+    until(lambda: ran(journal) and journal.with_name("told").exists())
     assert ran(journal) == ["waits"]
     journal.with_name("go").touch()
     answers = [process.communicate(timeout=patient(60))[0].strip() for process in processes]

@@ -36,18 +36,21 @@ def test_the_table_is_the_path_of_the_data() -> None:
     assert path.split() == NAMES
 
 
-@pytest.mark.parametrize("stage", STAGES.values(), ids=NAMES)
-def test_every_function_of_the_table_exists(stage: Stage) -> None:
-    for name in filter(None, (stage.run, stage.identity)):
+def test_every_function_of_the_table_exists() -> None:
+    def exists(name: str) -> bool:
         module, _, function = name.partition(":")
-        assert callable(getattr(importlib.import_module(module), function))
+        return callable(getattr(importlib.import_module(module), function, None))
+
+    named = [name for stage in STAGES.values() for name in (stage.run, stage.identity) if name]
+    assert [name for name in named if not exists(name)] == []
 
 
-@pytest.mark.parametrize("stage", STAGES.values(), ids=NAMES)
-def test_a_stage_needs_earlier_stages_and_known_sections(stage: Stage) -> None:
-    assert set(stage.needs) <= set(NAMES[: NAMES.index(stage.name)])
-    assert stage.sections
-    assert set(stage.sections) <= set(PipelineConfig.model_fields)
+def test_a_stage_needs_earlier_stages_and_known_sections() -> None:
+    def holds(stage: Stage) -> bool:
+        earlier, known = set(NAMES[: NAMES.index(stage.name)]), set(PipelineConfig.model_fields)
+        return set(stage.needs) <= earlier and bool(stage.sections) and set(stage.sections) <= known
+
+    assert [stage.name for stage in STAGES.values() if not holds(stage)] == []
 
 
 def test_every_stage_but_the_last_is_needed() -> None:

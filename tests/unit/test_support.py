@@ -3,12 +3,14 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from support import costs, forked, homes, reach
-from support.until import until
+from support.until import runs, until
 
 
 def nmt(zygote: forked.Zygote, home: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
@@ -83,3 +85,47 @@ def test_the_costs_of_children_are_those_of_a_test(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert costs.spent() - before > 0.3
+
+
+RUN_THAT_STARTS_SOMETHING = """
+import subprocess, sys, time
+
+def test_it(request):
+    folder = request.config.rootpath
+    for name, deaf in (("hears", ""), ("deaf", "signal.signal(signal.SIGTERM, signal.SIG_IGN);")):
+        code = f"import signal, time; {deaf} open('{name}', 'w').close(); time.sleep(600)"
+        child = subprocess.Popen([sys.executable, "-c", code], cwd=folder, start_new_session=True)
+        while not (folder / name).exists():
+            time.sleep(0.01)
+        (folder / name).write_text(str(child.pid))
+    (folder / "started").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+
+def test_another():
+    assert False, "it is not run"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the environment of any process can be read")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, None], ids=["SIGINT", "SIGKILL", "session timeout"])
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.cpu(20)
+def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(RUN_THAT_STARTS_SOMETHING)
+    (tmp_path / "pytest.ini").touch()
+    command = [sys.executable, "-m", "pytest", "-p", "support.keeper", "--grace", "1", "--numprocesses", workers]
+    command += ["--session-timeout", "0.1"] if number is None else []
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    run = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, text=True, **pipes)
+    until((tmp_path / "started").exists)
+    started = [psutil.Process(int((tmp_path / name).read_text())) for name in ("hears", "deaf")]
+    assert all(map(runs, started))
+    if number is None:
+        (tmp_path / "go").touch()
+    else:
+        run.send_signal(number)
+    said, _ = run.communicate()  # the keeper shares its stdout
+    assert not any(map(runs, started)), said
+    assert said.count("left behind by tests: ") >= 2

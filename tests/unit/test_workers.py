@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import psutil
 import pytest
+from support.until import patient, until
 
 from nmt_core.errors import DataError, NmtError, StageError
 from nmt_core.workers import InProcess, LocalWorkers, Workers
@@ -43,15 +43,15 @@ def hang(name):
     part = Path(f"{name}.part")
     part.write_text(str(os.getpid()))
     part.rename(name)
-    time.sleep(0 if name.endswith("soon done") else 60)
+    time.sleep(0 if name.endswith("soon done") else 600)
 
 def start_a_program(name):
     if not name:
         return
     part = Path(f"{name}.part")
-    part.write_text(str(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid))
+    part.write_text(str(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid))
     part.rename(name)
-    time.sleep(60)
+    time.sleep(600)
 
 def die_once(name):
     if not Path(name).exists():
@@ -118,13 +118,6 @@ def workers() -> Iterator[LocalWorkers]:
     with LocalWorkers(2) as workers:
         yield workers
     assert [child for child in psutil.Process().children() if child not in before] == []
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def ended(pid: int) -> bool:
@@ -206,7 +199,7 @@ def test_the_next_tasks_are_read_while_all_are_busy(workers: LocalWorkers, tasks
                 gate.touch()
             yield str(gate)
 
-    until_then = threading.Timer(20, gate.touch)
+    until_then = threading.Timer(patient(60), gate.touch)
     until_then.start()
     assert len(list(workers.map(tasks.wait_for, waiting_for_the_gate()))) == 6
     until_then.cancel()
@@ -351,7 +344,7 @@ def test_no_child_outlives_a_parent_that_is_killed(
     assert parent.stdout
     children = {*map(int, parent.stdout.readline().split()), *pids_of(names)}
     parent.send_signal(number)
-    _, said = parent.communicate(timeout=30)
+    _, said = parent.communicate(timeout=patient(60))
     assert parent.returncode == -number
     assert said.count("KeyboardInterrupt") == (number == signal.SIGINT), "the children say nothing"
     until(lambda: all(map(ended, children)))

@@ -69,6 +69,8 @@ class Fetcher:
     patience: Patience = Patience()
     stop: threading.Event = field(default_factory=threading.Event)
     """Set by whoever wants all fetching to end."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, by which a server is too slow."""
 
     def __post_init__(self) -> None:
         self._client = httpx.Client(timeout=self.patience.timeout, auth=logins())
@@ -161,7 +163,7 @@ class Fetcher:
     def _receive(self, answer: httpx.Response, part: PartialFile) -> None:
         # With a size of its own, a chunk would only come when it is full: the bytes of a slow server would be lost.
         chunks = answer.iter_raw() if is_as_stored(answer) else answer.iter_bytes()
-        since, bytes_since = time.monotonic(), 0
+        since, bytes_since = self.clock(), 0
         with part.path.open("ab", buffering=0) as file:
             size = part.size
             for chunk in chunks:
@@ -171,11 +173,11 @@ class Fetcher:
                 if self.stop.is_set():
                     raise StoppedError
                 bytes_since += len(chunk)
-                elapsed = time.monotonic() - since
+                elapsed = self.clock() - since
                 if elapsed > self.patience.timeout:
                     if bytes_since < elapsed * _LEAST_BYTES_PER_SECOND:
                         raise httpx.ReadTimeout(f"only {bytes_since:,} bytes came in {elapsed:.0f} seconds")
-                    since, bytes_since = time.monotonic(), 0
+                    since, bytes_since = self.clock(), 0
         if part.total and size != part.total:
             raise httpx.RemoteProtocolError(f"{size:,} bytes came of {part.total:,}")
 

@@ -2,16 +2,23 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 from nmt_core.stage import Reporter
 
 
 class TransferProgress:
-    """Bytes of all files together."""
+    """Bytes of all files together.
 
-    def __init__(self, corpora: int) -> None:
+    Args:
+        corpora: how many there are.
+        clock: seconds, for the rate.
+    """
+
+    def __init__(self, corpora: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._corpora = corpora
-        self._start = time.monotonic()
+        self._clock = clock
+        self._start = clock()
         self._change = threading.Lock()
         self._files: dict[str, tuple[int, int, int]] = {}
         self._looks: dict[str, tuple[int, int]] = {}
@@ -33,7 +40,7 @@ class TransferProgress:
             files = list(self._files.values())
             looks = [(address, *look) for address, look in self._looks.items() if look[0] < look[1]]
         done = sum(file[1] for file in files)
-        rate = sum(file[1] - file[0] for file in files) / max(time.monotonic() - self._start, 1e-3)
+        rate = sum(file[1] - file[0] for file in files) / max(self._clock() - self._start, 1e-3)
         left = sum(max(total - come, 0) for _, come, total in files)
         note = f"{corpora_done} of {self._corpora} corpora, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
         if left and rate:

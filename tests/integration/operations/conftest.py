@@ -3,13 +3,11 @@
 import http.server
 import json
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-_SECONDS_UNTIL_TOLD = 120
+from support.until import until
 
 
 class Webhook:
@@ -36,11 +34,10 @@ class Webhook:
 
     def told_of(self, flow_run: str) -> dict[str, Any]:
         """What was posted about a flow run, as soon as something is."""
-        deadline = time.monotonic() + _SECONDS_UNTIL_TOLD
-        while not (found := [body for body in list(self.bodies) if body["flow_run"] == flow_run]):
-            assert time.monotonic() < deadline, f"nobody was told: {self.bodies}"
-            time.sleep(0.2)
-        return found[0]
+        return until(
+            lambda: [body for body in list(self.bodies) if body["flow_run"] == flow_run],
+            lambda: f"nobody was told: {self.bodies}",
+        )[0]
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from typing import Any
 
 import psutil
 import pytest
+from support.until import patient, until, until_gone
 
-from flows.servers import Server, free_port, start_prefect
+from flows.servers import Server, start_prefect
 from flows.settings import Settings
 from flows.silence import HEARTBEATS_MISSED
 
@@ -27,7 +28,6 @@ _SECONDS_UNTIL_THE_END = 400
 _SECONDS_WITHOUT_A_SERVER = 8
 _HEARTBEAT_SECONDS = 30
 _SECONDS_UNTIL_ALL_ARE_SILENT = 100  # of a server that is away: it is back after the time of each run was up
-_SECONDS_OF_A_CONTAINER = 90  # from SIGTERM to SIGKILL, in compose and on Kubernetes
 _SECONDS_UNTIL_IT_IS_SURE = (
     180  # how long after that the server may take to notice, and `reconcile` to start and listen
 )
@@ -50,22 +50,22 @@ def kill_all(processes: list[psutil.Process]) -> None:
         for member in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 act(member)
-    left = psutil.wait_procs(list(family), timeout=30)[1]
-    assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    until_gone(family)
 
 
 def training(up: Any, nmt: Any, run: str, after: int = 0) -> None:
     """Return when a run trains, and is beyond an update."""
-    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
-    while not any(
-        json.loads(line)["update"] > after
-        for file in nmt.home.glob("artifacts/train/*.partial/metrics.jsonl")
-        for line in file.read_text().splitlines()
-        if "train_loss" in line and line.endswith("}")
-    ):
-        assert time.monotonic() < deadline, up.call(f"flow_runs/{run}")["state"]
+
+    def trains() -> bool:
         assert up.state(run) in ("SCHEDULED", "PENDING", "RUNNING"), story(up, run)
-        time.sleep(0.1)
+        return any(
+            json.loads(line)["update"] > after
+            for file in nmt.home.glob("artifacts/train/*.partial/metrics.jsonl")
+            for line in file.read_text().splitlines()
+            if "train_loss" in line and line.endswith("}")
+        )
+
+    until(trains, lambda: str(up.call(f"flow_runs/{run}")["state"]), _SECONDS_UNTIL_TRAINING, every=0.1)
 
 
 def story(up: Any, run: str) -> str:
@@ -79,10 +79,7 @@ def story(up: Any, run: str) -> str:
 def heard_of(up: Any, run: str) -> None:
     """Return when the server has had a sign of life of a run."""
     ours = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
-    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
-    while not up.call("events/filter", {"filter": ours})["events"]:
-        assert time.monotonic() < deadline, "no heartbeat"
-        time.sleep(0.5)
+    until(lambda: up.call("events/filter", {"filter": ours})["events"], "no heartbeat", every=0.5)
 
 
 def polling(up: Any, pool: str) -> set[str]:
@@ -106,11 +103,12 @@ def worker(nmt: Any, tmp_path: Path) -> Iterator[Callable[..., psutil.Process]]:
         before = polling(up, pool)
         process = nmt.start("worker", "--pool", pool, log=log, **server)
         started.append(psutil.Process(process.pid))
-        deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
-        while not polling(up, pool) - before:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, "the server does not know of the worker"
-            time.sleep(0.5)
+        until(
+            lambda: polling(up, pool) - before or process.poll() is not None,
+            "the server does not know of the worker",
+            every=0.5,
+        )
+        assert process.poll() is None, log.read_text()
         return started[-1]
 
     yield start
@@ -160,7 +158,7 @@ def test_a_worker_that_is_ended_has_its_runs_save_and_end_first(
         family, start = [ended, *ended.children(recursive=True)], time.monotonic()
         assert len(family) > 3, "worker, run, torchrun, rank"
         ended.terminate()
-        assert psutil.wait_procs(family, timeout=_SECONDS_OF_A_CONTAINER)[1] == []
+        until_gone(family)
         with capsys.disabled():
             print(f"\n{time.monotonic() - start:.1f} s from SIGTERM until the worker and all of its runs have gone")
         assert engines(nmt.home) == []
@@ -253,22 +251,21 @@ def looked(up: Any) -> None:
 
 
 @pytest.fixture
-def prefect_alone(nmt: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
+def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
     """Starts a Prefect server that may be killed, always at the same address."""
     nmt.home.mkdir(parents=True)
-    port = free_port()
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     # `nmt` finds it there, as it finds those of `nmt up`
-    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{port}/api", "mlflow": ""}
+    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
     (nmt.home / "servers.json").write_text(json.dumps(addresses))
     started: list[Server] = []
 
     def start() -> Server:
-        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), port, embedded=False))
-        started[-1].wait_until(f"http://127.0.0.1:{port}/api/health", timeout=_SECONDS_UNTIL_TRAINING)
+        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), free_port, embedded=False))
+        started[-1].wait_until(f"http://127.0.0.1:{free_port}/api/health", timeout=patient(120))
         return started[-1]
 
     yield start

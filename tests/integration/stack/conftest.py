@@ -11,11 +11,9 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -26,8 +24,9 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from support.until import patient, until
 
-from flows.servers import answers
+from flows.servers import answers, held_port
 from nmt_core import processes
 from nmt_core.recipe import load_recipe
 
@@ -41,7 +40,7 @@ _PROGRAMS = {
     "nmt": ["-c", "from flows.cli import main; main()"],
     "python": [],
 }
-_SECONDS_TO_START = 240
+_SECONDS_TO_START = 120
 _SECONDS_TO_END = 500
 _GRACE_SECONDS = 20
 
@@ -84,16 +83,20 @@ class Postgres:
         command += ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self._data}"]
         with self._log.open("ab") as log:
             self._process = processes.start(command, _environment(), log)
-        deadline = time.monotonic() + _SECONDS_TO_START
-        while True:
-            with contextlib.suppress(psycopg.OperationalError), self.connect("postgres"):
-                return
-            assert self._process.poll() is None and time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.1)
+        until(lambda: self._answers() or not self._runs(), self._log.read_text, every=0.1)
+        assert self._runs(), self._log.read_text()
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError), self.connect("postgres"):
+            return True
+        return False
+
+    def _runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
         """Break all connections and end it."""
-        if self._process and self._process.poll() is None:
+        if self._process and self._runs():
             self._run("pg_ctl", "stop", f"--pgdata={self._data}", "--mode=fast", "--wait")
             self._process.wait(_GRACE_SECONDS)
 
@@ -126,15 +129,6 @@ def _environment() -> dict[str, str]:
     return own | dead
 
 
-def _free_ports() -> dict[str, str]:
-    """A port of this machine for each of the compose file's: no two are the same."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in _PORTS]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return {port: str(each.getsockname()[1]) for port, each in zip(_PORTS, sockets, strict=True)}
-
-
 @dataclass
 class Stack:
     """All services, by the names that they have in the compose file."""
@@ -142,7 +136,8 @@ class Stack:
     folder: Path
     values: dict[str, str]
     """What the file `.env` would hold."""
-    ports: dict[str, str] = field(default_factory=_free_ports)
+    ports: dict[str, str]
+    """A port of this machine for each of the compose file's."""
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     postgres: Postgres = field(init=False)
 
@@ -172,13 +167,11 @@ class Stack:
         with log.open("ab") as output:
             process = processes.start(command, self.environment(service), output)
         if not health:
-            assert process.wait(_SECONDS_TO_START) == 0, log.read_text()
+            assert process.wait(patient(_SECONDS_TO_START)) == 0, log.read_text()
             return
         self.running[service] = process
-        deadline = time.monotonic() + _SECONDS_TO_START
-        while not answers(self._here(health)):
-            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+        until(lambda: answers(self._here(health)) or process.poll() is not None, log.read_text, every=0.1)
+        assert process.poll() is None, log.read_text()
 
     def start_proxy(self) -> None:
         """Start Caddy with the file of the compose file."""
@@ -217,15 +210,17 @@ class Stack:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._here(f"http://prefect:4200/api/{path}"), data, headers)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        for attempt in range(30):
+
+        def answer() -> list[Any]:
             try:
-                with opener.open(request, timeout=30) as response:
-                    return json.loads(response.read())
+                with opener.open(request, timeout=patient(30)) as response:
+                    return [json.loads(response.read())]
             except urllib.error.HTTPError as error:
-                if error.code < 500 or attempt == 29:
+                if error.code < 500:
                     raise
-                time.sleep(1)
-        return None
+                return []
+
+        return until(answer, f"no answer to {path}", every=1)[0]
 
     def retrain(self, config: dict[str, Any]) -> str:
         """Submit a retraining to the work pool; the id of its flow run."""
@@ -235,13 +230,12 @@ class Stack:
 
     def ended(self, flow_run: str) -> dict[str, Any]:
         """The state in which a flow run has ended."""
-        deadline = time.monotonic() + _SECONDS_TO_END
-        while (state := self.prefect(f"flow_runs/{flow_run}")["state"])["type"] not in {
-            *("COMPLETED", "FAILED", "CRASHED", "CANCELLED"),
-        }:
-            assert time.monotonic() < deadline, f"{state}\n{(self.folder / 'worker.log').read_text()}"
-            time.sleep(0.5)
-        return dict(state)
+
+        def end() -> dict[str, Any] | None:
+            state: dict[str, Any] = self.prefect(f"flow_runs/{flow_run}")["state"]
+            return state if state["type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"} else None
+
+        return until(end, (self.folder / "worker.log").read_text, _SECONDS_TO_END, every=0.5) or {}
 
     def here(self, address: str) -> str:
         """An address of the compose file as it is on this machine."""
@@ -260,7 +254,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     planted = ("NMT_PASSWORD", "NMT_POSTGRES_PASSWORD", "NMT_S3_SECRET", "HF_TOKEN", "NMT_NOTIFY")
     words = {name: f"planted{secrets.token_hex(12)}" for name in planted}
     words["NMT_NOTIFY"] = f"http://127.0.0.1:9/{words['NMT_NOTIFY']}"
-    stack = Stack(tmp_path_factory.mktemp("stack"), words)
+    with contextlib.ExitStack() as held:
+        ports = {port: str(held.enter_context(held_port())) for port in _PORTS}
+        yield from _started(Stack(tmp_path_factory.mktemp("stack"), words, ports))
+
+
+def _started(stack: Stack) -> Iterator[Stack]:
     database = Path(tempfile.mkdtemp(prefix="nmt-postgres-"))  # pytest's own folders are closed to other users
     stack.postgres = Postgres(database, int(stack.ports["5432"]), stack.values["NMT_POSTGRES_PASSWORD"])
     try:

@@ -8,6 +8,7 @@ import contextlib
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ import httpx
 import psycopg
 import pytest
 import s3fs
+from support.until import patient, until
 
 from nmt_core.stages import STAGES
 
@@ -151,7 +153,7 @@ def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str
                 f"https://127.0.0.1:{stack.ports['443']}/",
                 headers={"Host": page, "Authorization": f"Basic {words}"},
                 extensions={"sni_hostname": page},
-                timeout=60,
+                timeout=patient(60),
             )
             statuses.append(answer.status_code)
     assert statuses[0] == 401
@@ -160,9 +162,9 @@ def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str
 
 def test_the_proxy_asks_for_mlflow_too(stack: Any) -> None:
     address = stack.here("http://proxy:5001/api/2.0/mlflow/experiments/search?max_results=1")
-    assert httpx.get(address, timeout=60, trust_env=False).status_code == 401
+    assert httpx.get(address, timeout=patient(60), trust_env=False).status_code == 401
     login = ("nmt", stack.values["NMT_PASSWORD"])
-    assert httpx.get(address, auth=login, timeout=60, trust_env=False).status_code == 200
+    assert httpx.get(address, auth=login, timeout=patient(60), trust_env=False).status_code == 200
 
 
 def rows(connection: psycopg.Connection[Any]) -> Iterator[bytes]:
@@ -210,7 +212,7 @@ def test_the_database_restarts_in_mid_run(stack: Any, small_recipe: dict[str, An
     flow_run = stack.retrain(longer)
     wait_for_training(stack)
     stack.postgres.stop()
-    threading.Event().wait(8)
+    time.sleep(8)  # for which it is away
     stack.postgres.start()
     state = stack.ended(flow_run)
     assert state["type"] == "COMPLETED", (state, (stack.folder / "worker.log").read_text()[-4_000:])
@@ -222,8 +224,5 @@ def test_the_database_restarts_in_mid_run(stack: Any, small_recipe: dict[str, An
 
 def wait_for_training(stack: Any) -> None:
     """Return when updates are being made."""
-    for _ in range(1_000):
-        if list(stack.home.glob("artifacts/train/*.partial/metrics.jsonl")):
-            return
-        threading.Event().wait(0.2)
-    raise AssertionError((stack.folder / "worker.log").read_text())
+    found = "artifacts/train/*.partial/metrics.jsonl"
+    until(lambda: list(stack.home.glob(found)), (stack.folder / "worker.log").read_text)

@@ -7,12 +7,11 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from support.until import until, until_gone
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
 _RANKS = 2
-_SECONDS_UNTIL_TRAINING = 300
-_SECONDS_ALLOWED = 30
 _UPDATES = 1_000_000  # more than any machine makes before it is cancelled
 
 
@@ -41,10 +40,11 @@ def ranks(up: Any) -> list[psutil.Process]:
 
 def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     """The ranks, when the curve has points."""
-    deadline = time.monotonic() + _SECONDS_UNTIL_TRAINING
-    while not any(file.read_text() for file in up.nmt.home.glob("artifacts/train/*/metrics.jsonl")):
-        assert time.monotonic() < deadline, up.call(f"flow_runs/{run}")["state"]
-        time.sleep(0.2)
+    until(
+        lambda: any(file.read_text() for file in up.nmt.home.glob("artifacts/train/*/metrics.jsonl")),
+        lambda: str(up.call(f"flow_runs/{run}")["state"]),
+        every=0.2,
+    )
     return ranks(up)
 
 
@@ -58,7 +58,7 @@ def test_two_ranks_end_with_a_checkpoint(nmt: Any, start_up: Any, page: Any, end
     page.get_by_text("Cancel", exact=True).click()
     page.get_by_role("button", name="Confirm").click()
     clicked = time.monotonic()
-    assert psutil.wait_procs(training, timeout=_SECONDS_ALLOWED)[1] == [], "the machine is not free"
+    until_gone(training, "the machine is not free")
     print(f"{time.monotonic() - clicked:.1f} s from the click until both ranks have gone")
     page.get_by_text("Cancelled", exact=True).first.wait_for()
     assert up.state(run) == "CANCELLED"

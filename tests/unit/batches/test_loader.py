@@ -1,14 +1,16 @@
 """The loader: every process gets its part of the planned updates, in order, from anywhere."""
 
-import time
+import threading
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from support.until import patient, until
 
 from nmt_core.batches import shards as shards_module
 from nmt_core.batches.loader import Loader, Share, Update
@@ -112,13 +114,29 @@ def test_a_damaged_row_group_ends_it_where_it_is_wanted(shards: TokenShards, tmp
         load(TokenShards([file]), "padded", Share(), 100)
 
 
-def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards) -> None:
+def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which it takes a second to read a lane; only what is read while training waits counts."""
+    read, now, may_read, takes_time = TokenShards.read, [0.0], threading.Event(), [1.0]
+
+    def slow(self: TokenShards, *arguments: Any) -> Any:
+        assert may_read.wait(patient(60))
+        now[0] += takes_time[0]
+        return read(self, *arguments)
+
+    def clock() -> float:
+        value = now[0]
+        may_read.set()
+        return value
+
+    monkeypatch.setattr(TokenShards, "read", slow)
     plan = Plan(shards, "padded", slice_tokens=128, max_tokens=1_024, seed=1)
-    with Loader(shards, plan, "padded", Share()) as loader:
+    with Loader(shards, plan, "padded", Share(), clock=clock) as loader:
         updates = iter(loader)
         next(updates)
-        assert loader.seconds_waited > 0, "for the first it has to wait"
-        time.sleep(0.5)
+        assert loader.seconds_waited >= 1, "for the first it has to wait"
+        until(loader._ready.full)
+        takes_time[0] = 0
+        now[0] += 1_000  # training computes
         waited = loader.seconds_waited
         list(islice(updates, 5))
-        assert loader.seconds_waited - waited < 0.5, "the others were made in the meantime"
+        assert loader.seconds_waited == waited, "the others were made in the meantime"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
+from support.until import patient
 
 from nmt_core.config import SignificanceTest
 from nmt_core.evaluate import significance
@@ -48,7 +49,7 @@ def test_figures_are_those_of_sacrebleus_command(
     command = ["-m", "sacrebleu", "reference", "-i", "champion", "challenger", "-m", "bleu", "chrf"]
     command += [f"--paired-{option}", f"--paired-{option}-n", "1000", "-f", "text", "-w", "4"]
     done = subprocess.run(
-        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=patient(120)
     )
     monkeypatch.setattr(significance, "_DRAWN_AT_ONCE", 64 * 150)  # several blocks
     p_values = [float(found) for found in re.findall(r"\(p = ([\d.]+)\)", done.stdout)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.until import patient
 
 from nmt_core.config import SearchConfig
 from nmt_core.explain.explanation import explain
@@ -90,7 +91,7 @@ def probed(folder: Path, width: int, *flags: str) -> dict[str, Any]:
     (folder / "probe.html").write_text(PROBE.format(width=width), encoding="utf-8")
     command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}"]
     done = subprocess.run(
-        [*command, (folder / "probe.html").as_uri()], capture_output=True, text=True, check=False, timeout=120
+        [*command, (folder / "probe.html").as_uri()], capture_output=True, text=True, check=False, timeout=patient(120)
     )
     assert "CONSOLE" not in done.stderr, done.stderr
     found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)

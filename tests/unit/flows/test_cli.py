@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.until import patient
 
 NMT = [sys.executable, "-c", "from flows.cli import main; main()"]
 
@@ -11,7 +12,13 @@ NMT = [sys.executable, "-c", "from flows.cli import main; main()"]
 def nmt(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_"))}
     return subprocess.run(
-        [*NMT, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+        [*NMT, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=False,
     )
 
 

@@ -4,7 +4,6 @@ import itertools
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 from prefect import flow, get_client, task
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
+from support.until import until
 
 from flows import clusters
 from flows.clusters import DaskWorkers, RayWorkers, workers_for
-from flows.servers import free_port
 from flows.settings import Settings
 from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, StageError
@@ -118,14 +117,17 @@ def test_each_task_is_seen_in_prefect_as_one_of_the_flow(workers: DaskWorkers, t
         return str(context.flow_run.id)
 
     run = FlowRunFilter.model_validate({"id": {"any_": [stages(lock)]}})
-    deadline = time.monotonic() + 30
-    seen: list[tuple[str, str]] = []
     with get_client(sync_client=True) as client:
-        while seen.count(("getsize", "Completed")) < 2 or ("getsize", "Failed") not in seen:
-            assert time.monotonic() < deadline, seen
-            time.sleep(0.2)
+
+        def seen() -> list[tuple[str, str]]:
             found = client.read_task_runs(flow_run_filter=run)
-            seen = [(each.name.rsplit("-", 1)[0], str(each.state and each.state.name)) for each in found]
+            return [(each.name.rsplit("-", 1)[0], str(each.state and each.state.name)) for each in found]
+
+        def all_are() -> bool:
+            states = seen()
+            return states.count(("getsize", "Completed")) >= 2 and ("getsize", "Failed") in states
+
+        until(all_are, lambda: str(seen()), every=0.2)
 
 
 @pytest.fixture
@@ -160,9 +162,11 @@ def test_workers_that_would_make_something_else_are_refused(settings: Settings) 
     assert "missing" in clusters._surroundings(settings.home / "elsewhere").values()
 
 
-def test_a_cluster_that_does_not_answer_is_an_error(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_answer_is_an_error(
+    settings: Settings, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clusters, "_SECONDS_FOR_A_WORKER", 1)
-    place = f"dask://127.0.0.1:{free_port()}"
+    place = f"dask://127.0.0.1:{free_port}"
     environment = {"NMT_HOME": str(settings.home), "NMT_WORKERS": place}
     message = rf"NMT_WORKERS={place}: no Dask worker answers .*: start the cluster, or unset NMT_WORKERS"
     with pytest.raises(ConfigError, match=message), workers_for(Settings.load(environment)) as workers:

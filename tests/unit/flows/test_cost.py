@@ -1,8 +1,8 @@
 """Time, processors, tokens, energy and money of a stage."""
 
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_the_time_of_processors_is_measured_that_of_children_as_well() -> None:
     meter = StageMeter()
     subprocess.run([sys.executable, "-c", "sum(range(10_000_000))"], check=True)
     cost = meter.cost({"tokens": 7}, Spent(), FREE)
-    assert 0.05 < cost.cpu_seconds <= cost.seconds * 1.5
+    assert 0.05 < cost.cpu_seconds <= cost.seconds * (os.cpu_count() or 1)
     assert (cost.gpu_seconds, cost.tokens, cost.energy_watt_hours, cost.money) == (0, 7, None, None)
 
 
@@ -35,16 +35,15 @@ def test_translating_on_a_gpu_holds_one() -> None:
     assert StageMeter().cost(report | {"device": "cpu"}, Spent(), FREE).gpu_seconds == 0
 
 
-def test_energy_is_the_power_of_all_gpus_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_energy_is_the_power_of_all_gpus_over_time() -> None:
     heard: list[int] = []
-    meter = StageMeter()
-    now = [time.monotonic()]
-    monkeypatch.setattr("flows.cost.time.monotonic", lambda: now[0])
+    now = [0.0]
+    meter = StageMeter(clock=lambda: now[0])
     tell = meter.passing_on(lambda step, values: heard.append(step))
     for step in range(3):
         now[0] += 10
         tell(step, {"system/gpu_0_power_usage_watts": 300.0, "system/gpu_1_power_usage_watts": 60.0, "system/x": 1.0})
-    assert meter.cost({}, Spent(), FREE).energy_watt_hours == pytest.approx(360 * 30 / 3_600, abs=0.05)
+    assert meter.cost({}, Spent(), FREE).energy_watt_hours == pytest.approx(360 * 30 / 3_600)
     assert heard == [0, 1, 2]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mlflow.tracking import MlflowClient
+from support.until import patient
 
 from flows.figures import show_training
 from flows.settings import Settings
@@ -42,7 +43,7 @@ def test_mlflow_gets_the_figure_and_the_tables_of_the_profiler(tmp_path: Path, m
     show_training(folder, tracker, whole)
     show_training(tmp_path / "nowhere", tracker, none)
     show_training(damaged, tracker, bad)
-    tracker.close(timeout=60)
+    tracker.close(timeout=patient(30))
 
     client = MlflowClient(settings.mlflow_tracking_uri)
     assert [client.list_artifacts(run.id) for run in (none, bad)] == [[], []]

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -14,6 +13,7 @@ from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import State
 from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Failed, Running
+from support.until import until
 
 from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, close_orphans, this_process
 
@@ -111,8 +111,7 @@ def test_a_dead_process_that_nobody_has_buried_is_gone(mlflow: MlflowClient, pre
     tracked(mlflow, prefect, Running(), name)
     assert close_orphans(mlflow, prefect) == []
     process.kill()
-    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
     assert [closed.status for closed in close_orphans(mlflow, prefect)] == ["KILLED"]
     process.communicate()
 

@@ -1,9 +1,9 @@
 import threading
-import time
 from collections.abc import Mapping
 
 import pytest
 from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+from support.until import patient, until
 
 from flows.system_metrics import sampled
 
@@ -41,17 +41,11 @@ def test_samples_have_mlflows_names_and_true_figures() -> None:
         assert 0 < values["system/disk_usage_percentage"] <= 100
 
 
-def test_nothing_is_told_after_the_end_and_no_thread_is_left() -> None:
+def test_no_thread_is_left_that_could_tell_something_after_the_end() -> None:
     told = Told(2)
     with sampled(told, seconds=0.05):
-        assert told.has_enough.wait(60)
-    (thread, *_) = [*sampler_threads(), None]
-    if thread:
-        thread.join(60)
-    assert not sampler_threads()
-    count = len(told.samples)
-    time.sleep(0.3)
-    assert len(told.samples) == count
+        assert told.has_enough.wait(patient(60))
+    until(lambda: not sampler_threads(), "it samples on")
 
 
 def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +66,6 @@ def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(monkeypatch: pytes
     monkeypatch.setattr("psutil.disk_usage", refuse)
     told = Told(3)
     with sampled(told, seconds=0.05):
-        assert told.has_enough.wait(60)
+        assert told.has_enough.wait(patient(60))
     kinds = [{name.split("_")[0] for name in values} for _, values in told.samples[:3]]
     assert kinds == [{"system/cpu", "system/system", "system/network"}, {"system/network"}, {"system/network"}]

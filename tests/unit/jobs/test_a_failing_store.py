@@ -7,6 +7,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from support import facts
 
 from nmt_core.errors import DataError
 from nmt_core.jobs import run as run_module
@@ -50,11 +51,8 @@ def test_a_token_that_expires_while_the_output_is_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "merge", expire)
-        with pytest.raises(
-            DataError,
-            match=r"expiring://job/.*/input/0000000\.parquet: cannot be read .* \(The provided token has expired\.\): "
-            r"see that its disk or store lets you read it; run again",
-        ):
+        place = r"expiring://job/.*/input/0000000\.parquet"
+        with facts.raises(DataError, place, "cannot be read", r"The provided token has expired\.", "run again"):
             run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means)
     store.expired = False
     assert run_job(Asked("tiny"), order, JobFolder("expiring://job"), job.means).translated == 0

@@ -13,7 +13,7 @@ import fsspec
 import psutil
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from support.until import until
+from support.until import patient, until
 
 from nmt_core.corpus import storage
 from nmt_core.jobs.claims import Claim, Claims
@@ -88,12 +88,11 @@ def test_s3_makes_a_claim_only_where_there_is_none(s3_folder: str, monkeypatch: 
 
 
 def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
-    with Claims(folder, seconds=3).held("7") as first:
+    with Claims(folder, seconds=patient(3)).held("7") as first:
         assert first
-        before = now = claim_of(folder, "7")
-        while now == before:
-            time.sleep(0.05)
-            now = claim_of(folder, "7")
+        before = claim_of(folder, "7")
+        until(lambda: claim_of(folder, "7") != before)
+        now = claim_of(folder, "7")
         assert before and now and now.expires > before.expires and now.holds
         with Claims(folder).held("7") as second:
             assert not second
@@ -101,29 +100,33 @@ def test_a_claim_lasts_while_its_owner_works(folder: str) -> None:
 
 @pytest.mark.parametrize("ahead", [86_400, -86_400])
 def test_a_silent_claim_from_elsewhere_ends_whatever_its_clock_says(ahead: float, folder: str) -> None:
-    """The clock there is a day ahead, or behind. While the owner lives, what he writes changes."""
+    """The clock there is a day ahead, or behind. While the owner lives, what it writes changes."""
+    now = [0.0]
 
     def say(more: float) -> None:
         far = Claim(owner="theirs", host="elsewhere", expires=time.time() + ahead + more)
         storage.write_bytes([far.model_dump_json().encode()], f"{folder}/7.json")
 
-    ours = Claims(folder, seconds=0.5)
+    ours = Claims(folder, seconds=60, clock=lambda: now[0])
     for beat in range(5):
         say(beat)
         with ours.held("7") as is_ours:
             assert not is_ours
-        time.sleep(0.2)
-    until(lambda: ours._take(f"{folder}/7.json"))
+        now[0] += 59
+    assert not ours._take(f"{folder}/7.json")
+    now[0] += 1
+    assert ours._take(f"{folder}/7.json")
     found = claim_of(folder, "7")
     assert found and found.owner == ours.owner
 
 
 def test_a_silent_claim_of_a_process_that_runs_here_holds(tmp_path: Path) -> None:
     """It may have been stopped for a while; its clock is ours."""
-    theirs, ours = Claims(str(tmp_path), seconds=60), Claims(str(tmp_path), seconds=0.1)
+    now = [0.0]
+    theirs, ours = Claims(str(tmp_path), seconds=9_999), Claims(str(tmp_path), seconds=1, clock=lambda: now[0])
     assert theirs._take(f"{tmp_path}/7.json")
     assert not ours._take(f"{tmp_path}/7.json")
-    time.sleep(0.2)
+    now[0] += 1_000
     assert not ours._take(f"{tmp_path}/7.json")
 
 
@@ -131,16 +134,17 @@ def test_a_death_on_this_machine_is_seen_at_once(tmp_path: Path) -> None:
     code = (
         f"from nmt_core.jobs.claims import Claims; Claims({str(tmp_path)!r}, 999)._take({str(tmp_path / '7.json')!r})"
     )
+    before = time.time()
     subprocess.run([sys.executable, "-c", code], check=True)
     found = claim_of(str(tmp_path), "7")
-    assert found and found.expires > time.time() + 900 and not found.holds
+    assert found and found.expires > before + 990 and not found.holds
     with Claims(str(tmp_path)).held("7") as is_ours:
         assert is_ours
 
 
 def test_another_process_with_the_number_of_a_dead_one_is_not_its_owner() -> None:
     born = psutil.Process().create_time()
-    values = {"owner": "x", "host": os.uname().nodename, "pid": os.getpid(), "expires": time.time() + 99}
+    values = {"owner": "x", "host": os.uname().nodename, "pid": os.getpid(), "expires": time.time() + 9_999}
     assert Claim.model_validate({**values, "born": born}).holds
     assert not Claim.model_validate({**values, "born": born - 60}).holds
 
@@ -149,7 +153,7 @@ def test_a_claim_that_was_taken_over_is_not_given_back(folder: str) -> None:
     other = Claims(folder)
     with Claims(folder, seconds=0.3).held("7"):
         other._write(f"{folder}/7.json")  # we were thought dead
-        time.sleep(0.4)  # for as long as a beat, which must not take it back
+        until(lambda: "claim" not in {thread.name for thread in threading.enumerate()}, "it beats on")
         found = claim_of(folder, "7")
         assert found and found.owner == other.owner
     found = claim_of(folder, "7")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.registry import _registry
+from support.until import patient, until
 
 from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
@@ -325,10 +325,12 @@ def test_a_wrong_file_names_the_corpus_and_the_address(web: Any, good: Answers, 
 
 
 def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
+    """A process that downloads, and waits for hours for a server that keeps silent."""
     (recipe.folder / "config.json").write_text(recipe.config(*train).model_dump_json())
     program = (
         "import sys; from pathlib import Path; from nmt_core.artifacts import Store; "
         "from nmt_core.config import PipelineConfig; from nmt_core.stages import STAGES; from nmt_core.stage import *; "
+        "from nmt_core.corpus.fetching import fetcher; object.__setattr__(fetcher.Fetcher.patience, 'timeout', 9_999); "
         "config = PipelineConfig.model_validate_json(Path(sys.argv[1]).read_text()); "
         "run_stage(STAGES['download'], config, Store(Path(sys.argv[2])), {}, Job(SilentReporter(), Resources()))"
     )
@@ -336,22 +338,15 @@ def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "waited for a minute in vain"
-        time.sleep(0.01)
-
-
 def test_ctrl_c_does_not_wait_for_a_silent_server(web: Any, recipe: Recipe) -> None:
     silence = threading.Event()
-    process = in_another_process(recipe, {"name": "web", "address": web.serve("a.tsv", lambda _: silence.wait(60))})
-    wait_for(lambda: bool(web.requests))
+    process = in_another_process(recipe, {"name": "web", "address": web.serve("a.tsv", lambda _: silence.wait())})
+    until(lambda: bool(web.requests))
 
     process.send_signal(signal.SIGINT)
 
-    try:  # the server is waited for for 30 seconds
-        _, errors = process.communicate(timeout=20)
+    try:
+        _, errors = process.communicate(timeout=patient(60))
     finally:
         silence.set()
         process.kill()
@@ -367,11 +362,11 @@ def test_after_kill_9_the_next_run_goes_on_even_with_another_recipe(web: Any, go
         request.send_header("ETag", '"one"')
         request.end_headers()
         request.wfile.write(TABLE[:cut])
-        going_on.wait(20)
+        going_on.wait(patient(200))
 
     files = {"name": "web", "address": web.serve("a.tsv", slow, good(TABLE))}
     victim = in_another_process(recipe, files)
-    wait_for(lambda: sum(path.stat().st_size for path in recipe.store.root.rglob("a.tsv")) >= cut)
+    until(lambda: sum(path.stat().st_size for path in recipe.store.root.rglob("a.tsv")) >= cut)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     going_on.set()

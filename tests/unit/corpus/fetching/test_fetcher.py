@@ -1,7 +1,9 @@
 """The downloader against a server that does everything wrong that servers do."""
 
 import base64
+import contextlib
 import gzip
+import itertools
 import os
 import signal
 import socket
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.until import patient, until
 
 from nmt_core.corpus.fetching import partial
 from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError, Patience, StoppedError
@@ -31,7 +34,7 @@ Answers = Callable[..., Any]
 
 @pytest.fixture
 def fetcher(tmp_path: Path) -> Fetcher:
-    return Fetcher(tmp_path / "parts", patience=Patience(attempts=3, pause=0.01, longest_pause=5, timeout=2))
+    return Fetcher(tmp_path / "parts", patience=Patience(attempts=3, pause=0.01, longest_pause=5, timeout=60))
 
 
 def fetch(fetcher: Fetcher, address: str) -> bytes:
@@ -177,27 +180,6 @@ def test_what_lasts_is_not_tried_again(web: Any, says: Answers, fetcher: Fetcher
     assert isinstance(caught.value, NotThereError) == (status in {404, 410})
 
 
-def test_a_server_that_asks_to_wait_is_waited_for(web: Any, good: Answers, says: Answers, fetcher: Fetcher) -> None:
-    times: list[float] = []
-
-    def busy(request: Any) -> None:
-        times.append(time.monotonic())
-        says(503, Retry_After="1")(request)
-
-    def ready(request: Any) -> None:
-        times.append(time.monotonic())
-        good(TEXT)(request)
-
-    assert fetch(fetcher, web.serve("a.bin", busy, ready)) == TEXT
-    assert times[1] - times[0] >= 1
-
-
-def test_a_server_that_never_gets_well_is_given_up(web: Any, says: Answers, fetcher: Fetcher) -> None:
-    with pytest.raises(DataError, match="the server answered 503 Service Unavailable: check the address"):
-        fetch(fetcher, web.serve("a.bin", says(503)))
-    assert len(web.requests) == 3
-
-
 class Clock(threading.Event):
     """Notes how long it is waited for, and lets nobody wait."""
 
@@ -208,6 +190,19 @@ class Clock(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         self.pauses.append(timeout or 0.0)
         return False
+
+
+def test_a_server_that_asks_to_wait_is_waited_for(web: Any, good: Answers, says: Answers, tmp_path: Path) -> None:
+    clock = Clock()
+    fetcher = Fetcher(tmp_path / "parts", patience=Patience(attempts=3, pause=0.01), stop=clock)
+    assert fetch(fetcher, web.serve("a.bin", says(503, Retry_After="7"), good(TEXT))) == TEXT
+    assert clock.pauses == [7]
+
+
+def test_a_server_that_never_gets_well_is_given_up(web: Any, says: Answers, fetcher: Fetcher) -> None:
+    with pytest.raises(DataError, match="the server answered 503 Service Unavailable: check the address"):
+        fetch(fetcher, web.serve("a.bin", says(503)))
+    assert len(web.requests) == 3
 
 
 def test_pauses_grow_to_a_bound_and_are_left_to_chance_in_part(web: Any, says: Answers, tmp_path: Path) -> None:
@@ -235,24 +230,28 @@ def test_redirections_are_followed_but_not_for_ever(web: Any, good: Answers, say
         fetch(fetcher, web.serve("loop", says(302, Location="/loop")))
 
 
-def test_a_server_that_drips_is_left_and_what_it_sent_is_kept(
-    web: Any, good: Answers, tmp_path: Path, fetcher: Fetcher
-) -> None:
-    done = threading.Event()
+def test_a_server_that_drips_is_left_and_what_it_sent_is_kept(web: Any, good: Answers, tmp_path: Path) -> None:
+    """A byte comes every minute, by the clock of the one who waits."""
+    done, now = threading.Event(), [0.0]
 
     def drip(request: Any) -> None:
         request.send_response(200)
         request.send_header("Content-Length", str(len(TEXT)))
         request.send_header("ETag", '"one"')
         request.end_headers()
-        for place in range(100):
-            if done.wait(0.1):
-                return
-            request.wfile.write(TEXT[place : place + 1])
+        with contextlib.suppress(OSError):  # it is left
+            for place in itertools.count():
+                request.wfile.write(TEXT[place : place + 1])
+                now[0] += 60
+                if done.wait(0.02):
+                    return
 
-    fetcher = Fetcher(tmp_path / "parts", patience=Patience(attempts=2, pause=0.01, timeout=2))
-    assert fetch(fetcher, web.serve("a.bin", drip, good(TEXT))) == TEXT
-    done.set()
+    patience = Patience(attempts=2, pause=0.01, timeout=600)
+    fetcher = Fetcher(tmp_path / "parts", patience=patience, clock=lambda: now[0])
+    try:
+        assert fetch(fetcher, web.serve("a.bin", drip, good(TEXT))) == TEXT
+    finally:
+        done.set()
     assert web.asked("If-Range") == [None, '"one"']
 
 
@@ -260,9 +259,11 @@ def test_a_server_that_falls_silent_is_left(web: Any, tmp_path: Path) -> None:
     done = threading.Event()
     fetcher = Fetcher(tmp_path / "parts", patience=Patience(attempts=2, pause=0.01, timeout=0.1))
 
-    with pytest.raises(DataError, match="cannot fetch"):
-        fetch(fetcher, web.serve("a.bin", lambda _: done.wait(5)))
-    done.set()
+    try:
+        with pytest.raises(DataError, match="cannot fetch"):
+            fetch(fetcher, web.serve("a.bin", lambda _: done.wait()))
+    finally:
+        done.set()
 
 
 def test_no_network_is_one_clear_error(fetcher: Fetcher) -> None:
@@ -303,13 +304,14 @@ def test_a_stored_gz_that_is_labelled_as_packed_for_the_way_stays_one(
 
 
 def test_a_host_gets_two_connections_at_a_time(web: Any, good: Answers, fetcher: Fetcher) -> None:
-    change, counts = threading.Lock(), [0]
+    change, counts, pair = threading.Lock(), [0], threading.Barrier(2)
 
     def refusing(request: Any) -> None:
         with change:
             counts.append(counts[-1] + 1)
             is_one_too_many = counts[-1] > 2
-        time.sleep(0.05)
+        pair.wait(patient(60))  # two are here at one time...
+        time.sleep(0.05)  # ...and a third would come
         with change:  # before the last byte is sent, at which the client may begin another
             counts.append(counts[-1] - 1)
         request.send_error(403) if is_one_too_many else good(TEXT)(request)
@@ -393,7 +395,7 @@ def test_after_kill_9_the_next_process_asks_for_the_rest(web: Any, good: Answers
         request.send_header("ETag", '"one"')
         request.end_headers()
         request.wfile.write(TEXT[:CUT])
-        going_on.wait(20)
+        going_on.wait(patient(200))
 
     address = web.serve("a.bin", slow, good(TEXT))
     program = (
@@ -403,10 +405,7 @@ def test_after_kill_9_the_next_process_asks_for_the_rest(web: Any, good: Answers
         "with part.held(): Fetcher(Path(sys.argv[1])).fetch(part)"
     )
     victim = subprocess.Popen([sys.executable, "-c", program, str(fetcher.folder), address])
-    deadline = time.monotonic() + 20
-    while sum(path.stat().st_size for path in fetcher.folder.rglob("a.bin")) < CUT:
-        assert time.monotonic() < deadline, "waited for 20 seconds in vain"
-        time.sleep(0.01)
+    until(lambda: sum(path.stat().st_size for path in fetcher.folder.rglob("a.bin")) >= CUT)
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
     going_on.set()

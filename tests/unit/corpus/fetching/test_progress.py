@@ -1,5 +1,3 @@
-import time
-
 from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.stage import SilentReporter
 
@@ -23,8 +21,9 @@ def told_of(progress: TransferProgress, corpora_done: int) -> Told:
 
 
 def test_bytes_of_all_files_with_rate_and_time_left() -> None:
-    progress = TransferProgress(4)
-    progress._start = time.monotonic() - 10
+    now = [0.0]
+    progress = TransferProgress(4, clock=lambda: now[0])
+    now[0] = 10
     progress.on_bytes("a", 0, 80 * MB)
     progress.on_bytes("b", 0, 20 * MB)
     progress.on_bytes("a", 20 * MB, 80 * MB)

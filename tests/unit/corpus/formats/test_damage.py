@@ -7,7 +7,6 @@ import lzma
 import tarfile
 import zipfile
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -166,7 +165,6 @@ def damaged_files(draw: st.DrawFn, content: bytes) -> bytes:
 ANY_DAMAGE = settings(
     max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
-    deadline=timedelta(seconds=20),
 )
 
 

@@ -7,12 +7,12 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.until import until
 
 STAND_IN = Path(__file__).with_name("slurm_stand_in.py")
 KUBERNETES = Path(__file__).with_name("kubernetes_stand_in.py")
@@ -95,10 +95,4 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def wait_for() -> Callable[[Callable[[], object]], None]:
     """Waits until something is so."""
 
-    def wait(condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < deadline, "waited for a minute in vain"
-            time.sleep(0.02)
-
-    return wait
+    return until

@@ -1,0 +1,78 @@
+"""Nothing outlives a run of pytest, however it ends.
+
+Tests start servers, commands and trainings, most of them in sessions of their own, and fixtures end them. Often pytest
+has no time for its fixtures: xdist kills its workers ten seconds after Ctrl-C, and a training needs longer than that to
+save and end; kill -9 asks nobody. So a run marks its environment, which all that it starts inherits, and has a keeper:
+a process that waits for the end of pytest, and then ends whatever has the mark.
+
+Tests that start something in an environment which is not theirs add `mark` to it.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_MARK = "PYTEST_RUN"
+_SECONDS_BETWEEN_LOOKS = 0.2
+_GRACE_SECONDS = 90.0  # what a container gives: training writes a checkpoint
+
+
+def pytest_addoption(parser: Any) -> None:
+    """Add the option `--grace`."""
+    text = "seconds that processes which tests leave behind have to end by themselves"
+    parser.addoption("--grace", type=float, default=_GRACE_SECONDS, help=text)
+
+
+def pytest_configure(config: Any) -> None:
+    """Mark the environment and start the keeper; a worker of xdist has inherited both."""
+    if hasattr(config, "workerinput"):
+        return
+    own, outer = uuid.uuid4().hex, dict(os.environ)
+    os.environ[_MARK] = own
+    command = [sys.executable, str(Path(__file__)), str(os.getpid()), own, str(config.option.grace)]
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        # Of the marks it has that of the run which has started ours, if one has, and so never ends itself.
+        subprocess.Popen(command, env=outer, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def mark() -> dict[str, str]:
+    """Return what an environment needs so that the keeper knows what was started with it."""
+    return {_MARK: os.environ[_MARK]}
+
+
+def _keep(run: int, own: str, grace: float) -> None:
+    """Wait until a run of pytest has ended, then end what it has left and name that."""
+    while os.getppid() == run:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    for member in (left := _marked(own)):
+        with contextlib.suppress(psutil.Error):
+            print(f"left behind by tests: {member.pid} {' '.join(member.cmdline())[:200]}", file=sys.stderr)
+            member.terminate()
+    alive = psutil.wait_procs(left, timeout=grace)[1]
+    while alive:  # what they have started meanwhile, too
+        for member in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.kill()
+        psutil.wait_procs(alive, timeout=grace)
+        alive = _marked(own)
+
+
+def _marked(own: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(_MARK) == own and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+if __name__ == "__main__":
+    _keep(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]))
