@@ -105,6 +105,8 @@ class Job:
     """Who starts the processes that train."""
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     """What training may take."""
+    allow_code: bool = True
+    """Whether the recipe may name code of others to run."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]

@@ -52,6 +52,8 @@ def _resolve(store: Store, name: str) -> Artifact:
 
 
 def _grow(tree: Tree, artifact: Artifact, store: Store, seen: set[str]) -> None:
+    if continued_from := artifact.report().get("continued_from"):
+        tree.add(styled(f"{continued_from} ", ("(its first updates)", "dim")))
     for stage, fingerprint in artifact.manifest().inputs.items():
         parent = store.local(stage, fingerprint)
         short = f"{stage}/{fingerprint[:12]}"

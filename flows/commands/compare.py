@@ -17,7 +17,7 @@ from flows.comparison_table import by_length, main_table, markdown, notes, rows
 from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, styled, terminal
 from flows.selection import Selection
-from flows.settings import Settings
+from flows.settings import Settings, allow_code_of_its_owner
 from flows.summary import RunSummary, new_run_id, read_summary
 from nmt_core.errors import BudgetError, NmtError, PreemptedError
 from nmt_core.stages import plan
@@ -47,6 +47,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
     """
     if figure:
         check_figure(figure, len({contender.label for contender in contenders}))
+    allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
     console = terminal(to_stderr=form != "table")

@@ -13,7 +13,7 @@ from flows.interruption import Stopped, interruptible
 from flows.progress import shown_on, styled, terminal
 from flows.selection import Selection
 from flows.servers import PrefectApi, ServerError
-from flows.settings import Settings
+from flows.settings import Settings, allow_code_of_its_owner
 from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, without_password, words_of
@@ -44,6 +44,7 @@ def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: b
         NmtError: it failed, for a reason that the message gives.
         Stopped: a signal stopped it.
     """
+    allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
     start = time.monotonic()

@@ -59,7 +59,7 @@ class _Other:
 
     @property
     def name(self) -> str:
-        return f"train/{self.folder.name[:12]}"
+        return f"train/{self.folder.name.removesuffix(_PARTIAL)[:12]}"
 
     @property
     def update(self) -> int:
