@@ -48,6 +48,10 @@ def _configuration(recipe: str, overrides: list[str] | None) -> "PipelineConfig"
     return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=DEBUG in sys.argv)
 
 
+def _typed(recipe: str, overrides: list[str] | None) -> list[str]:
+    return [recipe, *(part for override in overrides or () for part in ("--set", override))]
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"nmt-pipeline {importlib.metadata.version('nmt-pipeline')}")
@@ -79,7 +83,8 @@ def run(
     """
     from flows.commands.run import run
 
-    run(_configuration(recipe, overrides), _selection(from_, until, force), as_json=as_json, debug=debug)
+    typed = _typed(recipe, overrides)
+    run(_configuration(recipe, overrides), _selection(from_, until, force), as_json=as_json, debug=debug, typed=typed)
 
 
 @app.command()
@@ -95,7 +100,8 @@ def stage(
     from flows.commands.run import run
 
     selection = Selection(name, name, (name,) if force else ())
-    run(_configuration(recipe, overrides), selection, as_json=as_json, debug=debug)
+    typed = _typed(recipe, overrides)
+    run(_configuration(recipe, overrides), selection, as_json=as_json, debug=debug, typed=typed)
 
 
 @app.command()

@@ -2,45 +2,60 @@
 
 import os
 import shlex
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from flows import verdicts
+from flows.progress import styled
 from flows.settings import Settings
 from flows.summary import PAGE, SUMMARY, RunSummary
 
 
-def show(summary: RunSummary, console: Console) -> None:
-    """The closing table, the scores, the registered model, samples, and what to try next."""
+def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> None:
+    """The closing table, the scores, the registered model, samples, and what to try next.
+
+    Args:
+        summary: of the run.
+        console: where to print.
+        typed: the recipe and its `--set` options as they were typed; empty: the recipe's name.
+    """
     console.print(_table(summary))
     if summary.metrics and "TOY" in summary.description.split():
-        console.print("[bold yellow]A TOY: its score says nothing about real text.[/]", highlight=False)
+        console.print("A TOY: its score says nothing about real text.", style="bold yellow")
     for score in summary.metrics:
         interval = "" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})"
         console.print(
-            f"{score.metric} [bold]{score.score:.2f}[/]{interval} on {score.test_set}  ({score.signature})",
-            highlight=False,
+            styled(
+                f"{score.metric} ",
+                (f"{score.score:.2f}", "bold"),
+                f"{interval} on {score.test_set}  ({score.signature})",
+            )
         )
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(
-            f"Model [bold]{model.name}[/] version [bold]{model.version}[/] ({aliases}): {escape(model.verdict)}",
-            highlight=False,
+            styled(
+                "Model ",
+                (model.name, "bold"),
+                " version ",
+                (model.version, "bold"),
+                f" ({aliases}): {model.verdict}",
+            )
         )
         if model.gate and model.gate.checks:
             console.print(verdicts.table(model.gate))
     for sample in summary.samples:
-        console.print(f"  {sample.source}\n    -> {sample.translation}", highlight=False, markup=False)
+        console.print(f"  {sample.source}\n    -> {sample.translation}")
         if sample.reference:
-            console.print(f"       {sample.reference} (reference)", style="dim", highlight=False, markup=False)
+            console.print(f"       {sample.reference} (reference)", style="dim")
     folder = Settings.load().runs / summary.run_id
     files = f"summary: {os.path.relpath(folder / SUMMARY)}"
     files += f"; report: {os.path.relpath(folder / PAGE)}" if (folder / PAGE).is_file() else ""
-    console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", highlight=False, soft_wrap=True)
-    _next_steps(summary, console)
+    console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", soft_wrap=True)
+    _next_steps(summary, console, typed or [summary.recipe])
 
 
 def _cost(summary: RunSummary) -> str:
@@ -70,7 +85,7 @@ def _table(summary: RunSummary) -> Table:
     return table
 
 
-def _next_steps(summary: RunSummary, console: Console) -> None:
+def _next_steps(summary: RunSummary, console: Console, typed: Sequence[str]) -> None:
     if not summary.model:
         return
     sentence = summary.samples[-1].source if summary.samples else "A sentence."
@@ -78,8 +93,8 @@ def _next_steps(summary: RunSummary, console: Console) -> None:
     alias = "champion" if "champion" in summary.model.aliases else "challenger"
     lines = (
         f"  echo {shlex.quote(sentence)} | nmt translate --model models:/{summary.model.name}@{alias}",
-        f"  nmt plan {summary.recipe} --set search.beam_size=8      # what would run again, and why",
+        f"  nmt plan {shlex.join(typed)} --set search.beam_size=8      # what would run again, and why",
         "  nmt artifacts ls",
         "  nmt up      # Prefect and MLflow in the browser",
     )
-    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    console.print("\n".join(lines), soft_wrap=True)

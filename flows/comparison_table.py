@@ -7,6 +7,8 @@ from statistics import mean, stdev
 from pydantic import BaseModel
 
 from flows.comparison import ComparedRun
+from flows.markdown import plain
+from flows.markdown import table as table_of
 from nmt_core.evaluate.length_bucket import LengthBucket
 
 
@@ -143,13 +145,12 @@ def markdown(table: Sequence[ComparedRecipe]) -> str:
     lines = _markdown(main_table(table))
     if lengths := by_length(table):
         lines += ["", *_markdown(lengths)]
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes(table))])
+    return "\n".join([*lines, "", *(f"- {plain(note)}" for note in notes(table))])
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:
-    columns = len(lines[0])
-    with_rule = [lines[0], ["---", *["---:"] * (columns - 1)], *lines[1:]]
-    return [f"| {' | '.join(line)} |" for line in with_rule]
+    heading, _, *cells = table_of(lines[0], lines[1:]).splitlines()
+    return [heading, f"| {' | '.join(['---', *['---:'] * (len(lines[0]) - 1)])} |", *cells]
 
 
 def notes(table: Sequence[ComparedRecipe]) -> list[str]:

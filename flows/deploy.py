@@ -15,6 +15,7 @@ from prefect.flows import Flow
 from prefect.types.entrypoint import EntrypointType
 
 from flows.maintenance import gc, reconcile
+from flows.markdown import plain
 from flows.promotion import promote, rollback
 from flows.retrain import retrain
 from flows.selection import StepName
@@ -131,7 +132,7 @@ def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:
     parameters = {"config": config.model_dump(mode="json")}
     when = config.schedule
     cron = when.cron if schedule is None else schedule
-    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, config.description)
+    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, plain(config.description))
     yield Entry(watch, config.name, parameters, cron=when.watch, timezone=when.timezone)
 
 

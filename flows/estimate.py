@@ -10,6 +10,11 @@ _TOY_BYTES_PER_PAIR = 90
 _TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
 _BYTES_PER_WEIGHT = 4
 _BYTES_PER_WEIGHT_TO_RESUME = 12  # itself and Adam's two moments
+_BYTES_IN_A_GRAPH = {"fp32": 4.0, "int8": 1.05, "fp16": 2.0}
+"""Bytes of a weight in the graphs of each precision; scales and biases take the rest of those of int8."""
+_POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import torch
+_BYTES_OF_GRAPHS = 80_000
+"""Nodes of the graphs of a precision, without weights."""
 _CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
 
 
@@ -80,7 +85,7 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
-        "export": (weights * _BYTES_PER_WEIGHT * 1.2, f"{weights:,} weights x 4 bytes, some in both graphs"),
+        "export": _of_export(weights, config),
         "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
         "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE * samples, f"0.6 x text x {samples}"),
         "evaluate": (1e6, "reports and translations of the test sets"),
@@ -104,6 +109,18 @@ def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
     size = weights * (_CHECKPOINTS_TO_RESUME * to_resume + _BYTES_PER_WEIGHT * kept + average)
     rule = f"{to_resume} bytes x {_CHECKPOINTS_TO_RESUME} + 4 bytes x {kept}"
     return size, f"while it runs: {weights:,} weights x ({rule})"
+
+
+def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
+    """Graphs of each precision, with tables of positions and the screen by which the likeliest tokens are found."""
+    model, knobs = config.model, config.tokenizer
+    precisions = sorted({"fp32", *config.export.precisions})
+    has_table = model.architecture != "rnn" and model.positions == "sinusoidal"
+    table = _BYTES_PER_WEIGHT * _POSITIONS * model.d_model * has_table
+    screen = (knobs.target_vocab_size or knobs.vocab_size) * model.d_model * ("fp32" in precisions)
+    each = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
+    size = weights * each + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
+    return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}), and their tables"
 
 
 def _text_bytes(config: PipelineConfig) -> float | None:

@@ -9,6 +9,7 @@ from prefect.client.orchestration import get_client
 
 from flows import reports
 from flows.garbage import garbage
+from flows.markdown import cells
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
 from flows.silence import end_silent, heartbeat_seconds
@@ -32,7 +33,7 @@ def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30) -> list[s
     freed = reports.size(sum(one.bytes for one in rubbish))
     logger.info(f"{freed} in {len(rubbish)} folders {did}")
     rows = [{"artifact": one.name, "size": reports.size(one.bytes)} for one in rubbish]
-    create_table_artifact(rows, key="gc", description=f"{freed} {did}")
+    create_table_artifact(cells(rows), key="gc", description=f"{freed} {did}")
     return [one.name for one in rubbish]
 
 
@@ -51,5 +52,6 @@ def reconcile(close_unknown: bool = False) -> list[Closed]:
         found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
     for run in found:
         logger.info(f"{run.name} ({run.run_id}): {run.status or 'left alone'}: {run.why}")
-    create_table_artifact([asdict(run) for run in found], key="reconcile", description="MLflow runs without an owner")
+    rows = cells(asdict(run) for run in found)
+    create_table_artifact(rows, key="reconcile", description="MLflow runs without an owner")
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flows.candidate import Candidate
+from flows.markdown import code, link, plain
 from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files
@@ -67,7 +68,7 @@ def _joined(sections: Sequence[_Section]) -> str:
 
 
 def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
-    text = config.description or f"The recipe {config.name}."
+    text = plain(config.description) or f"The recipe {plain(config.name)}."
     languages = config.languages
     text += (
         f"\n\nTranslates {languages.source} into {languages.target}, a sentence at a time, and not the other way. "
@@ -76,8 +77,8 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
     )
     if candidate.started_from:
         text += (
-            f"\n\nIts training started from {candidate.started_from}: the text which that one learnt from counts as "
-            "well."
+            f"\n\nIts training started from {plain(candidate.started_from)}: the text which that one learnt from "
+            "counts as well."
         )
     return _Section(text)
 
@@ -86,15 +87,16 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
     """Licence, page and citation of each corpus: those of the recipe now, and else what was known of the addresses."""
     download, clean = candidate.download, candidate.clean
     if not download:
-        return [_Section(f"Licence of the text: {config.corpus.licence or 'not stated in the recipe'}")]
+        return [_Section(f"Licence of the text: {plain(config.corpus.licence) or 'not stated in the recipe'}")]
     index = CorpusIndex.of(download)
     left_out = index.skipped | (clean.report()["skipped"] if clean else {})
     trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
-    lines = [f"- {', '.join(filter(None, (_licence_of(corpus, download), corpus.page)))}" for corpus in trained_on]
-    lines += [f"- {name}: left out, for it could not be fetched or read" for name in left_out]
+    about = [(plain(_licence_of(corpus, download)), link(corpus.page)) for corpus in trained_on]
+    lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
+    lines += [f"- {plain(name)}: left out, for it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     found = [_Section("## Trained on", lines)]
-    return [*found, _Section("Please cite:", [f"- {text}" for text in citations])] if citations else found
+    return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
 
 
 def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
@@ -110,7 +112,8 @@ def _scores(candidate: Candidate) -> _Section:
     for score in report.get("scores", []):
         low, high = score.get("low"), score.get("high")
         interval = f" (95% interval {low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-        lines.append(f"- {score['test_set']}: {score['metric']} {score['score']:.2f}{interval}, `{score['signature']}`")
+        name, signature = plain(score["test_set"]), code(score["signature"])
+        lines.append(f"- {name}: {score['metric']} {score['score']:.2f}{interval}, {signature}")
     return _Section("## Scores", lines) if lines else _Section("")
 
 
@@ -121,7 +124,8 @@ def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
         f"- Sentences of up to {config.encode.max_length} tokens were learnt from, and longer ones are translated "
         f"badly. Of lines of more than {config.search.max_source_tokens:,} "
         + ("each sentence is translated by itself." if split else "the end is left out."),
-        f"- Other domains than those of its text ({_domains(config)}) were not tested, but for the test sets above.",
+        f"- Other domains than those of its text ({plain(_domains(config))}) were not tested, but for the test sets "
+        "above.",
     ]
     if not config.clean.decontaminate:
         lines.append("- The training text was not searched for sentences of the test sets: scores may be too high.")
@@ -129,7 +133,7 @@ def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
     if unfinished := report.get("unfinished", 0):
         lines.append(f"- {unfinished:,} of {report['items_out']:,} test sentences came to no end, and were cut.")
     for precision, reason in _report(candidate.export).get("not_published", {}).items():
-        lines.append(f"- There are no {precision} graphs: {reason}.")
+        lines.append(f"- There are no {precision} graphs: {plain(reason)}.")
     return _Section("## Limits", [*lines, *_hardest(candidate.evaluate, report)])
 
 
@@ -145,7 +149,7 @@ def _by_test_set(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _of_lengths(rows: Sequence[dict[str, Any]]) -> str:
     shortest, longest = rows[0], rows[-1]
     return (
-        f"- {shortest['test_set']}: BLEU {shortest['bleu']:.1f} on sentences of up to {shortest['longest']} "
+        f"- {plain(shortest['test_set'])}: BLEU {shortest['bleu']:.1f} on sentences of up to {shortest['longest']} "
         f"{shortest['unit']}, {longest['bleu']:.1f} from {longest['shortest']} on."
     )
 
@@ -166,7 +170,7 @@ def _hardest(evaluate: Artifact, report: dict[str, Any]) -> list[str]:
 
 def _cut(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _CHARACTERS_OF_A_SENTENCE else f"{text[:_CHARACTERS_OF_A_SENTENCE]}…"
+    return plain(text if len(text) <= _CHARACTERS_OF_A_SENTENCE else f"{text[:_CHARACTERS_OF_A_SENTENCE]}…")
 
 
 def _training(config: PipelineConfig, candidate: Candidate) -> _Section:

@@ -19,6 +19,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from nmt_core.errors import without_password
 
@@ -77,7 +78,7 @@ class LiveLines:
         self._progress.update(self._lines[stage], completed=1, total=1, note=note)
 
     def say(self, message: str) -> None:
-        self._progress.console.print(message, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        self._progress.console.print(message, style="yellow", soft_wrap=True)
 
 
 class PlainLines:
@@ -101,7 +102,7 @@ class PlainLines:
         self.say(f"{stage:<10} {note}")
 
     def say(self, message: str) -> None:
-        self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(message, soft_wrap=True)
 
 
 current_display: ContextVar[Display] = ContextVar("current_display", default=Silence())  # noqa: B039  # has no state
@@ -169,5 +170,15 @@ class StageReporter:
 
 
 def terminal(*, to_stderr: bool) -> Console:
-    """The console that people read; stderr where stdout carries data."""
-    return Console(stderr=to_stderr, width=None if (sys.stderr if to_stderr else sys.stdout).isatty() else 160)
+    """Return the console that people read; stderr where stdout carries data.
+
+    It prints all text as it is, in tables and trees too: brackets and colons of recipes, paths and sentences are no
+    markup to it. Every console is made here. What is to have a style gets it as an argument, or from `styled`.
+    """
+    width = None if (sys.stderr if to_stderr else sys.stdout).isatty() else 160
+    return Console(stderr=to_stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return a line of parts, of which a pair is a text and its style."""
+    return Text.assemble(*parts)

@@ -8,6 +8,7 @@ from prefect.runtime import flow_run
 
 from flows.by_hand import history_of, promote_by_hand, roll_back_by_hand
 from flows.champions import Author, user_and_machine
+from flows.markdown import plain
 from flows.settings import Settings
 
 
@@ -52,6 +53,6 @@ def _author(why: str) -> Author:
 def _told(model: str, done: str, settings: Settings) -> str:
     """Show in Prefect what was done, and all changes before it."""
     _, events = history_of(model, settings)
-    trail = "\n".join(f"- {event}" for event in reversed(events))
-    create_markdown_artifact(f"# {done}\n\n{trail}\n", key="champion", description=done)
+    trail = "\n".join(f"- {plain(event)}" for event in reversed(events))
+    create_markdown_artifact(f"# {plain(done)}\n\n{trail}\n", key="champion", description=plain(done))
     return done

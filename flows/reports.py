@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flows import markdown as markdown_of
 from nmt_core.errors import without_password
 
 Report = Mapping[str, Any]
@@ -42,19 +43,20 @@ def markdown(heading: str, report: Report) -> str:
     """The whole report as Markdown."""
     plain = {key: value for key, value in report.items() if not _is_table(value)}
     parts = [
-        f"# {without_password(heading)}",
-        _table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()]),
+        f"# {markdown_of.plain(without_password(heading))}",
+        markdown_of.table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()]),
     ]
     for key, value in report.items():
         if not _is_table(value) or not value:
             continue
-        parts.append(f"## {title(key)}")
+        parts.append(f"## {markdown_of.plain(title(key))}")
         if isinstance(value, Mapping):
-            parts.append(_table(["Of", "Count"], [[str(name), cell(count)] for name, count in value.items()]))
+            counts = [[without_password(str(name)), cell(count)] for name, count in value.items()]
+            parts.append(markdown_of.table(["Of", "Count"], counts))
         else:
             columns = list(value[0])
             rows = [[_shortened(cell(record.get(column))) for column in columns] for record in value[:_ROWS_SHOWN]]
-            parts.append(_table([title(column) for column in columns], rows))
+            parts.append(markdown_of.table([title(column) for column in columns], rows))
             if len(value) > _ROWS_SHOWN:
                 parts.append(f"... and {len(value) - _ROWS_SHOWN:,} more")
     return "\n\n".join(parts) + "\n"
@@ -86,14 +88,5 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
 
 
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(_escape(text) for text in line) + " |" for line in lines)
-
-
 def _shortened(text: str) -> str:
     return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

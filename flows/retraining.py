@@ -21,6 +21,7 @@ from flows.html_report.champion import champion_before
 from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
+from flows.markdown import plain
 from flows.progress import StageReporter, current_display
 from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, this_process
 from flows.register import register_model
@@ -87,7 +88,7 @@ class Retraining:
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
         self._alive = {ATTEMPT_TAG: str(flow_run.run_count or ""), PROCESS_TAG: this_process()}
-        more = {"mlflow.note.content": self.config.description} | self._alive
+        more = {"mlflow.note.content": plain(self.config.description)} | self._alive
         self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
         self._save()
         return self
@@ -250,7 +251,14 @@ class Retraining:
         force, store = stage.name in self._selection.force, self._settings.store
         launcher = launcher_for(self._settings, self.config.name)
         with workers_for(self._settings) as workers:
-            job = Job(step.reporter, self._settings.resources, workers, launcher, self.config.budget)
+            job = Job(
+                step.reporter,
+                self._settings.resources,
+                workers,
+                launcher,
+                self.config.budget,
+                allow_code=self._settings.allow_code,
+            )
             try:
                 outcome = run_stage(stage, self.config, store, inputs, job, force=force)
             except BaseException:
@@ -280,7 +288,8 @@ class Retraining:
             text = verdicts.markdown(model.gate)
             self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
             self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
-            create_markdown_artifact(text, key="verdict", description=f"Whether {model.uri} is champion, and why")
+            about_it = f"Whether {plain(model.uri)} is champion, and why"
+            create_markdown_artifact(text, key="verdict", description=about_it)
         report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 

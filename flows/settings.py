@@ -12,6 +12,9 @@ NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in 
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
+NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command` and module:function; 0: they may not
+                     (default: 1 for `nmt run`, `nmt stage` and `nmt compare`, whose recipe is yours; 0 for runs that a
+                     Prefect server hands out, whose recipe may come from a form)
 NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
 NMT_CURRENCY         currency of both (default: EUR)
@@ -64,6 +67,8 @@ _ENVIRONMENT = {
 DEVICES = Path("/dev")
 """Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
 
+ALLOW_CODE = "NMT_ALLOW_CODE"
+
 LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
 """Where training can run."""
 
@@ -102,6 +107,8 @@ class Settings:
     """Training processes on each node of a cluster; "gpu" is one per GPU there, whatever this machine has."""
     launch_template: str
     prices: Prices
+    allow_code: bool = False
+    """Whether a recipe may name code to run."""
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -134,6 +141,7 @@ class Settings:
                 _price(environment, "NMT_CPU_HOUR_PRICE"),
                 environment.get("NMT_CURRENCY", "") or "EUR",
             ),
+            allow_code=_switch(environment, ALLOW_CODE),
         )
 
     @property
@@ -212,6 +220,18 @@ def _count(environment: Mapping[str, str], name: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
     return int(text)
+
+
+def allow_code_of_its_owner() -> None:
+    """Let the recipe of a command run the code that it names, unless NMT_ALLOW_CODE says otherwise."""
+    os.environ[ALLOW_CODE] = os.environ.get(ALLOW_CODE) or "1"
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name, "")
+    if text not in {"", "0", "1"}:
+        raise ConfigError(f"{name}={text!r}: must be 0 or 1, or not be set")
+    return text == "1"
 
 
 def _price(environment: Mapping[str, str], name: str) -> float:

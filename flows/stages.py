@@ -13,6 +13,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.flows import Flow
 
+from flows.markdown import plain
 from flows.origin import LATEST, Origin, find_origin, producer_of
 from flows.preemption import preempted
 from flows.retraining import Retraining
@@ -65,7 +66,7 @@ def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
 def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
     """The artifact that a stage began with, and links to the run that made it."""
     artifact, maker = origin.artifacts[0], origin.run
-    lines = ["# Input", "", f"`{artifact.short}`, in {artifact.path}", ""]
+    lines = ["# Input", "", f"`{artifact.short}`, in {plain(artifact.path)}", ""]
     if not maker:
         return "\n".join([*lines, "No run here knows of it.", ""])
     lines.append(f"Made or reused by the run {maker.run_id}:")

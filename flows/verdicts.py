@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows import markdown as markdown_of
 from nmt_core.evaluate.verdict import Check, Verdict
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def heading(verdict: Verdict) -> str:
 
 def markdown(verdict: Verdict) -> str:
     """The verdict, the table of its checks, and what each of them found."""
-    lines = [f"# {heading(verdict)}", ""]
+    lines = [f"# {markdown_of.plain(heading(verdict))}", ""]
     if verdict.checks:
-        table = [list(_COLUMNS), ["---"] * len(_COLUMNS), *rows(verdict)]
-        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table]
-        lines += ["", *(f"- {_sign(check)} **{check.name}**: {check.why}." for check in verdict.checks)]
+        lines.append(markdown_of.table(_COLUMNS, rows(verdict)))
+        plain = markdown_of.plain
+        lines += ["", *(f"- {_sign(check)} **{plain(check.name)}**: {plain(check.why)}." for check in verdict.checks)]
     return "\n".join(lines) + "\n"
 
 

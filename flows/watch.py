@@ -10,6 +10,7 @@ from prefect.client.orchestration import get_client
 from prefect.events import Event, Resource, get_events_client
 from prefect.events.related import related_resources_from_run_context
 
+from flows.markdown import cells, plain
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import scheme_of
@@ -59,7 +60,7 @@ def watch(config: PipelineConfig) -> list[str]:
     found = changes(before, now.digests)
     seen = before | now.digests
     rows = [{"address": address, "digest": digest, "changed": address in found} for address, digest in seen.items()]
-    create_table_artifact(rows, key="watch", description=f"What {config.name} reads, as it was found now")
+    create_table_artifact(cells(rows), key="watch", description=f"What {plain(config.name)} reads, as it was found now")
     if found:
         logger.info(f"{len(found)} of {len(seen)} addresses have other text: {', '.join(found)}")
         Lockfile(config.corpus.lock).forget(found)

@@ -16,3 +16,9 @@ Layers; imports point only to the left, and a test says so:
 sentencepiece but without torch, Prefect or MLflow. `jobs/` translates files of any size with them, and `explain/` shows
 what happens to a sentence on its way.
 """
+
+import os
+
+# ONNX Runtime reads this when it is imported; without it, each session sends telemetry to Microsoft. This line runs
+# before any other of ours: in the command line, in training processes and in registered models, which bring nmt_core.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

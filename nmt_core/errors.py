@@ -15,12 +15,21 @@ _IN_A_QUERY = re.compile(
 )
 
 
+_WITHOUT_A_SCHEME = re.compile(r"([^/@\s:'\"=]+):(?!/)[^@\s'\"]+@")
+"""A name and a password of an address that lacks `://`, or has it misspelt. In a sentence it may be an e-mail address
+after a colon, so it is hidden in errors alone."""
+
+
 def without_password(text: str) -> str:
     """A text with *** in place of passwords, tokens and signatures of the addresses in it.
 
     What a log or a page shows is read by many.
     """
     return _IN_A_QUERY.sub(r"\1***", _PASSWORD.sub(r"\1:***@", _TOKEN.sub("***@", text)))
+
+
+def _hidden(text: str) -> str:
+    return _WITHOUT_A_SCHEME.sub(r"\1:***@", without_password(text))
 
 
 def words_of(error: BaseException, most: int = 300) -> str:
@@ -37,7 +46,7 @@ class NmtError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, *words: object) -> None:
-        super().__init__(*(without_password(word) if isinstance(word, str) else word for word in words))
+        super().__init__(*(_hidden(word) if isinstance(word, str) else word for word in words))
 
 
 class ConfigError(NmtError):

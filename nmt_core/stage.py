@@ -10,6 +10,7 @@ import errno
 import hashlib
 import importlib
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
@@ -31,6 +32,8 @@ from nmt_core.workers import InProcess, Workers
 Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
 
+IDENTITY = "identity.json"
+"""File in what a resumable stage is making: all that decides it."""
 _WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
 DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
 """Libraries that decide what becomes of text."""
@@ -102,6 +105,8 @@ class Job:
     """Who starts the processes that train."""
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     """What training may take."""
+    allow_code: bool = True
+    """Whether the recipe may name code of others to run."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -214,7 +219,10 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         if not stage.resumable and out.exists():  # left by a process that was killed
             shutil.rmtree(out)
         out.mkdir(parents=True, exist_ok=True)
+        if stage.resumable:
+            (out / IDENTITY).write_text(json.dumps(_identity(stage, config, inputs), indent=1), encoding="utf-8")
         report = stage.load()(restrict(config, stage.sections), inputs, out, job)
+        (out / IDENTITY).unlink(missing_ok=True)
         (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
         # Anew: the run may have learnt more of what decides the artifact, and the next run begins by knowing it.
         identity = _identity(stage, config, inputs)

@@ -1,12 +1,12 @@
 """`nmt artifacts`: what the store holds, where it comes from, and what can go."""
 
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 from rich.tree import Tree
 
 from flows import reports
 from flows.garbage import garbage
+from flows.progress import styled, terminal
 from flows.settings import Settings
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.stages import STAGES
@@ -21,20 +21,18 @@ def list_artifacts(stage: str | None) -> None:
         manifest = artifact.manifest()
         made = f"{manifest.created:%Y-%m-%d %H:%M}"
         table.add_row(artifact.short, manifest.recipe, made, f"{manifest.seconds:.1f}", reports.size(manifest.size))
-    Console().print(table)
+    terminal(to_stderr=False).print(table)
 
 
 def show_artifact(name: str) -> None:
     """Print an artifact's files and report."""
-    console = Console()
+    console = terminal(to_stderr=False)
     artifact = _resolve(Settings.load().store, name)
     manifest = artifact.manifest()
-    console.print(f"{artifact.stage}/{artifact.fingerprint}\n{artifact.path}", highlight=False, soft_wrap=True)
-    console.print(
-        f"recipe {manifest.recipe}, made {manifest.created:%Y-%m-%d %H:%M} on {manifest.host}", highlight=False
-    )
+    console.print(f"{artifact.stage}/{artifact.fingerprint}\n{artifact.path}", soft_wrap=True)
+    console.print(f"recipe {manifest.recipe}, made {manifest.created:%Y-%m-%d %H:%M} on {manifest.host}")
     for file, output in manifest.outputs.items():
-        console.print(f"  {reports.size(output.bytes):>10}  {file}", highlight=False, markup=False)
+        console.print(f"  {reports.size(output.bytes):>10}  {file}")
     console.print(Markdown(reports.markdown(artifact.stage, artifact.report())))
 
 
@@ -44,7 +42,7 @@ def show_lineage(name: str) -> None:
     artifact = _resolve(store, name)
     tree = Tree(artifact.short)
     _grow(tree, artifact, store, {artifact.fingerprint})
-    Console().print(tree)
+    terminal(to_stderr=False).print(tree)
 
 
 def _resolve(store: Store, name: str) -> Artifact:
@@ -54,13 +52,15 @@ def _resolve(store: Store, name: str) -> Artifact:
 
 
 def _grow(tree: Tree, artifact: Artifact, store: Store, seen: set[str]) -> None:
+    if continued_from := artifact.report().get("continued_from"):
+        tree.add(styled(f"{continued_from} ", ("(its first updates)", "dim")))
     for stage, fingerprint in artifact.manifest().inputs.items():
         parent = store.local(stage, fingerprint)
         short = f"{stage}/{fingerprint[:12]}"
         if not parent:
-            tree.add(f"{short} [dim](no longer here)[/]")
+            tree.add(styled(f"{short} ", ("(no longer here)", "dim")))
         elif fingerprint in seen:
-            tree.add(f"{short} [dim](see above)[/]")
+            tree.add(styled(f"{short} ", ("(see above)", "dim")))
         else:
             seen.add(fingerprint)
             _grow(tree.add(short), parent, store, seen)
@@ -72,17 +72,17 @@ def pin_artifact(name: str, why: str | None) -> None:
     artifact = _resolve(store, name)
     store.pin(artifact, why)
     done = "is no longer pinned" if why is None else "is pinned: gc keeps it and what it was made from"
-    Console().print(f"{artifact.stage}/{artifact.fingerprint} {done}", highlight=False, soft_wrap=True)
+    terminal(to_stderr=False).print(f"{artifact.stage}/{artifact.fingerprint} {done}", soft_wrap=True)
 
 
 def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> None:
     """Print what nobody needs, here and in the shared store; delete it only if told to."""
-    console = Console()
+    console = terminal(to_stderr=False)
     rubbish = garbage(Settings.load(), keep_runs, shared_days)
     for one in rubbish:
-        console.print(f"{reports.size(one.bytes):>10}  {one.name}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{reports.size(one.bytes):>10}  {one.name}", soft_wrap=True)
         if delete:
             one.remove()
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     freed = reports.size(sum(one.bytes for one in rubbish))
-    console.print(f"{freed} in {len(rubbish)} folders {done}", highlight=False)
+    console.print(f"{freed} in {len(rubbish)} folders {done}")

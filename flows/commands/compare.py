@@ -8,7 +8,6 @@ from typing import Literal
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from flows.commands.run import Retrain, explained, ready
@@ -16,9 +15,9 @@ from flows.comparison import ComparedRun, Contender, measured
 from flows.comparison_figure import check_figure, write_figure
 from flows.comparison_table import by_length, main_table, markdown, notes, rows
 from flows.interruption import Stopped, interruptible
-from flows.progress import shown_on, terminal
+from flows.progress import shown_on, styled, terminal
 from flows.selection import Selection
-from flows.settings import Settings
+from flows.settings import Settings, allow_code_of_its_owner
 from flows.summary import RunSummary, new_run_id, read_summary
 from nmt_core.errors import BudgetError, NmtError, PreemptedError
 from nmt_core.stages import plan
@@ -48,6 +47,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
     """
     if figure:
         check_figure(figure, len({contender.label for contender in contenders}))
+    allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
     console = terminal(to_stderr=form != "table")
@@ -56,9 +56,8 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
         with interruptible(), ready(settings) as retrain:
             for number, contender in enumerate(contenders, start=1):
                 seed = contender.config.train.seed
-                console.print(
-                    f"[bold]{number} of {len(contenders)}: {escape(contender.label)}[/], seed {seed}", highlight=False
-                )
+                heading = (f"{number} of {len(contenders)}: {contender.label}", "bold")
+                console.print(styled(heading, f", seed {seed}"))
                 runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
         console.print("What was finished is kept: the same command goes on from there.")
@@ -69,7 +68,7 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
         if figure and runs:
             is_drawn = write_figure(rows(runs), figure)
             told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
-            console.print(told, highlight=False, markup=False, soft_wrap=True)
+            console.print(told, soft_wrap=True)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
@@ -91,7 +90,7 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         if debug:
             traceback.print_exc()
         reason = explained(error, settings, run_id)
-        console.print(f"{contender.label} failed: {reason}", style="red", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{contender.label} failed: {reason}", style="red", soft_wrap=True)
         summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)
         summary.end(reason)
         summary.write(settings.runs)
@@ -110,7 +109,7 @@ def show(runs: Sequence[ComparedRun], form: Form) -> None:
         for lines in filter(None, (main_table(table), by_length(table))):
             console.print(_on_a_terminal(lines))
         for note in notes(table):
-            console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+            console.print(note, style="dim", soft_wrap=True)
 
 
 def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
@@ -118,5 +117,5 @@ def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
     for place, heading in enumerate(lines[0]):
         shown.add_column(heading, justify="right" if place else "left", overflow="fold")
     for line in lines[1:]:
-        shown.add_row(*map(escape, line))
+        shown.add_row(*line)
     return shown

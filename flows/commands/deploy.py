@@ -38,7 +38,7 @@ def deploy(
         return
     if not show:
         for line in install(entries, Pools(pool, gpu_pool)):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
         return
     shown = Table(box=box.SIMPLE_HEAD)
     for column in ("deployment", "runs on", "by itself"):
@@ -47,7 +47,7 @@ def deploy(
         when = f"{entry.cron} ({entry.timezone})" if entry.cron else ""
         shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
     console.print(shown)
-    console.print("Nothing has been installed.", highlight=False)
+    console.print("Nothing has been installed.")
 
 
 def worker(pool: str) -> None:
@@ -76,7 +76,7 @@ def reconcile(*, close_unknown: bool) -> None:
         from flows.silence import end_silent, heartbeat_seconds
 
         def say(line: str) -> None:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
 
         api.wait()
         with get_client(sync_client=True) as prefect:

@@ -5,7 +5,7 @@ from rich.table import Table
 
 from flows import reports
 from flows.estimate import Estimate, estimate
-from flows.progress import terminal
+from flows.progress import styled, terminal
 from flows.selection import REGISTER, Selection
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
@@ -18,7 +18,7 @@ def show_plan(config: PipelineConfig, selection: Selection) -> None:
     selection.check(config)
     store = Settings.load().store
     console = terminal(to_stderr=False)
-    console.print(f"[bold]{config.name}[/]: {config.description}", highlight=False)
+    console.print(styled((config.name, "bold"), f": {config.description}"))
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("stage", "would", "because", "disk", "estimated by"):
         table.add_column(column, justify="right" if column == "disk" else "left", overflow="fold")
@@ -29,16 +29,16 @@ def show_plan(config: PipelineConfig, selection: Selection) -> None:
             there = "made already" if planned.artifact else "not made"
             table.add_row(name, "be left out", there, "", "", style="dim")
         elif planned.artifact:
-            table.add_row(name, "[green]be reused[/]", planned.reason, "", "")
+            table.add_row(name, styled(("be reused", "green")), planned.reason, "", "")
         else:
             need = estimate(name, config, store)
             total, unknown = total + (need.bytes or 0), unknown or need.bytes is None
-            table.add_row(name, "[bold]run[/]", planned.reason, _size(need), need.basis)
+            table.add_row(name, styled(("run", "bold")), planned.reason, _size(need), need.basis)
     if selection.includes(REGISTER):
         table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already", "", "")
     console.print(table)
     more = ", and the text that is not here yet" if unknown else ""
-    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing has been run.", highlight=False)
+    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing has been run.")
 
 
 def show_reason(stage: str, config: PipelineConfig) -> None:
@@ -48,8 +48,8 @@ def show_reason(stage: str, config: PipelineConfig) -> None:
     planned = next(planned for planned in plan(config, Settings.load().store) if planned.stage.name == stage)
     would = "would be reused" if planned.artifact else "would run"
     console = terminal(to_stderr=False)
-    console.print(f"{stage} {would}: {planned.reason}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", highlight=False, soft_wrap=True)
+    console.print(f"{stage} {would}: {planned.reason}", soft_wrap=True)
+    console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", soft_wrap=True)
 
 
 def _size(need: Estimate) -> str:

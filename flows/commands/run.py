@@ -3,17 +3,17 @@
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 
 from flows import closing
 from flows.interruption import Stopped, interruptible
-from flows.progress import shown_on, terminal
+from flows.progress import shown_on, styled, terminal
 from flows.selection import Selection
 from flows.servers import PrefectApi, ServerError
-from flows.settings import Settings
+from flows.settings import Settings, allow_code_of_its_owner
 from flows.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, without_password, words_of
@@ -30,19 +30,27 @@ class UnexpectedError(NmtError):
     """A fault of this program."""
 
 
-def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: bool) -> None:
+def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: bool, typed: Sequence[str] = ()) -> None:
     """Run, show how it goes and what came of it, and leave a summary however it ends.
+
+    Args:
+        config: the recipe.
+        selection: which stages.
+        as_json: print the summary as the last line.
+        debug: show tracebacks.
+        typed: the recipe and its `--set` options as they were typed, for what to try next.
 
     Raises:
         NmtError: it failed, for a reason that the message gives.
         Stopped: a signal stopped it.
     """
+    allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
     start = time.monotonic()
     run_id = new_run_id(config.name)
     console = terminal(to_stderr=as_json)
-    console.print(f"[bold]{config.name}[/]: {config.description}", highlight=False)
+    console.print(styled((config.name, "bold"), f": {config.description}"))
     try:
         with interruptible():
             summary = _run(config, selection, run_id, settings, console)
@@ -51,7 +59,7 @@ def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: b
         summary.end(error)
         _finish(summary, start, settings)
         if summary.stages:
-            closing.show(summary, console)
+            closing.show(summary, console, typed)
         if isinstance(error, Stopped):
             console.print("What was finished is kept: the same command goes on from there.")
         if as_json:
@@ -60,7 +68,7 @@ def run(config: PipelineConfig, selection: Selection, *, as_json: bool, debug: b
             raise
         raise explained(error, settings, run_id) from None
     _finish(summary, start, settings)
-    closing.show(summary, console)
+    closing.show(summary, console, typed)
     if as_json:
         print(summary.model_dump_json(), flush=True)
 

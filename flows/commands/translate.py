@@ -72,4 +72,4 @@ def _tell(statuses: Mapping[str, int], console: Console) -> None:
 
 
 def _say(message: str, console: Console) -> None:
-    console.print(message, highlight=False, markup=False, soft_wrap=True)
+    console.print(message, soft_wrap=True)

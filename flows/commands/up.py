@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from flows.interruption import Stopped, interruptible
+from flows.progress import terminal
 from flows.servers import Server, ServerError, held_port, start_mlflow, start_prefect, start_worker
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
@@ -33,7 +34,7 @@ def up(recipes: Sequence[str]) -> None:
     running = settings.running()
     if running.prefect:
         raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
-    console = Console()
+    console = terminal(to_stderr=False)
     try:
         with interruptible(), contextlib.ExitStack() as stack:
             console.print("Starting Prefect and MLflow ...")
@@ -70,7 +71,7 @@ def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitSta
     install(entries, Pools(_POOL, _POOL))
     _close_orphans(settings, console)
     servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
-    console.print(f"Prefect  {prefect_url}\nMLflow   {mlflow_url}", highlight=False)
+    console.print(f"Prefect  {prefect_url}\nMLflow   {mlflow_url}")
     return servers
 
 
@@ -84,7 +85,7 @@ def _close_orphans(settings: Settings, console: Console) -> None:
     with get_client(sync_client=True) as prefect:
         for run in close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect):
             if run.status:
-                console.print(f"Closed the run {run.name}, left open: {run.why}", highlight=False, markup=False)
+                console.print(f"Closed the run {run.name}, left open: {run.why}")
 
 
 @contextlib.contextmanager

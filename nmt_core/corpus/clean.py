@@ -50,9 +50,12 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
     value, source and target; the text is normalised in both.
 
     Raises:
+        ConfigError: the recipe names code to run, and may not.
         DataError: a corpus cannot be read, and `corpus.on_bad_corpus` says to stop.
         StageError: nothing is left.
     """
+    if not job.allow_code:
+        scorers.require_allowed(config.clean)
     for note in unchecked.notes(config.clean, config.languages):
         job.reporter.log(note)
     cleaning = _Cleaning(config, inputs, out, job)

@@ -13,10 +13,10 @@ what this is made for; but neither it nor its models were at hand, so it was tri
 
 import functools
 import importlib
-import importlib.util
 import shlex
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -24,7 +24,7 @@ from typing import Literal
 import polars as pl
 
 from nmt_core.artifacts import sha256_of_file
-from nmt_core.config import ScoreRule
+from nmt_core.config import CleanConfig, ScoreRule
 from nmt_core.errors import ConfigError
 
 Kind = Literal["scorers", "filters"]
@@ -63,6 +63,25 @@ def find(kind: Kind, name: str) -> External:
     return checked
 
 
+def require_allowed(config: CleanConfig) -> None:
+    """Raise if a recipe names code to run: a program, or a function that is no entry point of an installed package.
+
+    Raises:
+        ConfigError: it does.
+    """
+    places = [f"clean.scores: command {rule.command!r}" for rule in config.scores if rule.command]
+    names = [("scores", rule.scorer) for rule in config.scores if not rule.command]
+    names += [("filters", name) for name in config.filters]
+    places += [f"clean.{kind}: {name!r}" for kind, name in names if ":" in name]
+    if places:
+        raise ConfigError(
+            f"{places[0]}: this recipe names code to run, which NMT_ALLOW_CODE forbids here, as it does by default for "
+            "what a Prefect server hands out: run the recipe by `nmt run`, or offer the function as an entry point of "
+            "an installed package; set NMT_ALLOW_CODE=1 where the worker runs only if all who reach that server may run"
+            " programs there"
+        )
+
+
 def version(kind: Kind, name: str) -> str:
     """What changes when the function of this name does: the version of the package that has the entry point, or the
     sha256 of the file of module:function; empty for unknown ones.
@@ -77,12 +96,26 @@ def version(kind: Kind, name: str) -> str:
 
 
 def _sha256_of_module(name: str) -> str:
-    try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, AttributeError, ValueError):  # whoever loads it says so
-        return ""
-    file = Path(found.origin) if found and found.origin else None
-    return sha256_of_file(file) if file and file.is_file() else ""
+    file = _file_of(name)
+    return sha256_of_file(file) if file else ""
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module, found as an import would find it, while nothing is imported: not its packages either."""
+    path: Sequence[str] | None = None
+    spec, name = None, ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        try:
+            found = (finder.find_spec(name, path) for finder in sys.meta_path)
+            spec = next(filter(None, found), None)
+        except (ImportError, AttributeError, ValueError):  # the stage raises it when it imports
+            return None
+        if spec is None:
+            return None
+        path = list(spec.submodule_search_locations or [])
+    file = Path(spec.origin) if spec and spec.origin else None
+    return file if file and file.is_file() else None
 
 
 def _load(kind: Kind, name: str) -> object:

@@ -53,6 +53,15 @@ class Checksum:
         return cls(size - len(line[0]), line[1].decode(), line[2].decode()) if line else None
 
 
+def damage_of(file: Path) -> str:
+    """Return what is wrong with a file by its own checksum, or "" if nothing is known to be."""
+    try:
+        checksum = Checksum.read(file)
+        return diagnose(file, checksum.content) if checksum else ""
+    except OSError as error:
+        return f"{file} cannot be read ({error})"
+
+
 def diagnose(file: Path, content: int) -> str:
     """Say why a file is not what was written, or return "" if it is, as far as that can be known.
 

@@ -8,6 +8,11 @@ from typing import Protocol
 
 from nmt_core.train.lines import Lines
 
+METRICS = "metrics.jsonl"
+"""File of the points, in the folder of a run."""
+LOG_EVERY = 25
+"""Updates between two points of the curves."""
+
 
 class Listener(Protocol):
     """Hears how training goes."""

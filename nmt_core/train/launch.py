@@ -13,13 +13,14 @@ from nmt_core.errors import BudgetError, PreemptedError, StageError
 from nmt_core.launchers import CONFIG, Launched
 from nmt_core.spelling import Spelling
 from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.train.continuing import read_continued, take_up_another
+from nmt_core.train.curves import METRICS as METRICS
 from nmt_core.train.restarts import forget_restarts
 from nmt_core.train.spent import Spent, read_spent
 from nmt_core.train.start import Start, content, find_start
 from nmt_core.train.status import clear_status, read_status
 from nmt_core.train.watchdog import updates_passed_by
 
-METRICS = "metrics.jsonl"
 DEV_TEXT = "dev_text"
 """Section of a job's configuration: where the text of the dev set is, if validations translate it."""
 BUDGET = "budget"
@@ -51,6 +52,9 @@ class TrainReport(StageReport):
     checkpoint that training went back to; their data was left out: see `incidents.jsonl`."""
     started_from: str
     """Artifact or file of the weights that it started from; empty: random weights."""
+    continued_from: str = ""
+    """Training whose first updates it took over, and how many, for it differs in its length or its watching alone;
+    seconds and attempts are its own. Empty: it made all updates itself."""
     tokens: int
     """Target tokens that it learnt from, each time that it read them counted."""
     seconds: float
@@ -87,7 +91,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     start = find_start(config.train, config.model, inputs["tokenizer"])
     if start.name:
         job.reporter.log(f"starting from {start.name}")
+    continued = take_up_another(out, config.train, job.reporter.log)
     _require_a_budget(out, job.budget)
+    start = start.model_copy(update={"continued": continued})
     settings = _job(config, inputs, start) | {BUDGET: job.budget.model_dump()}
     (out / CONFIG).write_text(json.dumps(settings, indent=1))
     clear_status(out)
@@ -198,6 +204,7 @@ def _report(out: Path, pairs: int, started_from: str, spent: Spent) -> TrainRepo
     training = [point for point in points if "train_loss" in point]
     validation = [point for point in points if "dev_loss" in point][-1]
     half = training[len(training) // 2 :]
+    continued = read_continued(out)
     return TrainReport(
         items_in=pairs,
         items_out=len({file.name.partition(".")[0] for file in (out / "weights").glob("*.safetensors")}),
@@ -213,6 +220,7 @@ def _report(out: Path, pairs: int, started_from: str, spent: Spent) -> TrainRepo
         dev_chrf=validation.get("dev_chrf"),
         updates_passed_by=updates_passed_by(out),
         started_from=started_from,
+        continued_from=f"{continued.name} at update {continued.update:,}" if continued else "",
         tokens=round(sum(point["target_tokens"] for point in training)),
         seconds=round(spent.seconds, 2),
         gpu_seconds=round(spent.gpu_seconds, 2),

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.artifacts import MANIFEST, Artifact, fingerprint_of, sha256_of_file
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import StageError
+from nmt_core.train.continuing import Continued
 from nmt_core.train.weights import CHECKPOINTS, MODEL_FILE, WEIGHTS, Label
 
 _MAY_DIFFER = {"dropout"}  # it is no size: every weight has its place whatever it is
@@ -26,6 +27,8 @@ class Start(BaseModel):
     weights: Path | None = None
     checkpoint: Path | None = None
     """Whose moments the optimizer takes over; None: it begins with none."""
+    continued: Continued | None = None
+    """The training whose updates this one has not repeated; None: it made all of them itself."""
 
 
 def content(config: TrainConfig) -> dict[str, str]:

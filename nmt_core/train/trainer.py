@@ -20,6 +20,8 @@ from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
+from nmt_core.train.continuing import Continued
+from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
@@ -34,8 +36,6 @@ from nmt_core.train.validate import DevSet, dev_loss
 from nmt_core.train.watchdog import INCIDENTS, Incidents
 from nmt_core.train.window import Window
 
-LOG_EVERY = 25
-"""Updates between two points of the curves."""
 _PAIRS_NAMED = 5
 
 
@@ -74,6 +74,7 @@ class Trainer:
         self._listener = listener
         self._incidents = Incidents(folder if world.is_first else None, listener.say)
         self._gone_back_to = -1
+        self._continued = start.continued
         self._optimizer = make_optimizer(self._model, config)
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
@@ -123,10 +124,18 @@ class Trainer:
     def _take_up(self) -> None:
         """Go on from the newest checkpoint."""
         self.progress = self._checkpoints.load_newest(self._training)
+        if self._continued and self.progress.update == self._continued.update:
+            self._count_validations_of_another(self._continued)
         self._window = Window(first_update=self.progress.update)
         if self._world.is_first:
             self._window.restore(self.progress.window)
         self._listener.go_back(self.progress.update)
+
+    def _count_validations_of_another(self, continued: Continued) -> None:
+        """Go on from a checkpoint of a training that validates at other updates as if all had been made by this one."""
+        progress = self.progress
+        progress.best_dev_loss, progress.best = continued.best_dev_loss, continued.best
+        progress.validations_since_best, progress.scores = continued.validations_since_best, dict(continued.scores)
 
     def _loader(self, train: TokenShards) -> Loader:
         """From where progress stands."""
@@ -248,15 +257,16 @@ class Trainer:
     def _after_update(self, dev: DevSet, stop: bool) -> None:
         """Report, validate and save, whatever is due."""
         config, update = self._config, self.progress.update
-        if is_due := update % LOG_EVERY == 0 or update == config.max_updates:
+        if update % LOG_EVERY == 0:
             self._report()
         if update % config.validate_every == 0 or update == config.max_updates:
             self._validate(dev)
-        if self._is_done() and not is_due:  # patience has ended between two points of the curves
-            self._report()
         is_regular = update % config.checkpoint_every == 0 or self._is_done()
         if is_regular or stop:
             self.progress.window = self._window.sums(self._world)
+        if self._is_done() and update % LOG_EVERY:  # a longer training goes on from the sums that were there before
+            self._report()
+        if is_regular or stop:
             self._checkpoints.save(self._training, self.progress, with_weights=is_regular)
 
     def _report(self) -> None:

@@ -1,3 +1,4 @@
+import copy
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
@@ -5,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flows.estimate import estimate, parameters
+from flows.estimate import _POSITIONS, estimate, parameters
 from nmt_core.artifacts import Store
-from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import SilentReporter
@@ -117,3 +118,31 @@ def test_text_that_is_not_here_has_no_size(tmp_path: Path) -> None:
         files[side] = str(tmp_path / side)
     config = PipelineConfig.model_validate({"name": "small", "corpus": {"train": [files]}})
     assert estimate("clean", config, Store(tmp_path)).bytes == 1_000
+
+
+@pytest.mark.cpu(30)
+def test_an_export_takes_what_is_forecast(tmp_path: Path) -> None:
+    """Graphs that are really exported, in each precision."""
+    from nmt_core.export.calibration import calibrate
+    from nmt_core.export.gates import onnx_kernels
+    from nmt_core.export.graphs import export_graphs
+    from nmt_core.export.onnx import MAX_POSITIONS
+    from nmt_core.export.onnx_kernels import Int8Kernels
+
+    assert MAX_POSITIONS == _POSITIONS
+    sizes = {"d_model": 128, "d_ff": 512, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
+    model = Transformer(ModelConfig.model_validate(sizes), 4_000, MAX_POSITIONS).eval().requires_grad_(False)
+    search = SearchConfig(beam_size=1, max_length_offset=4)
+    kinds = {
+        "fp32": onnx_kernels(model),
+        "int8": Int8Kernels(model, calibrate(model, [[5, 6, 7, 3], [9, 8, 3]], search)),
+        "fp16": onnx_kernels(copy.deepcopy(model).half()),
+    }
+    for name, kernels in kinds.items():
+        export_graphs(kernels, tmp_path / name, with_attention=name == "fp32")
+    for precisions in (["fp32"], ["int8"], ["int8", "fp16"]):
+        values = {"name": "small", "corpus": {"toy": {}}, "tokenizer": {"vocab_size": 4_000}, "model": sizes}
+        config = PipelineConfig.model_validate(values | {"export": {"precisions": precisions}})
+        files = [file for name in {"fp32", *precisions} for file in (tmp_path / name).rglob("*")]
+        takes = sum(file.stat().st_size for file in files if file.is_file())
+        assert estimate("export", config, Store(tmp_path / "store")).bytes == pytest.approx(takes, rel=0.05)

@@ -70,14 +70,14 @@ def test_each_training_corpus_is_named_with_licence_page_and_citation(tmp_path: 
     assert data_of(model_card(CONFIG, candidate(tmp_path, made, clean))) == [
         "## Trained on",
         "",
-        "- web: CC-BY 4.0, https://host.invalid",
+        "- web: CC-BY 4.0, <https://host.invalid>",
         "- news: CC0",
         "- gone: left out, for it could not be fetched or read",
         "- broken: left out, for it could not be fetched or read",
         "",
         "Please cite:",
         "",
-        "- @misc{them, year = 2020}",
+        r"- &#64;misc\{them, year = 2020\}",
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_corpus_without_a_page_is_shown_with_its_addresses_and_the_licence_tha
 
     lines = data_of(model_card(recipe(address=address), candidate(tmp_path, made)))
 
-    assert lines[-1] == f"- web: licence not stated (but its archive holds LICENSE), {address}"
+    assert lines[-1] == f"- web: licence not stated (but its archive holds LICENSE), <{address}>"
 
 
 def test_a_licence_that_the_recipe_corrects_is_corrected(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_licence_that_the_recipe_corrects_is_corrected(tmp_path: Path) -> None
     corrected = recipe(address="https://host.invalid/a", licence="CC0", citation="Us")
     lines = data_of(model_card(corrected, candidate(tmp_path, made)))
 
-    assert "- web: CC0, https://host.invalid" in lines
+    assert "- web: CC0, <https://host.invalid>" in lines
     assert lines[-1] == "- Us"
 
 
@@ -169,7 +169,7 @@ def test_scores_come_with_intervals_and_signatures_and_failures_are_named(measur
     ):
         assert line in card.splitlines(), line
     hard = [line for line in card.splitlines() if line.startswith("- Hard")]
-    assert hard[0].endswith("a | b c -> völlig falsch (should be: rot)")
+    assert hard[0].endswith(r"a \| b c -> völlig falsch (should be: rot)")
     assert "4,000,000 parameters" in card
     assert "models:/test@champion" in card
     assert len(card) < LONGEST_DESCRIPTION and model_card(recipe(address="a"), measured, LONGEST_DESCRIPTION) == card

@@ -39,7 +39,7 @@ def test_each_check_is_a_row_with_its_numbers_and_a_sentence() -> None:
     row = "| BLEU of a\\|b is significantly better | FAILED | 27.50 | 28 | +0.50 | -0.12 to +1.10 | 0.071 |"
     assert row in text
     assert "| was never rolled back | passed |  |  |  |  |  |" in text
-    assert "- FAILED: **BLEU of a|b is significantly better**: BLEU of a|b is [bold]28.00." in text
+    assert r"- FAILED: **BLEU of a\|b is significantly better**: BLEU of a\|b is \[bold\]28.00." in text
     columns = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("|")}
     assert columns == {8}
 

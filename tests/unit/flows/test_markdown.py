@@ -1,0 +1,93 @@
+"""Text of others in our Markdown is shown as it was written, by each library that renders it."""
+
+import html
+import re
+
+import markdown as python_markdown
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from flows.markdown import cells, link, plain
+from flows.reports import markdown
+
+HOSTILE = (
+    "![x](http://evil.example/t.gif)",
+    "<img src=http://evil.example/t.gif>",
+    "<script>alert(1)</script>",
+    "<!-- hidden -->",
+    "[click](javascript:alert(1))",
+    "[x][y]",
+    "<http://evil.example/>",
+    "http://evil.example/a_b_c",
+    "www.evil.example",
+    "somebody@evil.example",
+    "a | b",
+    "`code` **bold** _emphasis_ ~~struck~~",
+    "# heading",
+    "#heading",
+    "- point",
+    "1. point",
+    "---",
+    "&lt;b&gt; &amp; &copy;",
+    "\\[x](y) \\\\",
+    "{#id .class}",
+    "$x^2$",
+)
+RENDERERS = {
+    "CommonMark and tables": MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render,
+    "Python-Markdown": lambda text: python_markdown.markdown(text, extensions=["tables", "extra"]),
+}
+
+
+def texts_of(page: str) -> str:
+    """What a reader sees."""
+    return " ".join(html.unescape(re.sub("<[^>]*>", " ", page)).split())
+
+
+@pytest.mark.parametrize("render", RENDERERS.values(), ids=RENDERERS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_shown_as_it_was_written(render, text: str) -> None:  # type: ignore[no-untyped-def]
+    page = render(markdown("evaluate", {"items_in": 1, "samples": [{"source": text, "other": text}], "of": {text: 1}}))
+    tags = set(re.findall(r"<([a-z0-9]+)", page))
+    assert tags <= {"h1", "h2", "table", "thead", "tbody", "tr", "th", "td", "p"}
+    assert texts_of(page).count(" ".join(text.split())) == 3
+    assert len(re.findall("<td", page)) == 2 + 2 + 2, "no text begins a cell of its own"
+
+
+@pytest.mark.parametrize("render", RENDERERS.values(), ids=RENDERERS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_so_it_is_in_a_list_and_a_paragraph(render, text: str) -> None:  # type: ignore[no-untyped-def]
+    for around, tags in (("{}", {"p"}), ("- {}", {"ul", "li"}), ("Now {}, and", {"p"})):
+        page = render(around.format(plain(text)))
+        assert set(re.findall(r"<([a-z0-9]+)", page)) <= tags
+        assert texts_of(page) == texts_of(html.escape(around.removeprefix("- ").format(text)))
+
+
+def test_the_texts_are_live_where_nobody_escapes_them() -> None:
+    live = "".join(RENDERERS["CommonMark and tables"](text) for text in HOSTILE)
+    assert all(tag in live for tag in ("<img", "<script>", "<a href", "<h1>", "<ul>", "<ol>", "<hr", "<code>"))
+
+
+@given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=40))
+def test_any_text_is_shown_as_it_was_written(text: str) -> None:
+    page = RENDERERS["CommonMark and tables"](f"x {plain(text)} x")
+    assert re.findall("<[^>]*>", page) == ["<p>", "</p>"]
+    assert " ".join(html.unescape(page[3:-5]).split()) == " ".join(f"x {text} x".split())
+
+
+def test_numbers_and_plain_words_need_no_escape() -> None:
+    for text in ("-0.30 to +1.21", "1,234.5", "A TOY - English to Korean (quickstart).", "3.2 GB", "Das ist gut!"[:-1]):
+        assert plain(text) == text
+
+
+def test_the_address_of_a_corpus_is_a_link_if_it_is_one_of_the_web() -> None:
+    render = RENDERERS["CommonMark and tables"]
+    assert '<a href="https://opus.example/a_b">https://opus.example/a_b</a>' in render(link("https://opus.example/a_b"))
+    for address in ("javascript:alert(1)", "https://a.example/><script>", "https://a.example/ ![x](y)"):
+        assert set(re.findall(r"<([a-z0-9]+)", render(link(address)))) == {"p"}
+
+
+def test_cells_of_a_table_artifact() -> None:
+    assert cells([{"why": "![x](y)", "size": 3, "is": None}]) == [{"why": r"\!\[x\](y)", "size": 3, "is": None}]

@@ -1,0 +1,73 @@
+"""User text is printed as it is: brackets, colons and backslashes of recipes and artifacts are no markup."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from rich.markup import MarkupError
+from rich.text import Text
+
+import flows
+from flows.progress import styled, terminal
+from nmt_core.recipe import load_recipe
+
+BRACKETS = r"see [/foo] [bold]not bold[/] :smile: \[x]"
+FILES = sorted(Path(flows.__file__).parent.rglob("*.py"))
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A recipe whose every free text holds brackets."""
+    values = load_recipe("quickstart").model_dump(mode="json", exclude_none=True)
+    values |= {"name": "brackets", "description": BRACKETS}
+    file = tmp_path / "[b] recipe.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return file
+
+
+def nmt(folder: Path, *arguments: str) -> str:
+    """What a command prints, which must end well."""
+    command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+    environment = os.environ | {"NMT_HOME": str(folder / "home")}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_brackets_in_a_recipe_are_printed(recipe: Path, tmp_path: Path) -> None:
+    assert f"brackets: {BRACKETS}\n" in nmt(tmp_path, "plan", str(recipe))
+    assert "clean would run" in nmt(tmp_path, "why", "clean", str(recipe), "--set", "clean.source_word_list='[/b].txt'")
+
+
+def test_brackets_are_printed_in_cells_and_branches(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.table import Table
+    from rich.tree import Tree
+
+    console = terminal(to_stderr=False)
+    table, tree = Table(), Tree(BRACKETS)
+    table.add_column(BRACKETS)
+    table.add_row(BRACKETS)
+    tree.add(BRACKETS)
+    for shown in (table, tree, BRACKETS, styled((BRACKETS, "bold"), BRACKETS), Text(BRACKETS)):
+        console.print(shown)
+    assert capsys.readouterr().out.count(BRACKETS) == 2 + 2 + 1 + 2 + 1
+    with pytest.raises(MarkupError):  # so it was
+        Text.from_markup(BRACKETS)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FILES[0].parent)))
+def test_consoles_are_made_in_one_place_alone(file: Path) -> None:
+    """Markup is a matter of the console: every one that `terminal` makes prints text as it is."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [name for name in names if isinstance(name, ast.Name) and name.id in {"Console", "from_markup"}]
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    markup = [word.arg for node in ast.walk(tree) if isinstance(node, ast.Call) for word in node.keywords]
+    if file.name == "progress.py" and file.parent == FILES[0].parent:
+        assert len(made) == 1
+    else:
+        assert not made and "rich.markup" not in imported and "markup" not in markup
