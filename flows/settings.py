@@ -143,6 +143,16 @@ class Settings:
         return SharedStore(folder, Objects(self.shared_store)) if self.shared_store else Store(folder)
 
     @property
+    def own_database(self) -> Path:
+        """MLflow's database if nothing else is set."""
+        return self.home / "mlflow.db"
+
+    @property
+    def registry(self) -> str:
+        """The registry as runs write it down: `home` if it is in the home, which may move, else an address."""
+        return "home" if self.mlflow_tracking_uri == f"sqlite:///{self.own_database}" else self.mlflow_shown
+
+    @property
     def mlflow_shown(self) -> str:
         """The address of MLflow as it may be shown and logged: without a password."""
         return without_password(self.mlflow_tracking_uri)
