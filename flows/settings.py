@@ -37,6 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows import relocation
 from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError, without_password
@@ -198,9 +199,12 @@ class Settings:
     def prepare(self, *, debug: bool = False) -> None:
         """Make the home and set the environment of Prefect and MLflow. Call it before either is imported.
 
+        If the home was moved or copied, MLflow's database is corrected, and a line says so.
+
         What the user has set himself stays.
         """
         (self.home / "prefect").mkdir(parents=True, exist_ok=True)  # Prefect's database cannot be opened without it
+        relocation.follow(self.home, self.own_database)
         console = "DEBUG" if debug else "CRITICAL"  # its lines still reach the Prefect UI
         machine = {
             "PREFECT_HOME": str(self.home / "prefect"),
