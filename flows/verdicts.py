@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.evaluate.verdict import Check, Verdict, interval, number, percent
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -18,7 +18,6 @@ _REASON_TAG = "nmt.verdict"
 _WHOLE_TAG = "nmt.verdict.json"
 _LONGEST_TAG = 90_000  # characters; MLflow takes 100,000
 _FROM_MODEL = "models:/"  # what a version's source begins with if it was logged as a model of its own
-_COLUMNS = ("Check", "", "Champion", "Challenger", "Difference", "95% interval", "p")
 
 
 def rows(verdict: Verdict) -> list[list[str]]:
@@ -46,7 +45,8 @@ def markdown(verdict: Verdict) -> str:
     """The verdict, the table of its checks, and what each of them found."""
     lines = [f"# {heading(verdict)}", ""]
     if verdict.checks:
-        table = [list(_COLUMNS), ["---"] * len(_COLUMNS), *rows(verdict)]
+        titles = columns(verdict)
+        table = [titles, ["---"] * len(titles), *rows(verdict)]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table]
         lines += ["", *(f"- {_sign(check)} **{check.name}**: {check.why}." for check in verdict.checks)]
     return "\n".join(lines) + "\n"
@@ -59,9 +59,8 @@ def table(verdict: Verdict) -> "Table":
     from rich.text import Text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in _COLUMNS:
-        is_number = column not in _COLUMNS[:2]
-        shown.add_column(column, justify="right" if is_number else "left", no_wrap=column != _COLUMNS[0])
+    for place, column in enumerate(columns(verdict)):
+        shown.add_column(column, justify="right" if place > 1 else "left", no_wrap=place > 0)
     for row, check in zip(rows(verdict), verdict.checks, strict=True):
         shown.add_row(*map(Text, row), style="" if check.passed else "bold red")
     return shown
@@ -95,13 +94,18 @@ def kept(version: "ModelVersion") -> Verdict:
 def _number(value: float | None, sign: str = "") -> str:
     if value is None:
         return ""
-    return f"{value:{sign}.0f}" if value == int(value) else f"{value:{sign}.2f}"
+    return f"{value + 0.0:{sign}.0f}" if value == int(value) else number(value, sign)  # -0.0 + 0.0 is 0.0
 
 
 def _interval(check: Check) -> str:
-    if check.low is None or check.high is None:
-        return ""
-    return f"{check.low:+.2f} to {check.high:+.2f}"
+    return "" if check.low is None or check.high is None else interval(check.low, check.high)
+
+
+def columns(verdict: Verdict) -> list[str]:
+    """Titles of the columns of `rows`."""
+    levels = dict.fromkeys(percent(check.level) for check in verdict.checks if check.low is not None)
+    title = " or ".join(levels) or "95%"
+    return ["Check", "", "Champion", "Challenger", "Difference", f"{title} interval", "p"]
 
 
 def _sign(check: Check) -> str:
