@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from flows import verdicts
 from flows.candidate import SCORE_TAG
 from flows.champions import CHALLENGER, CHAMPION, Author, Champions, Event
+from flows.paging import read_all
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, ModelError, words_of
 
@@ -109,11 +110,7 @@ def names(settings: Settings) -> list[tuple[str, str]]:
         ModelError: MLflow does not answer.
     """
     with _registry(settings) as client:
-        found = client.search_registered_models()
-        models = list(found)
-        while found.token:
-            found = client.search_registered_models(page_token=found.token)
-            models += found
+        models = read_all(client.search_registered_models)
         return [(model.name, str(model.aliases.get(CHAMPION, ""))) for model in models]
 
 
@@ -135,7 +132,8 @@ def _registry(settings: Settings) -> Iterator["MlflowClient"]:
 
 def _existing(client: "MlflowClient", model: str, settings: Settings) -> str:
     if not client.search_registered_models(f"name='{model}'"):
-        known = ", ".join(found.name for found in client.search_registered_models(max_results=_SHOWN_MODELS))
+        page = client.search_registered_models(max_results=_SHOWN_MODELS)  # the first page is all that is shown
+        known = ", ".join(found.name for found in page) + (", ..." if page.token else "")
         raise ModelError(
             f"model {model!r}: not registered in {settings.mlflow_tracking_uri}, which has {known or 'no models'}: "
             "`nmt models` lists them"

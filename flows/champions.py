@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flows.paging import read_all
 from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.errors import ModelError
@@ -104,7 +105,7 @@ class Champions:
 
     def versions(self) -> list["ModelVersion"]:
         """All versions that are there."""
-        return list(self.client.search_model_versions(f"name='{self.name}'"))
+        return read_all(self.client.search_model_versions, f"name='{self.name}'")
 
     def history(self) -> list[Event]:
         """All changes, the oldest first."""

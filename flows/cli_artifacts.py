@@ -36,16 +36,32 @@ def show_lineage(name: Name) -> None:
 
 @artifacts.command("gc")
 def collect_garbage(
-    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many of the last runs need.")] = 5,
+    keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many last runs of each recipe need.")] = 5,
     older_than: Annotated[
         int, typer.Option(min=0, metavar="DAYS", help="Of the shared store, only what is as old as this.")
     ] = 30,
+    unfinished: Annotated[
+        int, typer.Option(min=0, metavar="DAYS", help="Of interrupted stages, only what is as old as this.")
+    ] = 30,
+    gone: Annotated[
+        list[str] | None, typer.Option(metavar="REGISTRY", help="A registry that is there no more, and is not asked.")
+    ] = None,
+    forget: Annotated[
+        list[str] | None, typer.Option(metavar="MARK", help="The mark of a model that is there no more: take it away.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would go.")] = False,
 ) -> None:
     """Show what no recent run, registered model or pin needs, and delete it with --yes."""
     from flows.commands.artifacts import collect_garbage
 
-    collect_garbage(keep_runs, delete=yes, shared_days=older_than)
+    collect_garbage(
+        keep_runs,
+        delete=yes,
+        shared_days=older_than,
+        unfinished_days=unfinished,
+        gone=gone or (),
+        forget=forget or (),
+    )
 
 
 @artifacts.command("pin")

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from flows.settings import Settings
 from flows.start_from import tag_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
-from nmt_core.evaluate import gate
+from nmt_core.evaluate import gate, quality
 from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.report import check_sentences
 from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
@@ -153,24 +153,27 @@ class Gate:
 
     def _quality(self, champion: Incumbent | None) -> list[Check]:
         metric, split = self._config.registry.metric, self._candidate.split
-        scores = self._candidate.evaluate.report()["scores"]
-        if not champion:
-            return gate.first_quality(scores, metric)
         if not split:
             problem = "the test sets are no longer in the store; run the recipe again, from its beginning"
+            scores = self._candidate.evaluate.report()["scores"]
             names = dict.fromkeys(score["test_set"] for score in scores)
-            return [gate.not_compared(name, metric, problem) for name in names]
+            return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
         tests = read_test_sets(split.path)
-        return [self._compared(test, champion, is_main=number == 0) for number, test in enumerate(tests)]
+        judged = partial(self._compared, champion=champion) if champion else self._first
+        return [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
 
-    def _compared(self, test: TestSet, champion: Incumbent, *, is_main: bool) -> Check:
+    def _first(self, test: TestSet, *, is_main: bool) -> Check:
+        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return quality.first_champion(test, ours, self._config.languages, self._config.registry, is_main=is_main)
+
+    def _compared(self, test: TestSet, *, is_main: bool, champion: Incumbent) -> Check:
         registry, languages = self._config.registry, self._config.languages
         try:
             theirs = champion.hypotheses(test)
         except _UNUSABLE as error:  # as of a format that is no longer read
-            return gate.not_compared(test.name, registry.metric, str(error))
+            return quality.not_compared(test.name, registry.metric, str(error))
         ours = read_hypotheses(self._candidate.evaluate.path, test.name)
-        return gate.quality(test, (theirs, ours), languages, registry, is_main=is_main)
+        return quality.against_champion(test, (theirs, ours), languages, registry, is_main=is_main)
 
     def _speed(self, champion: Incumbent | None) -> list[Check]:
         registry, split = self._config.registry, self._candidate.split

@@ -1,44 +1,81 @@
 """Which artifacts somebody still needs: the last runs, runs in progress, registered models, and whoever pinned one."""
 
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flows.in_use import used
+from flows.marks import Mark, marks
+from flows.registries import Name, registered
 from flows.settings import Settings
-from flows.start_from import MADE_OF, tag_of
+from flows.start_from import MADE_OF
 from flows.summary import RegisteredModel, RunSummary, last_runs
 from nmt_core.artifacts import Store
-from nmt_core.errors import ModelError, words_of
 from nmt_core.stages import STAGES
 
-Name = tuple[str, str]
-"""Stage and fingerprint."""
-
 _LONGEST_RUN = timedelta(days=30)  # a run that was killed without warning is never said to have ended
-_SQLITE = "sqlite:///"
 
 
-def needed(settings: Settings, keep_runs: int) -> set[Name]:
+@dataclass(frozen=True)
+class Needed:
+    """Artifacts that must not be removed."""
+
+    names: set[Name]
+    unknown_marks: list[Mark]
+    """Marks of models that no registry in reach knows; what they name is kept, with all that it was made from."""
+
+
+def needed(settings: Settings, keep_runs: int, gone: Collection[str] = ()) -> Needed:
     """Every artifact that must not be removed, on this machine or in the shared store.
 
     Kept with all that they were made from: what the last runs and those in progress have made and what they read, what
-    a translation reads, what is pinned, and models that have an alias. Kept by themselves: what any other version of a
-    registered model was made of, and what the last runs start from.
+    a translation reads, what is pinned, models that have an alias, and models that are marked in the store and of which
+    no registry in reach knows anything. Kept by themselves: what any other version of a registered model was made of,
+    and what the last runs start from.
+
+    Args:
+        settings: where the stores and the registry are.
+        keep_runs: how many runs of each recipe count as the last ones.
+        gone: registries that are there no more.
 
     Raises:
-        ModelError: MLflow does not answer, so nobody knows what is registered.
+        ModelError: a registry does not answer, so nobody knows what is registered.
         ArtifactError: the shared store does not answer.
     """
     store, runs = settings.store, last_runs(settings.runs, sys.maxsize)
-    recent = [run for number, run in enumerate(runs) if number < keep_runs or _is_in_progress(run)]
+    recent = _recent(runs, keep_runs)
     made = {(row.name, row.fingerprint) for run in recent for row in run.stages}
     parts = (name.partition("/") for run in recent for name in run.inputs)
     read = {(stage, fingerprint) for stage, _, fingerprint in parts}
-    with_alias, others = _registered(settings)
-    whole = _with_lineage(store, made | read | used(store) | store.pins() | with_alias)
-    return whole | others | _to_start_from(store, runs, recent)
+    known = registered(settings, runs, gone)
+    unknown_marks = [mark for mark in marks(store).values() if mark.id not in known.marks]
+    marked = {name for mark in unknown_marks for name in mark.made_of.items()}
+    whole = _with_lineage(store, made | read | used(store) | store.pins() | known.with_alias | marked)
+    return Needed(whole | known.others | _to_start_from(runs, recent), unknown_marks)
+
+
+def _recent(runs: Iterable[RunSummary], keep_runs: int) -> list[RunSummary]:
+    """Runs in progress, and the last runs of each recipe.
+
+    A run that made nothing does not count: whoever repeats a finished command keeps what the runs before it made. It is
+    kept like the others if it is younger than the oldest run that counts.
+
+    Args:
+        runs: all of them, the newest first.
+        keep_runs: how many runs count, of each recipe.
+    """
+    counted = Counter[str]()
+    recent = []
+    for run in runs:
+        if counted[run.recipe] < keep_runs:
+            recent.append(run)
+            counted[run.recipe] += any(row.status == "done" for row in run.stages)
+        elif _is_in_progress(run):
+            recent.append(run)
+    return recent
 
 
 def _is_in_progress(run: RunSummary) -> bool:
@@ -57,37 +94,10 @@ def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
     return found
 
 
-def _registered(settings: Settings) -> tuple[set[Name], set[Name]]:
-    """What versions of registered models were made of: those with an alias, and the others."""
-    uri = settings.mlflow_tracking_uri
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # else MLflow would make it
-        return set(), set()
-    settings.prepare()  # MLflow reads its environment when it is imported
-    from mlflow.exceptions import MlflowException
-    from mlflow.tracking import MlflowClient
-
-    with_alias: set[Name] = set()
-    others: set[Name] = set()
-    try:
-        client = MlflowClient(uri)
-        for model in client.search_registered_models(max_results=1_000):
-            wanted = {str(version) for version in model.aliases.values()}
-            for version in client.search_model_versions(f"name='{model.name}'", max_results=10_000):
-                names = {(stage, version.tags.get(tag_of(stage), "")) for stage in STAGES} - {(s, "") for s in STAGES}
-                (with_alias if str(version.version) in wanted else others).update(names)
-    except MlflowException as error:
-        raise ModelError(
-            f"MLflow at {settings.mlflow_shown} does not say which models are registered, and what they need must not "
-            f"be removed: {words_of(error)}: see that it answers, then run the same command again"
-        ) from None
-    return with_alias, others
-
-
-def _to_start_from(store: Store, runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:
+def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:
     """Weights and vocabularies of the newest champion and challenger of each model, and what recent runs start from.
 
     Args:
-        store: of the artifacts.
         runs: all of them, the newest first.
         recent: those that are kept.
     """
@@ -98,5 +108,6 @@ def _to_start_from(store: Store, runs: list[RunSummary], recent: list[RunSummary
     wanted = {part for model in holders.values() for part in model.made_of.items()}
     for run in recent:
         places = [Path(run.config.get(section, {}).get("start_from", "")) for section in MADE_OF]
-        wanted |= {(place.parent.name, place.name) for place in places if place.parent.parent == store.root}
+        # By name, for the home may have been moved since: a folder elsewhere of such a name keeps nothing that is here
+        wanted |= {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
     return wanted

@@ -16,16 +16,17 @@ from flows.silence import end_silent, heartbeat_seconds
 
 
 @flow(name="gc", persist_result=False)
-def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30) -> list[str]:
+def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30, unfinished: int = 30) -> list[str]:
     """Show which artifacts no recent run needs, here and in the shared store, and delete them if told to.
 
     Args:
-        keep_runs: Keep what this many of the last runs need.
+        keep_runs: Keep what this many of the last runs of each recipe need.
         delete: Delete; else only show what would go.
         older_than: Of the shared store, only what is as old as this, in days.
+        unfinished: Of stages that were interrupted, only what is as old as this, in days.
     """
     logger = get_run_logger()
-    rubbish = garbage(Settings.load(), keep_runs, older_than)
+    rubbish = garbage(Settings.load(), keep_runs, older_than, unfinished_days=unfinished, note=logger.info)
     if delete:
         for one in rubbish:
             one.remove()

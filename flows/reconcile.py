@@ -7,7 +7,6 @@ the flow run as Prefect knows it, Prefect is told as well; another attempt that 
 
 import os
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -20,6 +19,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed
 
+from flows.paging import read_all
 from flows.summary import Status
 
 FLOW_RUN_TAG = "prefect.flow_run_id"
@@ -87,17 +87,12 @@ def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: 
     return done
 
 
-def _running(mlflow: MlflowClient) -> Iterator[Run]:
-    experiments = [experiment.experiment_id for experiment in mlflow.search_experiments()]
-    token: str | None = None
-    found: list[Run] = []  # all before the first is closed, which would shift the pages
-    while experiments:
-        page = mlflow.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=_PAGE, page_token=token)
-        found += page
-        token = page.token
-        if not token:
-            break
-    yield from found
+def _running(mlflow: MlflowClient) -> list[Run]:
+    """All of them before the first is closed, which would shift the pages."""
+    experiments = [experiment.experiment_id for experiment in read_all(mlflow.search_experiments)]
+    if not experiments:
+        return []
+    return read_all(mlflow.search_runs, experiments, "attributes.status = 'RUNNING'", max_results=_PAGE)
 
 
 def _flow_run(prefect: SyncPrefectClient, owner: str) -> FlowRun | None:

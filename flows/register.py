@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from flows import verdicts
 from flows.candidate import Candidate
-from flows.champions import CHALLENGER, Champions
+from flows.champions import CHALLENGER, Champions, user_and_machine
 from flows.copies import copy_folder
+from flows.marks import MARK_TAG, Mark, mark_of, write
 from flows.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
 from flows.packed_code import pack_code
+from flows.paging import read_all
 from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel
@@ -58,14 +60,19 @@ def register_model(
         reused = version is not None
         about = model_card(config, candidate, LONGEST_DESCRIPTION)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
+        mark = _mark(candidate, version, name, settings)
+        write(settings.store, mark)  # before there is a version that may be collected
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
                 warnings.simplefilter("ignore")
                 model_id = _log_model(candidate.export, config.search, model_card(config, candidate), settings)
-            version = _create_version(client, name, about, model_id, run_id, candidate.tags | card | dict(tags))
+            all_tags = candidate.tags | card | {MARK_TAG: mark.id} | dict(tags)
+            version = _create_version(client, name, about, model_id, run_id, all_tags)
         elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
             _renew_card(client, version, about, card)
+        if reused:
+            client.set_model_version_tag(name, version.version, MARK_TAG, mark.id)
         client.set_registered_model_alias(name, CHALLENGER, version.version)
         verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
@@ -79,7 +86,16 @@ def register_model(
         gate=verdict,
         reused=reused,
         made_of=dict(candidate.made_of),
+        registry=settings.registry,
     )
+
+
+def _mark(candidate: Candidate, version: "ModelVersion | None", name: str, settings: Settings) -> Mark:
+    """The mark of a version in the stores; the same id again for a version that has one."""
+    stages = {"export": candidate.export.fingerprint, "evaluate": candidate.evaluate.fingerprint}
+    mark = mark_of(settings.mlflow_shown, name, stages | dict(candidate.made_of), user_and_machine())
+    identifier = version.tags.get(MARK_TAG, mark.id) if version else mark.id
+    return mark.model_copy(update={"id": identifier})
 
 
 def _judged(
@@ -104,7 +120,7 @@ def _judged(
 def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
     wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
     tags = tag_of("export"), tag_of("evaluate")
-    for version in client.search_model_versions(f"name='{name}'"):
+    for version in read_all(client.search_model_versions, f"name='{name}'"):
         if tuple(version.tags.get(tag) for tag in tags) == wanted:
             return version
     return None

@@ -40,6 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows import relocation
 from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError, without_password
@@ -151,6 +152,16 @@ class Settings:
         return SharedStore(folder, Objects(self.shared_store)) if self.shared_store else Store(folder)
 
     @property
+    def own_database(self) -> Path:
+        """MLflow's database if nothing else is set."""
+        return self.home / "mlflow.db"
+
+    @property
+    def registry(self) -> str:
+        """The registry as runs write it down: `home` if it is in the home, which may move, else an address."""
+        return "home" if self.mlflow_tracking_uri == f"sqlite:///{self.own_database}" else self.mlflow_shown
+
+    @property
     def mlflow_shown(self) -> str:
         """The address of MLflow as it may be shown and logged: without a password."""
         return without_password(self.mlflow_tracking_uri)
@@ -196,9 +207,12 @@ class Settings:
     def prepare(self, *, debug: bool = False) -> None:
         """Make the home and set the environment of Prefect and MLflow. Call it before either is imported.
 
+        If the home was moved or copied, MLflow's database is corrected, and a line says so.
+
         What the user has set himself stays.
         """
         (self.home / "prefect").mkdir(parents=True, exist_ok=True)  # Prefect's database cannot be opened without it
+        relocation.follow(self.home, self.own_database)
         console = "DEBUG" if debug else "CRITICAL"  # its lines still reach the Prefect UI
         machine = {
             "PREFECT_HOME": str(self.home / "prefect"),

@@ -86,6 +86,8 @@ class RegisteredModel(BaseModel):
     reused: bool = False
     made_of: dict[str, str] = Field(default_factory=dict)
     """Fingerprints of its weights and its vocabulary, by the stage that made them."""
+    registry: str = ""
+    """Where it is registered, see `Settings.registry`; empty: a run of an earlier version, which did not say."""
 
     @property
     def uri(self) -> str:

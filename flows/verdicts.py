@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows import markdown as markdown_of
-from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.evaluate.verdict import Check, Verdict, interval, number, percent
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -19,7 +19,6 @@ _REASON_TAG = "nmt.verdict"
 _WHOLE_TAG = "nmt.verdict.json"
 _LONGEST_TAG = 90_000  # characters; MLflow takes 100,000
 _FROM_MODEL = "models:/"  # what a version's source begins with if it was logged as a model of its own
-_COLUMNS = ("Check", "", "Champion", "Challenger", "Difference", "95% interval", "p")
 
 
 def rows(verdict: Verdict) -> list[list[str]]:
@@ -47,7 +46,7 @@ def markdown(verdict: Verdict) -> str:
     """The verdict, the table of its checks, and what each of them found."""
     lines = [f"# {markdown_of.plain(heading(verdict))}", ""]
     if verdict.checks:
-        lines.append(markdown_of.table(_COLUMNS, rows(verdict)))
+        lines.append(markdown_of.table(columns(verdict), rows(verdict)))
         plain = markdown_of.plain
         lines += ["", *(f"- {_sign(check)} **{plain(check.name)}**: {plain(check.why)}." for check in verdict.checks)]
     return "\n".join(lines) + "\n"
@@ -60,9 +59,8 @@ def table(verdict: Verdict) -> "Table":
     from rich.text import Text
 
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for column in _COLUMNS:
-        is_number = column not in _COLUMNS[:2]
-        shown.add_column(column, justify="right" if is_number else "left", no_wrap=column != _COLUMNS[0])
+    for place, column in enumerate(columns(verdict)):
+        shown.add_column(column, justify="right" if place > 1 else "left", no_wrap=place > 0)
     for row, check in zip(rows(verdict), verdict.checks, strict=True):
         shown.add_row(*map(Text, row), style="" if check.passed else "bold red")
     return shown
@@ -96,13 +94,18 @@ def kept(version: "ModelVersion") -> Verdict:
 def _number(value: float | None, sign: str = "") -> str:
     if value is None:
         return ""
-    return f"{value:{sign}.0f}" if value == int(value) else f"{value:{sign}.2f}"
+    return f"{value + 0.0:{sign}.0f}" if value == int(value) else number(value, sign)  # -0.0 + 0.0 is 0.0
 
 
 def _interval(check: Check) -> str:
-    if check.low is None or check.high is None:
-        return ""
-    return f"{check.low:+.2f} to {check.high:+.2f}"
+    return "" if check.low is None or check.high is None else interval(check.low, check.high)
+
+
+def columns(verdict: Verdict) -> list[str]:
+    """Titles of the columns of `rows`."""
+    levels = dict.fromkeys(percent(check.level) for check in verdict.checks if check.low is not None)
+    title = " or ".join(levels) or "95%"
+    return ["Check", "", "Champion", "Challenger", "Difference", f"{title} interval", "p"]
 
 
 def _sign(check: Check) -> str:

@@ -5,6 +5,7 @@ Layout, below an address that fsspec knows::
     <stage>/<fingerprint>/<sha256>          a file of the artifact, by the hash of its bytes
     <stage>/<fingerprint>/manifest.json     written last: an artifact without it does not exist
     <stage>/<fingerprint>.pin               kept, whatever else is removed
+    registered/<id>.json                    what a version of a registered model was made of
 
 A store of objects knows no rename. But it shows an object only when its last byte has come, and files are named by
 their hash: what two machines upload at once, or a third one after the first was killed, never mixes. Whether an
@@ -27,6 +28,7 @@ from nmt_core.errors import ArtifactError, words_of
 
 _SHARED = ".shared"
 _FETCHED = ".fetched"
+_MARKS = "registered"
 _DIGITS = 32
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -117,6 +119,24 @@ class Objects:
         """Names of all that are pinned."""
         with self._named() as (store, root):
             return {key.removeprefix(f"{root}/").removesuffix(PIN) for key in store.glob(f"{root}/*/*{PIN}")}
+
+    def write_mark(self, name: str, text: str) -> None:
+        """Write down what a version of a registered model was made of."""
+        with self._named() as (store, root):
+            store.pipe_file(f"{root}/{_MARKS}/{name}.json", text.encode())
+
+    def marks(self) -> dict[str, str]:
+        """The text of each mark, by its name."""
+        with self._named() as (store, root):
+            keys = [str(key) for key in store.glob(f"{root}/{_MARKS}/*.json")]
+            found = store.cat(keys) if keys else {}
+            found = found if isinstance(found, dict) else {keys[0]: found}
+            return {key.rpartition("/")[2].removesuffix(".json"): text.decode() for key, text in found.items()}
+
+    def remove_mark(self, name: str) -> None:
+        """Take a mark away."""
+        with self._named() as (store, root), contextlib.suppress(FileNotFoundError):
+            store.rm_file(f"{root}/{_MARKS}/{name}.json")
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[tuple[Any, str]]:

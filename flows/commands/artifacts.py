@@ -1,11 +1,14 @@
 """`nmt artifacts`: what the store holds, where it comes from, and what can go."""
 
+from collections.abc import Collection
+
 from rich.markdown import Markdown
 from rich.table import Table
 from rich.tree import Tree
 
 from flows import reports
-from flows.garbage import garbage
+from flows.garbage import UNFINISHED_DAYS, garbage
+from flows.marks import forget_marks
 from flows.progress import styled, terminal
 from flows.settings import Settings
 from nmt_core.artifacts import Artifact, Store
@@ -75,14 +78,36 @@ def pin_artifact(name: str, why: str | None) -> None:
     terminal(to_stderr=False).print(f"{artifact.stage}/{artifact.fingerprint} {done}", soft_wrap=True)
 
 
-def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> None:
-    """Print what nobody needs, here and in the shared store; delete it only if told to."""
-    console = terminal(to_stderr=False)
-    rubbish = garbage(Settings.load(), keep_runs, shared_days)
+def collect_garbage(
+    keep_runs: int,
+    *,
+    delete: bool,
+    shared_days: int = 30,
+    unfinished_days: int = UNFINISHED_DAYS,
+    gone: Collection[str] = (),
+    forget: Collection[str] = (),
+) -> None:
+    """Print what nobody needs, here and in the shared store; delete it only if told to.
+
+    Args:
+        keep_runs, shared_days, unfinished_days, gone: as of `garbage`.
+        delete: whether to delete it.
+        forget: ids of marks to take away first.
+
+    Raises:
+        NmtError: a registry or the shared store does not answer, or there is no such mark.
+    """
+    console, settings = terminal(to_stderr=False), Settings.load()
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True)
+
+    forget_marks(settings.store, forget)
+    rubbish = garbage(settings, keep_runs, shared_days, unfinished_days=unfinished_days, gone=gone, note=say)
     for one in rubbish:
-        console.print(f"{reports.size(one.bytes):>10}  {one.name}", soft_wrap=True)
+        say(f"{reports.size(one.bytes):>10}  {one.name}")
         if delete:
             one.remove()
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     freed = reports.size(sum(one.bytes for one in rubbish))
-    console.print(f"{freed} in {len(rubbish)} folders {done}")
+    say(f"{freed} in {len(rubbish)} folders {done}")

@@ -5,10 +5,11 @@ from typing import Any
 
 import polars
 
+from flows import verdicts
 from flows.html_report.blocks import Block, Charts, Run, Section, Sentences, Table, Text, number
 from flows.html_report.charts import curves
 from nmt_core.evaluate.sentences import read_sentences
-from nmt_core.evaluate.verdict import Verdict
+from nmt_core.evaluate.verdict import Verdict, interval
 
 _SAMPLES = 20
 _HARDEST = 10
@@ -30,7 +31,7 @@ def verdict(run: Run) -> Section:
 def _checks(found: Verdict) -> list[Block]:
     if not found.checks:
         return []
-    columns = ["Condition", "", "Champion", "Challenger", "Difference", "95% interval", "p", "Why"]
+    columns = ["Condition", *verdicts.columns(found)[1:], "Why"]
     rows = [
         [
             check.name,
@@ -38,7 +39,7 @@ def _checks(found: Verdict) -> list[Block]:
             number(check.champion),
             number(check.challenger),
             number(check.difference),
-            "" if check.low is None or check.high is None else f"{check.low:+.2f} to {check.high:+.2f}",
+            "" if check.low is None or check.high is None else interval(check.low, check.high),
             number(check.p_value, 3),
             check.why,
         ]

@@ -1,104 +1,21 @@
 """The conditions on which a challenger becomes champion, each from what is known of both; nothing is fetched here.
 
-A model without a champion before it is compared with nothing: it must compute what was trained, must not have seen the
-test sets, and must translate the sentences that have to be right; how good and how fast it is, is what later ones are
-compared with.
+A model without a champion before it must be better than its own source text, or reach the floor of the recipe. It must
+compute what was trained, must not have seen the test sets, and must translate the sentences that have to be right.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
+from nmt_core.config import ExportConfig, RegistryConfig
 from nmt_core.evaluate.must_translate import SentenceCheck
-from nmt_core.evaluate.significance import compare
-from nmt_core.evaluate.test_sets import TestSet
-from nmt_core.evaluate.verdict import Check, CheckKind, Verdict
-from nmt_core.scoring import SentenceStatistics
+from nmt_core.evaluate.verdict import BY_HAND, Check, CheckKind, Verdict
 
 _SHOWN_PROBLEMS = 2
-_BY_HAND = "`nmt promote MODEL/VERSION --why ...` promotes a model by hand"
 _ASK_FOR_LESS = "registry.built_in_sentences='no worse' would ask for as many as the champion's"
 
 Report = Mapping[str, Any]
 """What a stage reported, as JSON."""
-
-
-def quality(
-    test: TestSet,
-    hypotheses: tuple[Sequence[str], Sequence[str]],
-    languages: LanguagesConfig,
-    registry: RegistryConfig,
-    *,
-    is_main: bool,
-) -> Check:
-    """Whether the challenger is better on the main test set, or no worse on another.
-
-    Args:
-        test: the test set.
-        hypotheses: the champion's and the challenger's translations of it.
-        languages: the target language decides how BLEU finds words.
-        registry: metric and test of significance.
-        is_main: which of the two is asked.
-    """
-    champion, challenger = (
-        SentenceStatistics(registry.metric, texts, test.references, languages.target) for texts in hypotheses
-    )
-    found = compare(champion, challenger, registry.samples, registry.significance_test)
-    significant = found.p_value < registry.significance
-    better, worse = significant and found.difference > 0, significant and found.difference < 0
-    is_what = "better" if better else "worse" if worse else "neither better nor worse"
-    why = (
-        f"{registry.metric} of {test.name} is {found.challenger:.2f} and the champion's {found.champion:.2f}: by "
-        f"{found.difference:+.2f} (95% interval {found.low:+.2f} to {found.high:+.2f}, p = {found.p_value:.3f}), "
-        f"significantly {is_what}"
-    )
-    passed = better if is_main else not worse
-    wanted = "significantly better" if is_main else "not significantly worse"
-    if not passed and not worse:
-        why += f"; on the main test set it must be better with p < {registry.significance:g}"
-    return Check(
-        kind="quality",
-        name=f"{registry.metric} of {test.name} is {wanted}",
-        test_set=test.name,
-        metric=registry.metric,
-        champion=round(found.champion, 4),
-        challenger=round(found.challenger, 4),
-        difference=round(found.difference, 4),
-        low=round(found.low, 4),
-        high=round(found.high, 4),
-        p_value=round(found.p_value, 6),
-        passed=passed,
-        why=why,
-    )
-
-
-def first_quality(scores: Sequence[Report], metric: str) -> list[Check]:
-    """The scores of a model that is compared with nothing."""
-    return [
-        Check(
-            kind="quality",
-            name=f"{metric} of {score['test_set']}",
-            test_set=score["test_set"],
-            metric=metric,
-            challenger=score["score"],
-            passed=True,
-            why=f"{metric} of {score['test_set']} is {score['score']:.2f}, and there is no champion to compare with",
-        )
-        for score in scores
-        if score["metric"] == metric
-    ]
-
-
-def not_compared(test_set: str, metric: str, problem: str) -> Check:
-    """A test set on which the champion's translations cannot be had."""
-    return Check(
-        kind="quality",
-        name=f"{metric} of {test_set}",
-        test_set=test_set,
-        metric=metric,
-        passed=False,
-        why=f"the champion's translations of {test_set} cannot be had ({problem}): {_BY_HAND}",
-    )
 
 
 def parity(export: Report, config: ExportConfig) -> Check:
@@ -155,7 +72,7 @@ def not_measured(kind: CheckKind, problem: str) -> Check:
         kind=kind,
         name=f"{kind}: the champion can be asked",
         passed=False,
-        why=f"the champion cannot be asked ({problem}): see that its files are there, and run it again; or {_BY_HAND}",
+        why=f"the champion cannot be asked ({problem}): see that its files are there, and run it again; or {BY_HAND}",
     )
 
 
@@ -227,7 +144,7 @@ def sentences(
 
 def history(taken_back: str) -> Check:
     """Whether the model was never champion and taken back; `taken_back` says when, by whom and why."""
-    why = f"{taken_back}: it is never promoted by itself again; {_BY_HAND}" if taken_back else "it was never taken back"
+    why = f"{taken_back}: it is never promoted by itself again; {BY_HAND}" if taken_back else "it was never taken back"
     return Check(kind="history", name="was never rolled back", passed=not taken_back, why=why)
 
 
@@ -248,7 +165,7 @@ def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check]) 
     elif champion:
         reason = f"replaces version {champion}" + (f": {main.why}" if main else "")
     else:
-        reason = "the first champion"
+        reason = "the first champion" + (f": {main.why}" if main else "")
     return Verdict(
         model_name=model_name,
         challenger=challenger,

@@ -2,16 +2,22 @@
 
 A resample has as many sentences as the test set, drawn from it with replacement; a score is computed anew from the sums
 of its counts. Paired resampling draws the same sentences for both systems (Koehn 2004); approximate randomisation
-exchanges the translations of sentences drawn by chance (Riezler and Maxwell 2005). Counts, scores, draws and p-values
-are those of sacreBLEU, so that `sacrebleu --paired-bs` and `--paired-ar` show the same; what is added are the interval
-of the difference, which sacreBLEU does not give, and memory that does not grow with the number of resamples.
+exchanges the translations of sentences drawn by chance (Riezler and Maxwell 2005). Counts, scores and draws are those
+of sacreBLEU; the memory does not grow with the number of resamples.
+
+A comparison has one construction for its p-value and its interval, so that "significant" and "the interval excludes 0"
+are the same statement. With the bootstrap, the interval holds the middle of the resampled differences, and p is the
+smallest level at which it excludes 0. sacreBLEU's `--paired-bs` shifts the absolute differences instead, which gives
+about half of that p and fits no interval. With randomisation, p is that of `sacrebleu --paired-ar`, and the interval
+reaches as far to both sides as exchanges alone move the difference.
 
 Letters in names of arrays: R resamples, S sentences, K counts of a metric.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +26,7 @@ from nmt_core.scoring import Counts, Score, SentenceStatistics, statistics
 
 SEED = 12_345  # sacreBLEU's own, so that its command line draws the same sentences
 _DRAWN_AT_ONCE = 1 << 20  # sentences: some MB
+_NOISE = 1e-9
 _ALIGNED = 32  # random bits are made 32 at a time, and what is left of them at the end of a block is thrown away
 
 
@@ -30,15 +37,26 @@ class Comparison:
     champion: float
     challenger: float
     low: float
-    """Lower end of the 95% confidence interval of the difference."""
+    """Lower end of the confidence interval of the difference, at the level 1 - alpha."""
     high: float
+    """Upper end of it."""
     p_value: float
-    """Two-sided; 1 if there is no difference at all."""
+    """Two-sided; below alpha if and only if the interval excludes 0. 1 if there is no difference at all."""
 
     @property
     def difference(self) -> float:
         """Challenger less champion."""
         return self.challenger - self.champion
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the challenger is significantly better."""
+        return self.low > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the challenger is significantly worse."""
+        return self.high < 0
 
 
 def interval(found: SentenceStatistics, samples: int) -> tuple[float, float]:
@@ -79,25 +97,69 @@ def scores_with_intervals(
 
 
 def compare(
-    champion: SentenceStatistics, challenger: SentenceStatistics, samples: int, test: SignificanceTest = "bootstrap"
+    champion: SentenceStatistics,
+    challenger: SentenceStatistics,
+    samples: int,
+    test: SignificanceTest = "bootstrap",
+    alpha: float = 0.05,
 ) -> Comparison:
-    """Compare two translations of the same test set, by the same metric."""
+    """Compare two translations of the same test set, by the same metric.
+
+    Args:
+        champion: what is compared with.
+        challenger: what is compared.
+        samples: resamples, or trials.
+        test: which of the two tests.
+        alpha: level of significance. With fewer than 2 / alpha samples nothing can be significant.
+    """
     both = [champion.counts_SK, challenger.counts_SK]
     scores = champion.score, challenger.score
-    drawn = [
-        challenger.score_of(new_K) - champion.score_of(old_K) for old_K, new_K in _resampled(both, samples)
-    ]  # always: randomisation has no interval to give
-    low, high = _middle(drawn)
-    observed = abs(scores[1] - scores[0])
-    if not observed:
-        return Comparison(*scores, low, high, p_value=1.0)
-    if test == "bootstrap":  # shifted, to what it would be if there were no difference
-        by_chance = np.abs(drawn) - np.abs(drawn).mean()
-    else:
-        exchanged = _exchanged(both, samples)
-        by_chance = np.array([abs(champion.score_of(a_K) - champion.score_of(b_K)) for a_K, b_K in exchanged])
-    p_value = (int((by_chance > observed).sum()) + 1) / (samples + 1)
-    return Comparison(*scores, low, high, p_value)
+    if test == "bootstrap":
+        drawn = [challenger.score_of(new_K) - champion.score_of(old_K) for old_K, new_K in _resampled(both, samples)]
+        return Comparison(*scores, *_percentiles(drawn, alpha))
+    exchanged = [champion.score_of(a_K) - champion.score_of(b_K) for a_K, b_K in _exchanged(both, samples)]
+    return Comparison(*scores, *_around(scores[1] - scores[0], exchanged, alpha))
+
+
+def _percentiles(drawn: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    """The interval that holds the middle of the differences drawn, and p."""
+    ordered = np.sort(_without_noise(np.array(drawn)))
+    samples = len(ordered)
+
+    def p_of(beyond: int) -> float:
+        return min(1.0, 2 * (beyond + 1) / (samples + 1))
+
+    p_value = p_of(min(int((ordered <= 0).sum()), int((ordered >= 0).sum())))
+    cut = _cut(p_of, samples, alpha)
+    if cut < 0:  # too few to say anything
+        return min(float(ordered[0]), 0.0), max(float(ordered[-1]), 0.0), p_value
+    return float(ordered[cut]), float(ordered[samples - 1 - cut]), p_value
+
+
+def _around(difference: float, by_chance: Sequence[float], alpha: float) -> tuple[float, float, float]:
+    """The interval around a difference as wide as chance alone makes one, and p."""
+    difference = float(_without_noise(np.array(difference)))
+    sizes = np.abs(by_chance)
+    # What equals the difference but for rounding counts as equal
+    sizes = np.sort(np.where(np.abs(sizes - abs(difference)) < _NOISE, abs(difference), sizes))[::-1]
+
+    def p_of(as_large: int) -> float:
+        return (as_large + 1) / (len(sizes) + 1)
+
+    p_value = p_of(int((sizes >= abs(difference)).sum()))
+    cut = _cut(p_of, len(sizes), alpha)
+    reach = float(sizes[cut]) if cut >= 0 else max(float(sizes[0]), abs(difference))
+    return difference - reach, difference + reach, min(1.0, p_value)
+
+
+def _cut(p_of: Callable[[int], float], samples: int, alpha: float) -> int:
+    """How many samples may lie beyond 0 while the p-value is below alpha; -1: not even none."""
+    return max((beyond for beyond in range(samples // 2) if p_of(beyond) < alpha), default=-1)
+
+
+def _without_noise(values: Any) -> Any:
+    """Differences that are 0 but for the rounding of sums are 0."""
+    return np.where(np.abs(values) < _NOISE, 0.0, values)
 
 
 def _resampled(systems: Sequence[Counts], samples: int) -> Iterator[list[Counts]]:

@@ -50,7 +50,7 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     config = registry.config()
     split = registry.split(news=registry.references(other_bundle))
     first = registry.register(registry.candidate(config, tiny_bundle, split), config)
-    assert (first.verdict, champion(registry)) == ("the first champion", "1")
+    assert first.verdict.startswith("the first champion") and champion(registry) == "1"
     better = registry.candidate(config, other_bundle, split)
     assert registry.register(better, config).verdict.startswith("replaces version 1: chrF of news is 100.00")
     assert champion(registry) == "2"

@@ -7,9 +7,10 @@ import pytest
 
 from nmt_core.config import ExportConfig, LanguagesConfig, RegistryConfig
 from nmt_core.evaluate import gate
+from nmt_core.evaluate import quality as quality_of
 from nmt_core.evaluate.must_translate import SentenceCheck, SentenceKind
 from nmt_core.evaluate.test_sets import TestSet
-from nmt_core.evaluate.verdict import Check
+from nmt_core.evaluate.verdict import Check, interval, number
 
 LANGUAGES = LanguagesConfig(source="de", target="en")
 WORDS = ["the", "a", "cat", "dog", "house", "sees", "runs", "to", "it", "and", "big", "small", "now"]
@@ -34,7 +35,9 @@ POOR, FAIR, EQUAL, GOOD = (damaged(REFERENCES, share, seed) for share, seed in (
 
 
 def quality(champion: list[str], challenger: list[str], *, is_main: bool, **registry: Any) -> Check:
-    return gate.quality(NEWS, (champion, challenger), LANGUAGES, RegistryConfig(**registry), is_main=is_main)
+    return quality_of.against_champion(
+        NEWS, (champion, challenger), LANGUAGES, RegistryConfig(**registry), is_main=is_main
+    )
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomisation"])
@@ -170,19 +173,78 @@ def test_every_check_must_pass() -> None:
     assert refused.reason == f"stays challenger: {other.why}; 1 further check failed"
 
 
-def test_the_first_champion_is_compared_with_nothing_but_has_to_pass_the_rest() -> None:
-    scores = [
-        {"test_set": name, "metric": metric, "score": 30.0} for name in ("news", "web") for metric in ("BLEU", "chrF")
-    ]
-    first = gate.first_quality(scores, "chrF")
-    assert [(check.test_set, check.metric, check.challenger) for check in first] == [
-        ("news", "chrF", 30.0),
-        ("web", "chrF", 30.0),
-    ]
-    assert gate.decide("test", ("", "1"), first).reason == "the first champion"
-    assert not gate.decide("test", ("", "1"), [*first, gate.contamination("unknown", {}, REGISTRY)]).promoted
+def first(hypotheses: list[str], *, is_main: bool = True, test: TestSet = NEWS, **registry: Any) -> Check:
+    return quality_of.first_champion(test, hypotheses, LANGUAGES, RegistryConfig(**registry), is_main=is_main)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "registry", "passed", "words"),
+    [
+        (GOOD, {}, True, "the source as its own translation has 0.00: by +"),
+        ([""] * 80, {}, False, "80 of 80 translations are empty, and it must be fewer than half of them"),
+        ([*[""] * 40, *GOOD[40:]], {}, False, "40 of 80 translations are empty, and it must"),
+        ([*[""] * 39, *GOOD[39:]], {}, True, "39 of 80 translations are empty"),
+        (["ein Satz"] * 80, {}, False, "significantly better than that; registry.min_score sets another floor"),
+        ([""] * 80, {"min_score": 0}, True, "BLEU of news is 0.00, and there is no champion to compare with"),
+        (["ein Satz"] * 80, {"min_score": 10}, False, "registry.min_score=10 is what the first champion must reach"),
+        (GOOD, {"min_score": 10}, True, "registry.min_score=10"),
+        ([""] * 80, {"min_score": 1e-9}, False, "80 of 80 translations are empty"),
+    ],
+)
+def test_the_first_champion_has_to_reach_a_floor(
+    hypotheses: list[str], registry: dict[str, Any], passed: bool, words: str
+) -> None:
+    check = first(hypotheses, **registry)
+    assert check.passed is passed and words in check.why
+    verdict = gate.decide("test", ("", "1"), [check])
+    assert verdict.promoted is passed and words in verdict.reason
+    assert first(hypotheses, is_main=False, **registry).passed, "other test sets are reported"
+
+
+def test_a_model_that_copies_is_no_first_champion_where_copying_scores_high() -> None:
+    """Half of the references are the source: by its score alone the copy would look like a good model."""
+    copied = [*REFERENCES[:40], *POOR[40:]]
+    check = first(copied, test=TestSet("news", copied, REFERENCES))
+    assert check.challenger is not None and check.challenger > 50 and not check.passed
+    better = first([*REFERENCES[:40], *FAIR[40:]], test=TestSet("news", copied, REFERENCES))
+    assert better.passed
+
+
+def test_the_first_champion_has_to_pass_the_rest() -> None:
+    checks = [first(GOOD, metric="chrF"), first(FAIR, metric="chrF", is_main=False)]
+    assert [(check.test_set, check.metric) for check in checks] == [("news", "chrF")] * 2
+    assert gate.decide("test", ("", "1"), checks).promoted
+    assert not gate.decide("test", ("", "1"), [*checks, gate.contamination("unknown", {}, REGISTRY)]).promoted
+
+
+def test_what_is_significant_excludes_0_in_what_is_shown() -> None:
+    """At every level: what the report shows is what decided."""
+    for significance in (0.05, 0.01):
+        for seed in range(8):
+            check = quality(
+                FAIR, damaged(REFERENCES, 0.3 - 0.02 * seed, 9 + seed), is_main=True, significance=significance
+            )
+            assert check.low is not None and check.high is not None and check.p_value is not None
+            assert check.passed == (check.low > 0)
+            assert (check.p_value < significance) == (check.low > 0 or check.high < 0)
+            assert f"({100 - 100 * significance:g}% interval {interval(check.low, check.high)}, p = " in check.why
+            assert ("significantly better" in check.why) == (check.low > 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(-0.0, "0.00"), (-0.004, "-0.004"), (0.0004, "+0.0004"), (-1e-12, "0.00"), (1.205, "+1.21"), (-3.0, "-3.00")],
+)
+def test_no_number_is_shown_as_a_zero_with_a_minus(value: float, shown: str) -> None:
+    assert number(value, "+") in (shown, shown.replace("+1.21", "+1.20"))
+
+
+def test_samples_that_can_show_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"samples=1000 are too few for significance=0.001.*more than 2000"):
+        RegistryConfig(significance=0.001)
+    assert RegistryConfig(significance=0.001, samples=2_000).samples == 2_000
 
 
 def test_translations_that_cannot_be_had_compare_with_nothing() -> None:
-    check = gate.not_compared("news", "BLEU", "format 1 is unknown")
+    check = quality_of.not_compared("news", "BLEU", "format 1 is unknown")
     assert not check.passed and "format 1 is unknown" in check.why

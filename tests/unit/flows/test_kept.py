@@ -1,8 +1,12 @@
 """What somebody still needs is no garbage: here, and in the store that machines share."""
 
+import contextlib
+import os
 import re
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,14 +18,15 @@ from mlflow.tracking import MlflowClient
 from flows.commands.artifacts import collect_garbage, pin_artifact
 from flows.garbage import garbage
 from flows.maintenance import gc
+from flows.marks import mark_of, marks, write
 from flows.models import model_of
 from flows.settings import Settings
 from flows.start_from import tag_of
-from flows.summary import RunSummary, StageSummary
+from flows.summary import RegisteredModel, RunSummary, StageSummary
 from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
 from nmt_core.bundle import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ModelError
+from nmt_core.errors import ArtifactError, ModelError
 from nmt_core.shared_store import Objects
 
 CONFIG = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}})
@@ -89,11 +94,19 @@ def run_of(
     ended: bool = True,
     days: int = 0,
     reads: Sequence[Artifact] = (),
+    recipe: str = "test",
+    reused: bool = False,
+    registry: str = "",
 ) -> None:
-    summary = RunSummary.begin(CONFIG, f"2026010{number}")
+    summary = RunSummary.begin(CONFIG.model_copy(update={"name": recipe}), f"2026010{number}")
     summary.inputs = [f"{each.stage}/{each.fingerprint}" for each in reads]
     summary.started = datetime.now(UTC) - timedelta(days=days)
-    summary.stages = [StageSummary(name=each.stage, fingerprint=each.fingerprint, status="done") for each in artifacts]
+    summary.stages = [
+        StageSummary(name=each.stage, fingerprint=each.fingerprint, status="reused" if reused else "done")
+        for each in artifacts
+    ]
+    if registry:
+        summary.model = RegisteredModel(name="m", version="1", aliases=[], verdict="", registry=registry)
     if ended:
         summary.end(None)
     summary.write(settings.runs)
@@ -245,3 +258,115 @@ def test_the_shared_store_keeps_what_others_need(
     }
     assert here.store.find("clean", loose.fingerprint) is None
     assert here.store.find("export", champion.fingerprint)
+
+
+def test_pages_of_the_registry_are_read_to_the_end(home: Settings, put: Put, register: Callable[..., None]) -> None:
+    """More models than MLflow gives at once, written into its database: to make them one by one takes minutes."""
+    champion = put(home, "export/2", put(home, "clean/1"))
+    register(home, "champion", champion)
+    with contextlib.closing(sqlite3.connect(home.own_database)) as database, database:
+        (model,) = database.execute("select * from registered_models")
+        names = [column for _, column, *_ in database.execute("pragma table_info(registered_models)")]
+        rows = [dict(zip(names, model, strict=True)) | {"name": f"a{number:04}"} for number in range(1_001)]
+        values = ", ".join(f":{name}" for name in names)
+        database.executemany(f"insert into registered_models ({', '.join(names)}) values ({values})", rows)
+    page = MlflowClient(home.mlflow_tracking_uri).search_registered_models(max_results=1_000)
+    assert page.token and "m" not in {model.name for model in page}, "the first page is not all"
+    assert rubbish(home) == set()
+
+
+def test_a_registry_that_runs_name_is_asked_or_nothing_is_called_garbage(
+    home: Settings, put: Put, register: Callable[..., None], tmp_path: Path
+) -> None:
+    """Whoever forgets MLFLOW_TRACKING_URI has a registry in the home, which is empty or not even there."""
+    clean = put(home, "clean/1")
+    champion = put(home, "export/2", clean)
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    run_of(home, 1, champion, registry=elsewhere)
+    with pytest.raises(ModelError, match=f"elsewhere.db .*is not there.*MLFLOW_TRACKING_URI.*--gone {elsewhere}"):
+        rubbish(home)
+    register(Settings.load({"NMT_HOME": str(home.home), "MLFLOW_TRACKING_URI": elsewhere}), "champion", champion)
+    assert rubbish(home) == set(), "it is asked though MLFLOW_TRACKING_URI does not name it"
+    Path(elsewhere.removeprefix("sqlite:///")).unlink()
+    assert {one.name for one in garbage(home, 0, 30, gone=[elsewhere])} == {
+        f"{each.stage}/{each.fingerprint}" for each in (clean, champion)
+    }
+    run_of(home, 2, champion, registry="home")
+    with pytest.raises(ModelError, match=r"mlflow\.db .*is not there.*--gone home"):
+        garbage(home, 0, 30, gone=[elsewhere])
+
+
+def test_a_home_that_knows_no_registry_respects_the_marks_in_the_shared_store(
+    home: Settings,
+    put: Put,
+    s3_folder: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other = Settings.load({"NMT_HOME": str(tmp_path / "other"), "NMT_STORE": s3_folder})
+    champion, loose = put(other, "export/2", put(other, "clean/1")), put(other, "clean/4")
+    mark = mark_of(other.mlflow_shown, "m", {"export": champion.fingerprint}, "me@there")
+    write(other.store, mark)
+    monkeypatch.setenv("NMT_STORE", s3_folder)
+    here = Settings.load()
+    assert marks(here.store) == {mark.id: mark}
+    collect_garbage(0, delete=True, shared_days=0)
+    said = capsys.readouterr().out
+    assert f"{mark.id}: m in {other.mlflow_shown}" in said and "me@there" in said
+    assert Objects(s3_folder).all().keys() == {f"export/{champion.fingerprint}", f"clean/{'1' * 32}"}
+    assert here.store.find("clean", loose.fingerprint) is None
+    with pytest.raises(ArtifactError, match=r"'nothing'.*there is none"):
+        collect_garbage(0, delete=True, shared_days=0, forget=["nothing"])
+    collect_garbage(0, delete=True, shared_days=0, forget=[mark.id])
+    assert Objects(s3_folder).all() == {} and marks(here.store) == {}
+    assert [one.name for one in garbage(other, 0, 0)], "the other home has a mark of its own still, and says so"
+
+
+def test_a_damaged_mark_stops_the_collection(home: Settings, put: Put) -> None:
+    put(home, "clean/1")
+    write(home.store, mark_of("home", "m", {}, "me"))
+    (file,) = (home.store.root / "registered").glob("*.json")
+    file.write_text("{")
+    with pytest.raises(ArtifactError, match=r"registered/\w+\.json .*cannot be read"):
+        rubbish(home)
+
+
+def test_a_mark_of_a_version_that_the_registry_knows_keeps_no_more_than_the_registry_says(
+    home: Settings, put: Put, register: Callable[..., None]
+) -> None:
+    older = put(home, "export/3", put(home, "clean/4"))
+    register(home, "", older)
+    mark = mark_of("home", "m", {"export": older.fingerprint}, "me")
+    write(home.store, mark)
+    assert rubbish(home) == set()
+    MlflowClient(home.mlflow_tracking_uri).set_model_version_tag("m", "1", "nmt.mark", mark.id)
+    assert rubbish(home) == {"clean/4"}
+
+
+def test_runs_count_by_recipe_and_only_if_they_made_something(home: Settings, put: Put) -> None:
+    one, two, three, four = (put(home, f"clean/{number}") for number in "1234")
+    run_of(home, 1, one)
+    run_of(home, 2, two, recipe="another")
+    run_of(home, 3, three)
+    assert rubbish(home, 1) == {"clean/1", "clean/4"}, "a run of another recipe takes no place"
+    for number in range(4, 9):
+        run_of(home, number, one, reused=True)
+    assert rubbish(home, 1) == {"clean/4"}, "what the last runs read is kept, and they take no place"
+    run_of(home, 9, four)
+    assert rubbish(home, 1) == {"clean/1", "clean/3"}
+    assert rubbish(home, 0) == {f"clean/{number}" for number in "1234"}
+
+
+def test_what_an_interrupted_stage_has_left_stays_for_30_days(home: Settings) -> None:
+    partial = home.store.partial("train", "7" * 32)
+    (partial / "checkpoints").mkdir(parents=True)
+    checkpoint = partial / "checkpoints" / "last"
+    checkpoint.write_text("hours of work")
+    assert garbage(home, 0, 30) == []
+    assert [one.name for one in garbage(home, 0, 30, unfinished_days=0)] == [f"train/{partial.name}"]
+    for path in (checkpoint, checkpoint.parent, partial):
+        os.utime(path, (time.time() - 31 * 86_400,) * 2)
+    assert [one.name for one in garbage(home, 0, 30)] == [f"train/{partial.name}"]
+    checkpoint.write_text("an hour more")
+    assert garbage(home, 0, 30) == []

@@ -8,6 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from flows.candidate import Candidate
+from flows.marks import marks
 from flows.model_card import LONGEST_DESCRIPTION, model_card
 from flows.register import register_model
 from flows.settings import Settings
@@ -61,6 +62,9 @@ def test_a_corrected_licence_reaches_the_model_that_is_registered_already(client
     client.update_registered_model("test", "by hand")
     client.update_model_version("test", "1", "by hand too")
     assert register("MIT") == ["by hand", "by hand too"]
+    (mark,) = marks(settings.store).values()
+    assert client.get_model_version("test", "1").tags["nmt.mark"] == mark.id, "registered again, it keeps its mark"
+    assert mark.made_of == {"export": "1" * 32, "evaluate": "2" * 32}
     without_text = Candidate(candidate.export, candidate.evaluate)
     assert register("GPL", without_text) == ["by hand", "by hand too"], "the recipe alone knows less"
     assert register("GPL")[1] == (cards[1] or "").replace("CC0", "GPL")
