@@ -1,4 +1,4 @@
-"""Nothing of ours, and nothing that we import, asks for anything beyond this machine unless a recipe or setting does."""
+"""Nothing of ours, and nothing that we import, asks for anything beyond this machine unless it is told to."""
 
 import importlib.util
 import os
