@@ -220,11 +220,11 @@ class Training:
 
     def agents(self) -> list[psutil.Process]:
         """Those of `torchrun`."""
-        return [process for process in self.processes() if "torch.distributed.run" in process.cmdline()]
+        return [process for process in self.processes() if "torch.distributed.run" in line_of(process)]
 
     def ranks(self) -> list[psutil.Process]:
         """Those that train."""
-        modules = [(process, process.cmdline()) for process in self.processes()]
+        modules = [(process, line_of(process)) for process in self.processes()]
         return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
 
     def newest_whole(self) -> int:
@@ -254,12 +254,15 @@ class Training:
 
 def processes_naming(text: str) -> list[psutil.Process]:
     """Processes with a text in their command line."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            if text in " ".join(process.cmdline()):
-                found.append(process)
-    return found
+    return [process for process in psutil.process_iter() if text in " ".join(line_of(process))]
+
+
+def line_of(process: psutil.Process) -> list[str]:
+    """Words of its command line; of one that ends in this moment there are none."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def points(folder: Path) -> list[dict[str, float]]:
