@@ -34,7 +34,12 @@ def heartbeat_seconds() -> int:
     return int(os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"))
 
 
-def end_silent(prefect: SyncPrefectClient, say: Callable[[str], object], heartbeat: float) -> list[str]:
+def end_silent(
+    prefect: SyncPrefectClient,
+    say: Callable[[str], object],
+    heartbeat: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[str]:
     """Have the runs Crashed, or Cancelled if they were being so, that are silent and still are after a while.
 
     Runs that have never shown a sign of life are left alone: they are none of this package.
@@ -43,6 +48,7 @@ def end_silent(prefect: SyncPrefectClient, say: Callable[[str], object], heartbe
         prefect: the server.
         say: is told whom we listen to, and what became of each.
         heartbeat: seconds from one to the next.
+        clock: seconds, by which we listen.
 
     Returns:
         The names of the runs that were ended.
@@ -50,8 +56,8 @@ def end_silent(prefect: SyncPrefectClient, say: Callable[[str], object], heartbe
     heard = _silent(prefect, since=datetime.now(UTC) - timedelta(seconds=HEARTBEATS_MISSED * heartbeat))
     if heard:
         say(f"{len(heard)} silent: listening for {_LISTENED_FOR * heartbeat:.0f} s")
-    deadline = time.monotonic() + _LISTENED_FOR * heartbeat
-    while heard and time.monotonic() < deadline:
+    deadline = clock() + _LISTENED_FOR * heartbeat
+    while heard and clock() < deadline:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
         heard = {run: beat for run, beat in heard.items() if _is_last(prefect, run, beat)}
     return [name for run, beat in heard.items() if (name := _end(prefect, run, beat, say))]

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from support.facts import missing
 
-pytestmark = pytest.mark.timeout(300)  # processes that wait for each other for ever fail here
-
 SAVING_AND_LOADING = """
 import json
 import sys

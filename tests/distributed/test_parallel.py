@@ -13,6 +13,7 @@ import torch
 from support.keeper import mark
 from support.until import patient
 
+from nmt_core import processes
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, LocalTorchrun, Rendezvous, torchrun_command
@@ -21,7 +22,6 @@ from nmt_core.stages import STAGES
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 
-pytestmark = pytest.mark.timeout(240)  # processes that wait for each other for ever fail here
 Losses = dict[tuple[str, float], float]
 
 TRAIN = {
@@ -140,8 +140,8 @@ def test_two_nodes_of_two_processes_train_as_one_process_does(
     try:
         said = [node.communicate(timeout=patient(100))[0] for node in nodes]
     finally:
-        for node in nodes:
-            node.kill()
+        for node in nodes:  # which ends its ranks, each of which is in a session of its own
+            processes.end(node, grace=30)
     assert [node.returncode for node in nodes] == [0, 0], said
     status = read_status(tmp_path)
     assert status is not None

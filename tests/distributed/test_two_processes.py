@@ -24,7 +24,6 @@ from nmt_core.train.trainer import Trainer
 from nmt_core.train.translate_dev import DevTranslator
 from nmt_core.train.validate import DevSet
 
-pytestmark = pytest.mark.timeout(300)  # processes that wait for each other for ever fail here
 Losses = dict[tuple[str, float], float]
 
 # No rectifiers: one bit in a number next to zero turns a gradient on or off there, and 150 updates later the losses are

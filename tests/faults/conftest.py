@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.until import patient, until
+from support.until import command_line, patient, until
 
 from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
@@ -220,11 +220,11 @@ class Training:
 
     def agents(self) -> list[psutil.Process]:
         """Those of `torchrun`."""
-        return [process for process in self.processes() if "torch.distributed.run" in process.cmdline()]
+        return [process for process in self.processes() if "torch.distributed.run" in command_line(process)]
 
     def ranks(self) -> list[psutil.Process]:
         """Those that train."""
-        modules = [(process, process.cmdline()) for process in self.processes()]
+        modules = [(process, command_line(process)) for process in self.processes()]
         return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
 
     def newest_whole(self) -> int:
@@ -254,12 +254,7 @@ class Training:
 
 def processes_naming(text: str) -> list[psutil.Process]:
     """Processes with a text in their command line."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-            if text in " ".join(process.cmdline()):
-                found.append(process)
-    return found
+    return [process for process in psutil.process_iter() if text in " ".join(command_line(process))]
 
 
 def points(folder: Path) -> list[dict[str, float]]:

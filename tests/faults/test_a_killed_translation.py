@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
-from support.until import patient, until
+from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
@@ -136,7 +135,7 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(10, process)
     victim = next(
-        child for child in psutil.Process(process.pid).children() if "nmt_core.worker " in " ".join(child.cmdline())
+        child for child in psutil.Process(process.pid).children() if "nmt_core.worker " in " ".join(command_line(child))
     )
     victim.kill()
     assert LINES - 500 <= job.ended(process) <= LINES, "what it had written, and not yet said, is found there"
@@ -200,12 +199,8 @@ def settings(
 
 def workers_of(kind: str) -> list[psutil.Process]:
     """Children of this process that look like workers."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if re.search(CHILDREN[kind], " ".join(child.cmdline())):
-                found.append(child)
-    return found
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if re.search(CHILDREN[kind], " ".join(command_line(child)))]
 
 
 def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(

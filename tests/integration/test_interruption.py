@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
-from support.until import patient, until
+from support.until import command_line, patient, until
 
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
@@ -71,7 +71,7 @@ def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(nmt:
     process = start(nmt, *recipe, "--set", "train.max_updates=100000")
     wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
     for child in psutil.Process(process.pid).children(recursive=True):
-        if "nmt_core.train" in child.cmdline():
+        if "nmt_core.train" in command_line(child):
             child.terminate()
     out, error = process.communicate(timeout=patient(_SECONDS_UNTIL_THE_END))
     assert process.returncode == 75, error

@@ -66,3 +66,11 @@ def runs(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return the words of a command line. A process that ends in this moment has none."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []

@@ -12,7 +12,7 @@ import pytest
 from prefect import flow, get_client, task
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.context import FlowRunContext
-from support.until import until
+from support.until import command_line, until
 
 from flows import clusters
 from flows.clusters import DaskWorkers, RayWorkers, workers_for
@@ -48,7 +48,9 @@ def workers(settings: Settings, listening_before: set[tuple[str, int]]) -> Itera
     with DaskWorkers(settings) as workers:
         yield workers
     left = [child for child in psutil.Process().children() if child not in children]
-    assert not [child for child in left if "resource_tracker" not in " ".join(child.cmdline())], "Python's own stays"
+    assert not [child for child in left if "resource_tracker" not in " ".join(command_line(child))], (
+        "Python's own stays"
+    )
     assert os.environ.keys() == before
 
 

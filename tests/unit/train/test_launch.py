@@ -16,7 +16,7 @@ import psutil
 import pytest
 import safetensors.torch
 import torch
-from support.until import patient, until
+from support.until import command_line, patient, until
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -62,7 +62,7 @@ def interrupt() -> None:
 
 def training_processes() -> list[psutil.Process]:
     """torchrun and its children, the first of them first."""
-    return [child for child in psutil.Process().children(recursive=True) if "nmt_core.train" in child.cmdline()]
+    return [child for child in psutil.Process().children(recursive=True) if "nmt_core.train" in command_line(child)]
 
 
 def preempt() -> None:
