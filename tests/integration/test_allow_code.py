@@ -39,7 +39,7 @@ def test_plan_imports_nothing_that_a_recipe_names(tmp_path: Path) -> None:
     assert not (tmp_path / "__init__").exists()
 
 
-@pytest.mark.cpu(60)
+@pytest.mark.cpu(150)
 def test_a_form_may_name_no_code_and_the_command_line_may(
     nmt: Any, small_recipe: dict[str, Any], recipe: list[str], start_up: Any, tmp_path: Path
 ) -> None:
