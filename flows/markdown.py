@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "$": "&#36;", "~": "&#126;"}
-_SPECIAL = re.compile(r"[\\`*_\[\]|!{}]")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # Prefect shows others as they are written
+_SPECIAL = re.compile(r"[\\`*_\[\]|~!{}]")
 _LINK = re.compile(r"(?i)(?<=\w):(?=//)|(?<=\bwww)\.|(?<=\bmailto):|(?<=\bxmpp):")
 _BEGIN = re.compile(r"^(?:[#=]|--|[+-](?=\s|$)|\d+(?=[.)](?:\s|$)))")
 _ADDRESS = re.compile(r"https?://[\w.~:/?#%&+=,;-]+")
@@ -30,7 +30,7 @@ def _inline(text: object) -> str:
     line = " ".join(str(text).split())
     line = "".join(_ENTITIES.get(character, character) for character in line)
     line = _SPECIAL.sub(r"\\\g<0>", line)
-    return _LINK.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _LINK.sub(r"\\\g<0>", line)
 
 
 def code(text: str) -> str:

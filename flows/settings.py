@@ -13,8 +13,7 @@ NMT_LAUNCHER         where training runs: local (default: this machine), slurm, 
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
 NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command` and module:function; 0: they may not
-                     (default: 1 for `nmt run`, `nmt stage` and `nmt compare`, whose recipe is yours; 0 for runs that a
-                     Prefect server hands out, whose recipe may come from a form)
+                     (default: 1 for recipes of the command line, 0 for runs that a Prefect server hands out)
 NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
 NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
 NMT_CURRENCY         currency of both (default: EUR)

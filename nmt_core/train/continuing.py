@@ -24,6 +24,7 @@ from nmt_core.artifacts import MANIFEST, REPORT, Identity, Manifest
 from nmt_core.config import TrainConfig
 from nmt_core.stage import IDENTITY
 from nmt_core.train.curves import LOG_EVERY, METRICS
+from nmt_core.train.progress import Progress
 from nmt_core.train.watchdog import INCIDENTS
 from nmt_core.train.weights import CHECKPOINTS, WEIGHTS
 
@@ -47,6 +48,12 @@ class Continued(BaseModel):
     best: float
     validations_since_best: int
     scores: dict[str, float]
+
+    def correct(self, progress: Progress) -> None:
+        """Put these in the place of what the other training has counted, where its checkpoint was loaded."""
+        if progress.update == self.update:
+            progress.best_dev_loss, progress.best = self.best_dev_loss, self.best
+            progress.validations_since_best, progress.scores = self.validations_since_best, dict(self.scores)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from nmt_core.config import TrainConfig
 from nmt_core.errors import StageError
 from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
-from nmt_core.train.continuing import Continued
 from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
@@ -124,18 +123,12 @@ class Trainer:
     def _take_up(self) -> None:
         """Go on from the newest checkpoint."""
         self.progress = self._checkpoints.load_newest(self._training)
-        if self._continued and self.progress.update == self._continued.update:
-            self._count_validations_of_another(self._continued)
+        if self._continued:
+            self._continued.correct(self.progress)
         self._window = Window(first_update=self.progress.update)
         if self._world.is_first:
             self._window.restore(self.progress.window)
         self._listener.go_back(self.progress.update)
-
-    def _count_validations_of_another(self, continued: Continued) -> None:
-        """Go on from a checkpoint of a training that validates at other updates as if all had been made by this one."""
-        progress = self.progress
-        progress.best_dev_loss, progress.best = continued.best_dev_loss, continued.best
-        progress.validations_since_best, progress.scores = continued.validations_since_best, dict(continued.scores)
 
     def _loader(self, train: TokenShards) -> Loader:
         """From where progress stands."""

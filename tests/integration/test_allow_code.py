@@ -1,5 +1,6 @@
 """Code that a recipe names runs where the recipe's owner types the command, and not where a form brings the recipe."""
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def test_plan_imports_nothing_that_a_recipe_names(tmp_path: Path) -> None:
     assert not (tmp_path / "__init__").exists()
 
 
-@pytest.mark.cpu(60)
+@pytest.mark.cpu(150)
 def test_a_form_may_name_no_code_and_the_command_line_may(
     nmt: Any, small_recipe: dict[str, Any], recipe: list[str], start_up: Any, tmp_path: Path
 ) -> None:
@@ -54,7 +55,7 @@ def test_a_form_may_name_no_code_and_the_command_line_may(
     assert not trace.exists()
     up.end()
 
-    changed = ["--set", f"clean.scores=[{{scorer: mine, command: {program(trace)!r}, min_score: 0.5}}]"]
+    changed = ["--set", f"clean.scores={json.dumps([rule])}"]
     refused = nmt("run", *recipe, *changed, "--until", "clean", code=1, NMT_ALLOW_CODE="0")
     assert "which NMT_ALLOW_CODE forbids here" in refused.stderr
     assert not trace.exists()

@@ -1,4 +1,4 @@
-"""Nothing of ours, and nothing that we import, asks for anything beyond this machine unless it is told to."""
+"""Nothing of ours, and nothing that we import, asks for anything beyond this machine by itself."""
 
 import importlib.util
 import os

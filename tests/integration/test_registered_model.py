@@ -142,7 +142,8 @@ def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
     code = f"""
 import mlflow
 lines = mlflow.pyfunc.load_model("my-model").predict({LINES!r})
-import importlib.util, json, nmt_core
+import importlib.util, json, nmt_core, os
+assert os.environ["ORT_DISABLE_TELEMETRY"] == "1", "the code that comes with the model sets it"
 missing = [name for name in ("torch", "prefect", "polars", "flows", "filelock") if not importlib.util.find_spec(name)]
 print(json.dumps([list(lines), nmt_core.__file__, missing]))
 """

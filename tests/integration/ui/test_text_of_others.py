@@ -15,7 +15,7 @@ from flows.servers import Server, free_port
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
 EVIL = "http://evil.example/t.gif"
-TEXT = f"![x]({EVIL}) <img src={EVIL}> **bold** [click](javascript:alert(1))"
+TEXT = f"![x]({EVIL}) <img src={EVIL}> **bold** [click](javascript:alert(1)) ~~a~~ & \"b\" 'c' d@e.org www.f.org | _g_"
 
 
 def ask(url: str, body: Any) -> Any:

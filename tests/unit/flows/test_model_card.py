@@ -77,7 +77,7 @@ def test_each_training_corpus_is_named_with_licence_page_and_citation(tmp_path: 
         "",
         "Please cite:",
         "",
-        r"- &#64;misc\{them, year = 2020\}",
+        r"- @misc\{them, year = 2020\}",
     ]
 
 

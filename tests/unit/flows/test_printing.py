@@ -71,3 +71,23 @@ def test_consoles_are_made_in_one_place_alone(file: Path) -> None:
         assert len(made) == 1
     else:
         assert not made and "rich.markup" not in imported and "markup" not in markup
+
+
+def test_what_to_try_next_names_the_recipe_as_it_was_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recipe that is a file has a name inside, which no command finds."""
+    from flows import closing
+    from flows.summary import RegisteredModel, RunSummary
+
+    monkeypatch.setenv("NMT_HOME", str(tmp_path))
+    config = load_recipe("quickstart").model_copy(update={"name": "inside"})
+    summary = RunSummary.begin(config, "run")
+    summary.model = RegisteredModel(name="m", version="1", aliases=["champion"], verdict=BRACKETS)
+    typed = ["my recipes/a.yaml", "--set", "train.seed=2"]
+    closing.show(summary, terminal(to_stderr=False), typed)
+    out = capsys.readouterr().out
+    assert "nmt plan 'my recipes/a.yaml' --set train.seed=2 --set search.beam_size=8" in out
+    assert f"Model m version 1 (champion): {BRACKETS}" in out
+    closing.show(summary, terminal(to_stderr=False))
+    assert "nmt plan inside --set search" in capsys.readouterr().out
