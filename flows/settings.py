@@ -39,6 +39,7 @@ from pathlib import Path
 
 from flows.cost import Prices
 from nmt_core.artifacts import Store
+from nmt_core.digests import remember_in
 from nmt_core.errors import ConfigError, without_password
 from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
@@ -60,6 +61,8 @@ _ENVIRONMENT = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
+
+_HASHES = "hashes.db"  # of large files, so that no process hashes again what has not changed
 
 DEVICES = Path("/dev")
 """Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
@@ -111,6 +114,7 @@ class Settings:
             ConfigError: a number or a price is not one, or the workers or the launcher are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
+        remember_in(home / _HASHES)
         return cls(
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),

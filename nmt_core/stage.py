@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.config import BudgetConfig, PipelineConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import DamagedError, StageError
 from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.workers import InProcess, Workers
 
@@ -174,12 +174,23 @@ def run_stage(
         NmtError: what the stage raises, or StageError when the disk is full.
     """
     start = time.monotonic()
+    noted = set[str]()
+
+    def warn(problem: str) -> None:
+        if problem not in noted:
+            noted.add(problem)
+            job.reporter.log(f"WARNING: {problem}; {stage.name} is made anew if no other place has it")
 
     def find() -> Outcome | None:
-        found = None if force else store.find(stage.name, fingerprint_of(_identity(stage, config, inputs)))
+        fingerprint = fingerprint_of(_identity(stage, config, inputs))
+        found = None if force else store.find(stage.name, fingerprint, warn)
         if found is None:
             return None
-        store.share(found)
+        try:
+            store.share(found)
+        except DamagedError as error:  # since it was hashed, the disk has changed it
+            warn(str(error))
+            return None
         return Outcome(found, reused=True, seconds=time.monotonic() - start)
 
     if outcome := find():

@@ -1,12 +1,18 @@
 """The ordered table of stages: the one list that the flow, the command line and the documentation read."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nmt_core.artifacts import Artifact, Identity, Store, fingerprint_of
+from nmt_core.artifacts import MANIFEST, Artifact, Identity, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import ArtifactError
 from nmt_core.stage import Stage
+
+_COMPARED = 50
+"""Artifacts of a stage, the newest, among which the most similar one is looked for: a store may hold thousands."""
+_DAMAGED = "made once, but its files are damaged or gone"
 
 STAGES: dict[str, Stage] = {
     stage.name: stage
@@ -90,18 +96,27 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
         elif artifact:
             reason = "made already"
         else:
-            reason = explain_miss(identity, store.all(stage.name))
+            reason = _explain_absence(store, stage.name, identity, fingerprint)
         planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason)
     return list(planned.values())
 
 
-def explain_miss(identity: Identity, others: list[Artifact]) -> str:
+def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: str) -> str:
+    if (store.path(stage, fingerprint) / MANIFEST).exists():
+        return _DAMAGED
+    return explain_miss(identity, store.newest(stage, _COMPARED))
+
+
+def explain_miss(identity: Identity, others: Iterable[Artifact]) -> str:
     """Which part of an identity differs from the most similar artifact of the same stage."""
-    if not others:
+    differences = []
+    for other in others:
+        with suppress(ArtifactError):  # damaged: it says nothing
+            differences.append(_differences(other.manifest().identity, identity))
+    if not differences:
         return "never made here"
-    differences = [_differences(other.manifest().identity, identity) for other in others]
     fewest = min(differences, key=len)
-    return "; ".join(fewest) if fewest else "made once, but its files are damaged or gone"
+    return "; ".join(fewest) if fewest else _DAMAGED
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

@@ -23,8 +23,8 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import ScoreRule
+from nmt_core.digests import sha256_of
 from nmt_core.errors import ConfigError
 
 Kind = Literal["scorers", "filters"]
@@ -82,7 +82,7 @@ def _sha256_of_module(name: str) -> str:
     except (ImportError, AttributeError, ValueError):  # whoever loads it says so
         return ""
     file = Path(found.origin) if found and found.origin else None
-    return sha256_of_file(file) if file and file.is_file() else ""
+    return sha256_of(file) if file and file.is_file() else ""
 
 
 def _load(kind: Kind, name: str) -> object:
