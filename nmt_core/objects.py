@@ -17,7 +17,7 @@ artifact that was asked for, and an artifact of which an object is missing or da
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,25 @@ class Objects:
                 listed.newest = max(listed.newest, _modified(info))
                 listed.is_whole |= parts[2] == MANIFEST
         return found
+
+    def unfinished(self, age: timedelta) -> list[str] | None:
+        """Keys of uploads that were begun so long ago and never ended, whose parts take space and are in no listing.
+
+        None: this kind of store does not say.
+        """
+        with self._named() as (store, root):
+            if not hasattr(store, "call_s3"):
+                return None
+            bucket, _, prefix = root.partition("/")
+            asked, uploads = {"Bucket": bucket, "Prefix": f"{prefix}/" if prefix else ""}, list[dict[str, Any]]()
+            while True:
+                page = store.call_s3("list_multipart_uploads", **asked)
+                uploads += page.get("Uploads", [])
+                if not page.get("IsTruncated"):
+                    break
+                asked |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+        before = datetime.now(UTC) - age
+        return [upload["Key"] for upload in uploads if upload["Initiated"] <= before]
 
     def remove(self, listed: Listed) -> None:
         """Remove an artifact, its manifest first: half of one is none."""

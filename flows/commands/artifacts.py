@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import timedelta
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -13,6 +14,7 @@ from flows.garbage import garbage
 from flows.settings import Settings
 from nmt_core.artifacts import Artifact, Manifest, Store
 from nmt_core.errors import ArtifactError, ConfigError
+from nmt_core.objects import Objects
 from nmt_core.stages import STAGES
 
 _DIGITS = 12
@@ -144,3 +146,21 @@ def collect_garbage(keep_runs: int, *, delete: bool, shared_days: int = 30) -> N
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     freed = reports.size(sum(one.bytes for one in rubbish))
     console.print(f"{freed} in {len(rubbish)} folders {done}", highlight=False)
+    if parts := _unfinished(shared_days):
+        console.print(parts, highlight=False, markup=False, soft_wrap=True)
+
+
+def _unfinished(days: int) -> str:
+    """What a killed upload has left in the shared store, and how to have it removed; nothing, if there is none."""
+    address = Settings.load().shared_store
+    try:
+        uploads = Objects(address).unfinished(timedelta(days=days)) if address else None
+    except ArtifactError:  # it may need a right of its own, which nothing else does
+        return ""
+    if not uploads:
+        return ""
+    return (
+        f"{len(uploads):,} uploads to {address} were begun more than {days} days ago and never ended. Their parts take "
+        "space, and gc does not remove them: set the bucket's rule AbortIncompleteMultipartUpload (infra/README.md "
+        "shows how)"
+    )

@@ -30,6 +30,25 @@ store.pipe_file = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
 folder = Path(sys.argv[2])
 SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, folder.name, folder))
 """
+KILLED_BETWEEN_PARTS = """
+import os, signal, sys
+from pathlib import Path
+from nmt_core.artifacts import Artifact
+from nmt_core.shared_store import Objects, SharedStore
+
+objects = Objects(sys.argv[1])
+with objects._named() as (store, root):
+    call = store._call_s3
+
+async def until_the_second_part(method, *words, **options):
+    if method == "upload_part" and options["PartNumber"] > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await call(method, *words, **options)
+
+store._call_s3 = until_the_second_part
+folder = Path(sys.argv[2])
+SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, folder.name, folder))
+"""
 
 
 @pytest.fixture(params=["s3", "folder"])
@@ -212,6 +231,21 @@ def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
     found = machine(url, tmp_path / "third").find("clean", made.fingerprint)
     assert found and found.damage(thorough=True) is None
     assert (found.path / "deep" / "data [1].txt").read_text() == "HELLO"
+
+
+def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, tmp_path: Path) -> None:
+    """Its parts are in no listing, so that nothing else would ever say where the space has gone."""
+    store = Store(tmp_path / "store")
+    made = make(store, "a" * (101 << 20))  # from 100 MB on, fsspec uploads in parts
+    command = [sys.executable, "-c", KILLED_BETWEEN_PARTS, s3_folder, str(made.path)]
+    assert subprocess.run(command, env=dict(os.environ)).returncode == -9
+    objects = Objects(s3_folder)
+    assert not [name for listed in objects.all().values() for name in listed.names if "data" in name]
+    assert objects.unfinished(timedelta(days=40_000)) == []  # moto says of each upload that it began in 2010
+    (key,) = objects.unfinished(timedelta(0)) or []
+    assert key.endswith(f"clean/{made.fingerprint}/{made.manifest().outputs['deep/data [1].txt'].sha256}")
+    assert Objects(f"{s3_folder}/below").unfinished(timedelta(0)) == []
+    assert Objects(f"file://{tmp_path}/objects").unfinished(timedelta(0)) is None
 
 
 @pytest.mark.parametrize("fault", ["damaged", "missing"])
