@@ -9,6 +9,8 @@ NMT_SCRATCH          folder or fsspec address for files between the steps of a s
                      beside the artifacts)
 NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in which machines share their artifacts
                      (default: none; they stay in NMT_HOME)
+NMT_STRICT_VERSIONS  1: artifacts that other versions of Python or a library have made are not reused (default: they
+                     are, and `nmt why` names the versions)
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)

@@ -7,6 +7,7 @@ the Prefect UI. A stage sees only the sections of the configuration that its fin
 """
 
 import errno
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -16,6 +17,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -30,6 +32,9 @@ from nmt_core.workers import InProcess, Workers
 
 Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
+
+STRICT_VERSIONS = "NMT_STRICT_VERSIONS"
+"""Setting that makes the versions of libraries a part of what decides an artifact."""
 
 _WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
 DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
@@ -137,12 +142,13 @@ class Stage:
             values = cast(ConfigIdentity, _load(self.identity))(own)
         else:
             values = {name: getattr(own, name).model_dump(mode="json") for name in self.sections}
-        return {
+        identity = {
             "stage": self.name,
             "version": self.version,
             "config": values,
             "inputs": {name: inputs[name] for name in self.needs},
         }
+        return identity | {"versions": versions()} if os.environ.get(STRICT_VERSIONS) == "1" else identity
 
 
 @dataclass(frozen=True)
@@ -264,13 +270,16 @@ def is_full_disk(error: BaseException) -> bool:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package and of the libraries that results depend on, as far as installed."""
-    found = {"python": platform.python_version()}
+    return dict(_versions())
+
+
+@functools.cache  # to look them up takes longer than all the rest of a fingerprint
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = [("python", platform.python_version())]
     for name in ("nmt-pipeline", *_LIBRARIES):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append((name, importlib.metadata.version(name)))
+    return tuple(found)
 
 
 def _load(name: str) -> Any:

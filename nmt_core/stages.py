@@ -82,6 +82,8 @@ class PlannedStage:
     artifact: Artifact | None
     """The artifact that would be reused; None if the stage would run."""
     reason: str
+    compared: Artifact | None = None
+    """The artifact that would be reused, or else the most similar one, if there is any."""
 
 
 def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
@@ -91,32 +93,33 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
         fingerprint = fingerprint_of(identity)
         artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
+        compared = artifact
         if stage.name in force:
             reason = "forced"
         elif artifact:
             reason = "made already"
         else:
-            reason = _explain_absence(store, stage.name, identity, fingerprint)
-        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason)
+            reason, compared = _explain_absence(store, stage.name, identity, fingerprint)
+        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason, compared)
     return list(planned.values())
 
 
-def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: str) -> str:
+def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: str) -> tuple[str, Artifact | None]:
     if (store.path(stage, fingerprint) / MANIFEST).exists():
-        return _DAMAGED
+        return _DAMAGED, None
     return explain_miss(identity, store.newest(stage, _COMPARED))
 
 
-def explain_miss(identity: Identity, others: Iterable[Artifact]) -> str:
-    """Which part of an identity differs from the most similar artifact of the same stage."""
+def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, Artifact | None]:
+    """Return which part of an identity differs from the most similar artifact of the same stage, and that artifact."""
     differences = []
     for other in others:
         with suppress(ArtifactError):  # damaged: it says nothing
-            differences.append(_differences(other.manifest().identity, identity))
+            differences.append((_differences(other.manifest().identity, identity), other))
     if not differences:
-        return "never made here"
-    fewest = min(differences, key=len)
-    return "; ".join(fewest) if fewest else _DAMAGED
+        return "never made here", None
+    fewest, nearest = min(differences, key=lambda one: len(one[0]))
+    return "; ".join(fewest) if fewest else _DAMAGED, nearest
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

@@ -33,7 +33,10 @@ _FEWEST_SWAPPED = 20  # pairs: fewer may be an accident of a small corpus
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: word lists by their content and not by their path, and code of others by its version."""
+    """What decides the result: word lists by their content and not by their path, and code of others by its version.
+
+    Of a command, the files that it names count by their content.
+    """
     values = config.clean.model_dump(mode="json")
     for knob in _WORD_LISTS:
         if values[knob] and Path(values[knob]).is_file():  # where it is not, the stage says so
@@ -41,6 +44,9 @@ def identity(config: PipelineConfig) -> Identity:
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
     values["versions"] = versions
+    programs = {rule.scorer: files for rule in config.clean.scores if (files := scorers.files_of(rule.command))}
+    if programs:
+        values["programs"] = programs
     return {"clean": values, "languages": config.languages.model_dump(mode="json")}
 
 
