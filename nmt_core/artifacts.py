@@ -114,21 +114,26 @@ class Store:
 
     def published(self, stage: str | None = None) -> Iterator[Artifact]:
         """Give each artifact of this machine that has a manifest, in no order. No manifest is read."""
-        for folder in self.root.glob(f"{stage or '*'}/"):
-            with suppress(NotADirectoryError, FileNotFoundError), os.scandir(folder) as entries:
-                for entry in entries:
-                    if is_name(folder.name, entry.name) and Path(entry.path, MANIFEST).exists():
-                        yield Artifact(folder.name, entry.name, Path(entry.path))
+        for entry in self._entries(stage):
+            if Path(entry.path, MANIFEST).exists():
+                yield _artifact_in(entry)
 
     def newest(self, stage: str, most: int) -> list[Artifact]:
         """Return the artifacts of a stage that were published last, the newest first; no manifest is read."""
 
-        def published(artifact: Artifact) -> int:
+        def written(entry: "os.DirEntry[str]") -> int:
             with suppress(OSError):
-                return (artifact.path / MANIFEST).stat().st_mtime_ns
+                return entry.stat().st_mtime_ns  # the manifest is the last that is written into the folder
             return 0
 
-        return heapq.nlargest(most, self.published(stage), key=published)
+        entries = heapq.nlargest(most, self._entries(stage), key=written)
+        return [_artifact_in(entry) for entry in entries if Path(entry.path, MANIFEST).exists()]
+
+    def _entries(self, stage: str | None) -> "Iterator[os.DirEntry[str]]":
+        """Folders that are called as artifacts are; of a stage, or of all."""
+        for folder in self.root.glob(f"{stage or '*'}/"):
+            with suppress(NotADirectoryError, FileNotFoundError), os.scandir(folder) as entries:
+                yield from (entry for entry in entries if is_name(folder.name, entry.name))
 
     def resolve(self, name: str) -> Artifact:
         """Find an artifact by `stage/fingerprint`, by a fingerprint, or by the first digits of one.
@@ -231,3 +236,8 @@ class Store:
             except Timeout:
                 continue
         return rubbish
+
+
+def _artifact_in(entry: "os.DirEntry[str]") -> Artifact:
+    folder = Path(entry.path)
+    return Artifact(folder.parent.name, folder.name, folder)

@@ -255,11 +255,11 @@ def test_everything_is_on_disk_before_the_manifest_and_the_manifest_before_its_n
     assert synced[3:] == [f"{partial}/{MANIFEST}", partial, "clean"]
 
 
-def test_the_newest_are_those_whose_manifests_are(store: Store, make: Maker) -> None:
+def test_the_newest_are_those_that_were_published_last(store: Store, make: Maker) -> None:
     made = [make("clean", f"{number}") for number in range(5)]
     make("split")
     for age, artifact in enumerate(made):
-        os.utime(artifact.path / MANIFEST, (1_000_000 - age, 1_000_000 - age))
+        os.utime(artifact.path, (1_000_000 - age, 1_000_000 - age))
     assert store.newest("clean", 3) == made[:3]
     assert store.newest("nothing", 3) == []
 
