@@ -34,6 +34,19 @@ def show_lineage(name: Name) -> None:
     show_lineage(name)
 
 
+@artifacts.command("verify")
+def verify_artifacts(
+    name: Annotated[
+        str | None, typer.Argument(help="A fingerprint's first digits, STAGE/FINGERPRINT, or STAGE for its newest.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every artifact of this machine.")] = False,
+) -> None:
+    """Read an artifact and what it was made from, and compare all files with their manifests."""
+    from flows.commands.artifacts import verify
+
+    verify(name, everything=everything)
+
+
 @artifacts.command("gc")
 def collect_garbage(
     keep_runs: Annotated[int, typer.Option(min=0, help="Keep what this many last runs of each recipe need.")] = 5,

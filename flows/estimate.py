@@ -1,10 +1,12 @@
 """How much disk a stage will need: measured on its last artifact, or by a rule of thumb that is named."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_core.artifacts import Store
+from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.errors import ArtifactError
 
 _TOY_BYTES_PER_PAIR = 90
 _TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
@@ -16,6 +18,9 @@ _POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import t
 _BYTES_OF_GRAPHS = 80_000
 """Nodes of the graphs of a precision, without weights."""
 _CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
+
+
+_LOOKED_AT = 50  # artifacts of a stage, the newest: a store may hold thousands
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def _of_recurrent(model: ModelConfig) -> int:
 
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     """Disk that making the stage's artifact will take; what training leaves is less than what it takes meanwhile."""
-    former = [artifact for artifact in store.all(stage) if artifact.manifest().recipe == config.name]
+    former = [artifact for artifact in store.newest(stage, _LOOKED_AT) if _recipe_of(artifact) == config.name]
     if former and stage != "train":
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = _weights(config)
@@ -99,6 +104,12 @@ def _weights(config: PipelineConfig) -> int:
     knobs = config.tokenizer
     of_source = knobs.vocab_size if knobs.vocabularies == "separate" else 0
     return parameters(config.model, knobs.target_vocab_size or knobs.vocab_size, of_source)
+
+
+def _recipe_of(artifact: Artifact) -> str:
+    with suppress(ArtifactError):  # damaged
+        return artifact.manifest().recipe
+    return ""
 
 
 def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:

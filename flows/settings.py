@@ -9,6 +9,8 @@ NMT_SCRATCH          folder or fsspec address for files between the steps of a s
                      beside the artifacts)
 NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in which machines share their artifacts
                      (default: none; they stay in NMT_HOME)
+NMT_STRICT_VERSIONS  1: artifacts that other versions of Python or a library have made are not reused (default: they
+                     are, and `nmt why` names the versions)
 NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
 NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
 NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
@@ -42,6 +44,7 @@ from pathlib import Path
 from flows import relocation
 from flows.cost import Prices
 from nmt_core.artifacts import Store
+from nmt_core.digests import remember_in
 from nmt_core.errors import ConfigError, without_password
 from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
@@ -63,6 +66,8 @@ _ENVIRONMENT = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
+
+_HASHES = "hashes.db"  # of large files, so that no process hashes again what has not changed
 
 DEVICES = Path("/dev")
 """Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
@@ -118,6 +123,7 @@ class Settings:
             ConfigError: a number or a price is not one, or the workers or the launcher are of no known kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
+        remember_in(home / _HASHES)
         return cls(
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),

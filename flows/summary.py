@@ -1,9 +1,11 @@
 """What became of a run: `runs/<run id>/summary.json`, rewritten after every stage, whatever happens next."""
 
+import re
 import secrets
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +13,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from flows.cost import Cost, total
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ArtifactError, PreemptedError, words_of
+from nmt_core.errors import ArtifactError, ConfigError, PreemptedError, words_of
 from nmt_core.evaluate.verdict import Verdict
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
 PAGE = "report.html"
 """The report, beside the summary."""
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 _MOST_OF_AN_ERROR = 10_000  # characters; a training that fails shows its last lines
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
@@ -128,7 +131,13 @@ class RunSummary(BaseModel):
 
     @classmethod
     def begin(cls, config: PipelineConfig, run_id: str) -> "RunSummary":
-        """The summary of a run that starts now."""
+        """The summary of a run that starts now.
+
+        Raises:
+            ConfigError: the id cannot be the name of a folder.
+        """
+        if not _RUN_ID.fullmatch(run_id):  # it may be typed into a form, and must not lead out of the folder of runs
+            raise ConfigError(f"run_id={run_id[:80]!r}: must be of letters, digits, ., _ and -, or be left empty")
         values = config.model_dump(mode="json")
         now = datetime.now(UTC)
         return cls(run_id=run_id, recipe=config.name, description=config.description, started=now, config=values)
@@ -172,8 +181,8 @@ def read_summary(runs: Path, run_id: str) -> RunSummary | None:
 def last_runs(runs: Path, count: int) -> list[RunSummary]:
     """The newest runs, newest first."""
     names = sorted((folder.name for folder in runs.glob("*/")), reverse=True)
-    found = (read_summary(runs, name) for name in names)
-    return [summary for summary in found if summary][:count]
+    found = (summary for name in names if (summary := read_summary(runs, name)))
+    return list(islice(found, count))  # no more are read
 
 
 def find_run(runs: Path, name: str) -> RunSummary:

@@ -11,122 +11,54 @@ An artifact exists if and only if its manifest does. The manifest is the truth o
 what has been made.
 """
 
-import hashlib
-import json
+import heapq
+import logging
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nmt_core import digests
+from nmt_core.durable import sync, sync_below, write_durably
 from nmt_core.errors import ArtifactError
+from nmt_core.manifests import (
+    MANIFEST,
+    REPORT,
+    Artifact,
+    Identity,
+    Manifest,
+    describe_outputs,
+    fingerprint_of,
+    is_name,
+    now,
+)
 
-MANIFEST = "manifest.json"
-REPORT = "report.json"
+__all__ = [
+    "MANIFEST",
+    "PIN",
+    "REPORT",
+    "Artifact",
+    "Identity",
+    "Manifest",
+    "Store",
+    "Warn",
+    "describe_outputs",
+    "fingerprint_of",
+    "now",
+]
+
 PIN = ".pin"
 _PARTIAL = ".partial"
 _OLD = ".old"
 _LOCK = ".lock"
 
-Identity = dict[str, Any]
+Warn = Callable[[str], None]
+"""Takes a sentence about an artifact that cannot be used."""
 
-
-def fingerprint_of(identity: Mapping[str, Any]) -> str:
-    """128 bits of the sha256 of an identity's canonical JSON, as 32 hexadecimal digits."""
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def sha256_of_file(path: Path) -> str:
-    """sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class OutputFile(BaseModel):
-    """What the manifest knows of one file of an artifact."""
-
-    model_config = ConfigDict(frozen=True)
-    sha256: str
-    bytes: int
-
-
-class Manifest(BaseModel):
-    """How an artifact was made and what it holds."""
-
-    model_config = ConfigDict(frozen=True)
-    stage: str
-    fingerprint: str
-    identity: Identity
-    """What the fingerprint is the hash of: stage, version, configuration and the fingerprints of the inputs."""
-    recipe: str
-    outputs: dict[str, OutputFile]
-    """Every file by its path within the artifact."""
-    versions: dict[str, str]
-    """Versions of Python, of this package and of the libraries that it builds on."""
-    seconds: float
-    host: str
-    created: datetime
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """Fingerprint of each input, by the stage that made it."""
-        inputs: dict[str, str] = self.identity["inputs"]
-        return inputs
-
-    @property
-    def size(self) -> int:
-        """Bytes of all outputs."""
-        return sum(file.bytes for file in self.outputs.values())
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A published folder."""
-
-    stage: str
-    fingerprint: str
-    path: Path
-
-    @property
-    def short(self) -> str:
-        """`stage/` and the first digits of the fingerprint, as shown to people; the store takes them as well."""
-        return f"{self.stage}/{self.fingerprint[:12]}"
-
-    def manifest(self) -> Manifest:
-        """Read the manifest.
-
-        Raises:
-            ArtifactError: the manifest is missing or damaged.
-        """
-        file = self.path / MANIFEST
-        try:
-            return Manifest.model_validate_json(file.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise ArtifactError(f"{file}: not a manifest ({error}): remove the folder {self.path}") from None
-
-    def report(self) -> dict[str, Any]:
-        """Numbers and samples that the stage reported, as plain JSON."""
-        report: dict[str, Any] = json.loads((self.path / REPORT).read_text(encoding="utf-8"))
-        return report
-
-    def damage(self, *, thorough: bool) -> str | None:
-        """What is wrong with the files, or None. Sizes are compared, and hashes as well if `thorough`."""
-        for name, expected in self.manifest().outputs.items():
-            file = self.path / name
-            if not file.is_file():
-                return f"{file} is missing"
-            if file.stat().st_size != expected.bytes:
-                return f"{file} has {file.stat().st_size:,} bytes, not {expected.bytes:,}"
-            if thorough and sha256_of_file(file) != expected.sha256:
-                return f"{file} has another sha256 than the manifest says"
-        return None
+_log = logging.getLogger(__name__)
 
 
 class Store:
@@ -136,19 +68,31 @@ class Store:
         self.root = root
 
     def path(self, stage: str, fingerprint: str) -> Path:
-        """Where an artifact is, or would be."""
+        """Return where an artifact is, or would be.
+
+        Raises:
+            ArtifactError: this is no artifact's name, but perhaps a path to somewhere else.
+        """
+        if not is_name(stage, fingerprint):
+            raise ArtifactError(
+                f"{str(stage)[:80]!r}, {str(fingerprint)[:80]!r}: not the stage and the fingerprint of an artifact, "
+                "which has 32 hexadecimal digits: `nmt artifacts ls` lists them"
+            )
         return self.root / stage / fingerprint
 
-    def find(self, stage: str, fingerprint: str) -> Artifact | None:
-        """The artifact, if it is published and whole (every file there, with its size)."""
-        return self.local(stage, fingerprint)
+    def find(self, stage: str, fingerprint: str, warn: Warn = _log.warning) -> Artifact | None:
+        """Return the artifact to be read, if it is published and whole by its hashes.
+
+        `warn` is told of one that is damaged, and then the artifact counts as not there.
+        """
+        return self._whole(stage, fingerprint, thorough=True, warn=warn)
 
     def knows(self, stage: str, fingerprint: str) -> Artifact | None:
-        """What `find` would give, at no cost."""
+        """Return what `find` would give, as far as it can be said without reading or fetching files."""
         return self.local(stage, fingerprint)
 
     def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
-        """The manifest of what `find` would give; nothing is fetched."""
+        """Return the manifest of what `find` would give; nothing is fetched."""
         found = self.local(stage, fingerprint)
         return found.manifest() if found else None
 
@@ -156,18 +100,40 @@ class Store:
         """See that whoever shares the store has the artifact too; a folder is shared as it is."""
 
     def local(self, stage: str, fingerprint: str) -> Artifact | None:
-        """As `find`, but on this machine alone."""
-        artifact = Artifact(stage, fingerprint, self.path(stage, fingerprint))
-        if not (artifact.path / MANIFEST).is_file() or artifact.damage(thorough=False):
-            return None
-        return artifact
+        """Return the artifact if this machine has it with every file in its size."""
+        return self._whole(stage, fingerprint, thorough=False, warn=lambda damage: None)
 
-    def all(self, stage: str | None = None) -> list[Artifact]:
-        """Published artifacts, newest first."""
-        pattern = f"{stage or '*'}/*/{MANIFEST}"
-        found = [file.parent for file in self.root.glob(pattern) if not file.parent.name.endswith(_PARTIAL)]
-        artifacts = [Artifact(folder.parent.name, folder.name, folder) for folder in found]
-        return sorted(artifacts, key=lambda artifact: artifact.manifest().created, reverse=True)
+    def _whole(self, stage: str, fingerprint: str, *, thorough: bool, warn: Warn) -> Artifact | None:
+        if not is_name(stage, fingerprint) or not (self.path(stage, fingerprint) / MANIFEST).exists():
+            return None
+        artifact = Artifact(stage, fingerprint, self.path(stage, fingerprint))
+        damage = artifact.damage(thorough=thorough)
+        if damage:
+            warn(f"{artifact.short} is damaged and not used: {damage}")
+        return None if damage else artifact
+
+    def published(self, stage: str | None = None) -> Iterator[Artifact]:
+        """Give each artifact of this machine that has a manifest, in no order. No manifest is read."""
+        for entry in self._entries(stage):
+            if Path(entry.path, MANIFEST).exists():
+                yield _artifact_in(entry)
+
+    def newest(self, stage: str, most: int) -> list[Artifact]:
+        """Return the artifacts of a stage that were published last, the newest first; no manifest is read."""
+
+        def written(entry: "os.DirEntry[str]") -> int:
+            with suppress(OSError):
+                return entry.stat().st_mtime_ns  # the manifest is the last that is written into the folder
+            return 0
+
+        entries = heapq.nlargest(most, self._entries(stage), key=written)
+        return [_artifact_in(entry) for entry in entries if Path(entry.path, MANIFEST).exists()]
+
+    def _entries(self, stage: str | None) -> "Iterator[os.DirEntry[str]]":
+        """Folders that are called as artifacts are; of a stage, or of all."""
+        for folder in self.root.glob(f"{stage or '*'}/"):
+            with suppress(NotADirectoryError, FileNotFoundError), os.scandir(folder) as entries:
+                yield from (entry for entry in entries if is_name(folder.name, entry.name))
 
     def resolve(self, name: str) -> Artifact:
         """Find an artifact by `stage/fingerprint`, by a fingerprint, or by the first digits of one.
@@ -176,7 +142,8 @@ class Store:
             ArtifactError: there is none, or there are several.
         """
         stage, _, digits = name.rpartition("/")
-        matches = [a for a in self.all(stage or None) if a.fingerprint.startswith(digits)] if digits else []
+        known = self.published(stage or None) if digits and is_name(stage or "any", "0" * 32) else ()
+        matches = [artifact for artifact in known if artifact.fingerprint.startswith(digits)]
         if len(matches) != 1:
             problem = f"{len(matches)} artifacts begin so: give more digits" if matches else "there is none"
             raise ArtifactError(f"artifact {name!r} in {self.root}: {problem}; `nmt artifacts ls` lists them")
@@ -203,17 +170,26 @@ class Store:
         return self.root / stage / f"{fingerprint}{_PARTIAL}"
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
-        """Write the manifest into `partial` and rename it into place, in one atomic step."""
-        _write_durably(partial / MANIFEST, manifest.model_dump_json(indent=1))
+        """Write the manifest into `partial` and rename it into place, in one atomic step.
+
+        All files are on disk before the manifest, which says that they are whole, and the manifest before its name.
+        """
+        sync_below(partial)
+        write_durably(partial / MANIFEST, manifest.model_dump_json(indent=1))
+        sync(partial)
         final = self.path(manifest.stage, manifest.fingerprint)
         if final.exists():  # a forced rerun, or a damaged one: a folder cannot be renamed onto another
             old = final.with_name(f"{final.name}{_OLD}{_PARTIAL}")
             shutil.rmtree(old, ignore_errors=True)
             final.rename(old)
             partial.rename(final)
+            sync(final.parent)
             shutil.rmtree(old)
         else:
             partial.rename(final)
+            sync(final.parent)
+        for name in manifest.outputs:
+            digests.moved(partial / name, final / name)
         return Artifact(manifest.stage, manifest.fingerprint, final)
 
     def lineage(self, artifact: Artifact) -> list[Artifact]:
@@ -237,7 +213,7 @@ class Store:
         if why is None:
             file.unlink(missing_ok=True)
         else:
-            _write_durably(file, why)
+            write_durably(file, why)
 
     def pins(self) -> set[tuple[str, str]]:
         """Stage and fingerprint of each artifact that is to be kept."""
@@ -250,7 +226,7 @@ class Store:
     def garbage(self, keep: Collection[Artifact]) -> list[Path]:
         """Folders that nothing needs: artifacts that are not kept, and partial ones that no process is making."""
         kept = {artifact.path for artifact in keep}
-        rubbish = [artifact.path for artifact in self.all() if artifact.path not in kept]
+        rubbish = sorted(artifact.path for artifact in self.published() if artifact.path not in kept)
         for partial in sorted(self.root.glob(f"*/*{_PARTIAL}")):
             maker = partial.name.removesuffix(_PARTIAL).removesuffix(_OLD)
             lock = FileLock(partial.with_name(maker + _LOCK))
@@ -262,23 +238,6 @@ class Store:
         return rubbish
 
 
-def describe_outputs(folder: Path) -> dict[str, OutputFile]:
-    """Hash and size of every file below `folder`, by relative path."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
-    return {
-        str(path.relative_to(folder)): OutputFile(sha256=sha256_of_file(path), bytes=path.stat().st_size)
-        for path in files
-    }
-
-
-def now() -> datetime:
-    """The time, in UTC, to the second."""
-    return datetime.now(UTC).replace(microsecond=0)
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """Write a file so that it is whole on disk before the next step: it is what makes an artifact exist."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+def _artifact_in(entry: "os.DirEntry[str]") -> Artifact:
+    folder = Path(entry.path)
+    return Artifact(folder.parent.name, folder.name, folder)

@@ -61,6 +61,10 @@ class ArtifactError(NmtError):
     """The artifact store cannot be read or written, or an artifact is not what its manifest says."""
 
 
+class DamagedError(ArtifactError):
+    """A file of an artifact is not what the manifest says, or is missing: the artifact must be made anew."""
+
+
 class StageError(NmtError):
     """A stage could not reach its result: diverged training, failed parity, no rows left."""
 

@@ -7,6 +7,7 @@ the Prefect UI. A stage sees only the sections of the configuration that its fin
 """
 
 import errno
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -17,6 +18,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -25,7 +27,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.config import BudgetConfig, PipelineConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import DamagedError, StageError
 from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.workers import InProcess, Workers
 
@@ -34,6 +36,9 @@ Inputs = Mapping[str, Artifact]
 
 IDENTITY = "identity.json"
 """File in what a resumable stage is making: all that decides it."""
+STRICT_VERSIONS = "NMT_STRICT_VERSIONS"
+"""Setting that makes the versions of libraries a part of what decides an artifact."""
+
 _WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
 DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
 """Libraries that decide what becomes of text."""
@@ -142,12 +147,13 @@ class Stage:
             values = cast(ConfigIdentity, _load(self.identity))(own)
         else:
             values = {name: getattr(own, name).model_dump(mode="json") for name in self.sections}
-        return {
+        identity = {
             "stage": self.name,
             "version": self.version,
             "config": values,
             "inputs": {name: inputs[name] for name in self.needs},
         }
+        return identity | {"versions": versions()} if os.environ.get(STRICT_VERSIONS) == "1" else identity
 
 
 @dataclass(frozen=True)
@@ -179,12 +185,23 @@ def run_stage(
         NmtError: what the stage raises, or StageError when the disk is full.
     """
     start = time.monotonic()
+    noted = set[str]()
+
+    def warn(problem: str) -> None:
+        if problem not in noted:
+            noted.add(problem)
+            job.reporter.log(f"WARNING: {problem}; {stage.name} is made anew if no other place has it")
 
     def find() -> Outcome | None:
-        found = None if force else store.find(stage.name, fingerprint_of(_identity(stage, config, inputs)))
+        fingerprint = fingerprint_of(_identity(stage, config, inputs))
+        found = None if force else store.find(stage.name, fingerprint, warn)
         if found is None:
             return None
-        store.share(found)
+        try:
+            store.share(found)
+        except DamagedError as error:  # since it was hashed, the disk has changed it
+            warn(str(error))
+            return None
         return Outcome(found, reused=True, seconds=time.monotonic() - start)
 
     if outcome := find():
@@ -261,13 +278,16 @@ def is_full_disk(error: BaseException) -> bool:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package and of the libraries that results depend on, as far as installed."""
-    found = {"python": platform.python_version()}
+    return dict(_versions())
+
+
+@functools.cache  # to look them up takes longer than all the rest of a fingerprint
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = [("python", platform.python_version())]
     for name in ("nmt-pipeline", *_LIBRARIES):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append((name, importlib.metadata.version(name)))
+    return tuple(found)
 
 
 def _load(name: str) -> Any:

@@ -1,12 +1,18 @@
 """The ordered table of stages: the one list that the flow, the command line and the documentation read."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from nmt_core.artifacts import Artifact, Identity, Store, fingerprint_of
+from nmt_core.artifacts import MANIFEST, Artifact, Identity, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import ArtifactError
 from nmt_core.stage import Stage
+
+_COMPARED = 50
+"""Artifacts of a stage, the newest, among which the most similar one is looked for: a store may hold thousands."""
+_DAMAGED = "made once, but its files are damaged or gone"
 
 STAGES: dict[str, Stage] = {
     stage.name: stage
@@ -76,6 +82,8 @@ class PlannedStage:
     artifact: Artifact | None
     """The artifact that would be reused; None if the stage would run."""
     reason: str
+    compared: Artifact | None = None
+    """The artifact that would be reused, or else the most similar one, if there is any."""
 
 
 def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
@@ -85,23 +93,33 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
         fingerprint = fingerprint_of(identity)
         artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
+        compared = artifact
         if stage.name in force:
             reason = "forced"
         elif artifact:
             reason = "made already"
         else:
-            reason = explain_miss(identity, store.all(stage.name))
-        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason)
+            reason, compared = _explain_absence(store, stage.name, identity, fingerprint)
+        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason, compared)
     return list(planned.values())
 
 
-def explain_miss(identity: Identity, others: list[Artifact]) -> str:
-    """Which part of an identity differs from the most similar artifact of the same stage."""
-    if not others:
-        return "never made here"
-    differences = [_differences(other.manifest().identity, identity) for other in others]
-    fewest = min(differences, key=len)
-    return "; ".join(fewest) if fewest else "made once, but its files are damaged or gone"
+def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: str) -> tuple[str, Artifact | None]:
+    if (store.path(stage, fingerprint) / MANIFEST).exists():
+        return _DAMAGED, None
+    return explain_miss(identity, store.newest(stage, _COMPARED))
+
+
+def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, Artifact | None]:
+    """Return which part of an identity differs from the most similar artifact of the same stage, and that artifact."""
+    differences = []
+    for other in others:
+        with suppress(ArtifactError):  # damaged: it says nothing
+            differences.append((_differences(other.manifest().identity, identity), other))
+    if not differences:
+        return "never made here", None
+    fewest, nearest = min(differences, key=lambda one: len(one[0]))
+    return "; ".join(fewest) if fewest else _DAMAGED, nearest
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

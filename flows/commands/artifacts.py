@@ -1,6 +1,8 @@
 """`nmt artifacts`: what the store holds, where it comes from, and what can go."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from datetime import timedelta
 
 from rich.markdown import Markdown
 from rich.table import Table
@@ -11,8 +13,12 @@ from flows.garbage import UNFINISHED_DAYS, garbage
 from flows.marks import forget_marks
 from flows.progress import styled, terminal
 from flows.settings import Settings
-from nmt_core.artifacts import Artifact, Store
+from nmt_core.artifacts import Artifact, Manifest, Store
+from nmt_core.errors import ArtifactError, ConfigError
+from nmt_core.objects import Objects
 from nmt_core.stages import STAGES
+
+_DIGITS = 12
 
 
 def list_artifacts(stage: str | None) -> None:
@@ -20,11 +26,63 @@ def list_artifacts(stage: str | None) -> None:
     table = Table()
     for column in ("artifact", "recipe", "made", "seconds", "size"):
         table.add_column(column, justify="right" if column in {"seconds", "size"} else "left", no_wrap=True)
-    for artifact in Settings.load().store.all(stage):
-        manifest = artifact.manifest()
-        made = f"{manifest.created:%Y-%m-%d %H:%M}"
-        table.add_row(artifact.short, manifest.recipe, made, f"{manifest.seconds:.1f}", reports.size(manifest.size))
-    terminal(to_stderr=False).print(table)
+    manifests, unreadable = _read(Settings.load().store.published(stage))
+    for manifest in sorted(manifests, key=lambda manifest: manifest.created, reverse=True):
+        short, made = f"{manifest.stage}/{manifest.fingerprint[:_DIGITS]}", f"{manifest.created:%Y-%m-%d %H:%M}"
+        table.add_row(short, manifest.recipe, made, f"{manifest.seconds:.1f}", reports.size(manifest.size))
+    console = terminal(to_stderr=False)
+    console.print(table)
+    for problem in unreadable:
+        console.print(problem, soft_wrap=True)
+
+
+def _read(artifacts: Iterable[Artifact]) -> tuple[list[Manifest], list[str]]:
+    """The manifests of artifacts, and what is wrong with those that cannot be read."""
+    manifests, problems = [], []
+    for artifact in artifacts:
+        try:
+            manifests.append(artifact.manifest())
+        except ArtifactError as error:
+            problems.append(str(error))
+    return manifests, sorted(problems)
+
+
+def verify(name: str | None, *, everything: bool) -> None:
+    """Read the files of artifacts and compare them with their manifests.
+
+    Args:
+        name: an artifact; what it was made from is read as well, as far as it is here. None: it is not one alone.
+        everything: read all artifacts of this machine.
+
+    Raises:
+        ConfigError: neither or both were asked for.
+        ArtifactError: there is no such artifact, or one is damaged.
+    """
+    if (name is None) != everything:
+        raise ConfigError("nmt artifacts verify: name an artifact, or give --all for every artifact of this machine")
+    store, console = Settings.load().store, terminal(to_stderr=False)
+    artifacts = _with_parents(store, _resolve(store, name)) if name else sorted(store.published(), key=str)
+    damaged = []
+    for artifact in artifacts:
+        damage = artifact.damage(thorough=True, anew=True)
+        if damage:
+            damaged.append(artifact)
+        console.print(f"{artifact.short} {damage or 'whole'}", soft_wrap=True)
+    if damaged:
+        raise ArtifactError(
+            f"{len(damaged):,} of {len(artifacts):,} artifacts are damaged, as listed above: a run that needs one of "
+            "them makes it anew, or fetches it from the shared store"
+        )
+
+
+def _with_parents(store: Store, artifact: Artifact) -> list[Artifact]:
+    """The artifact, and everything that it was made from that has a folder here, damaged or not."""
+    found = [artifact]
+    for current in found:
+        with suppress(ArtifactError):
+            parents = (Artifact(*pair, store.path(*pair)) for pair in current.manifest().inputs.items())
+            found += [parent for parent in parents if parent not in found and parent.path.is_dir()]
+    return found
 
 
 def show_artifact(name: str) -> None:
@@ -50,7 +108,7 @@ def show_lineage(name: str) -> None:
 
 def _resolve(store: Store, name: str) -> Artifact:
     """The artifact of that name; a stage by itself means its newest."""
-    newest = store.all(name) if name in STAGES else []
+    newest = store.newest(name, 1) if name in STAGES else []
     return newest[0] if newest else store.resolve(name)
 
 
@@ -111,3 +169,21 @@ def collect_garbage(
     done = "freed" if delete else "would be freed; nothing was deleted: add --yes to delete"
     freed = reports.size(sum(one.bytes for one in rubbish))
     say(f"{freed} in {len(rubbish)} folders {done}")
+    if parts := _unfinished(shared_days):
+        say(parts)
+
+
+def _unfinished(days: int) -> str:
+    """What a killed upload has left in the shared store, and how to have it removed; nothing, if there is none."""
+    address = Settings.load().shared_store
+    try:
+        uploads = Objects(address).unfinished(timedelta(days=days)) if address else None
+    except ArtifactError:  # it may need a right of its own, which nothing else does
+        return ""
+    if not uploads:
+        return ""
+    return (
+        f"{len(uploads):,} uploads to {address} were begun more than {days} days ago and never ended. Their parts take "
+        "space, and gc does not remove them: set the bucket's rule AbortIncompleteMultipartUpload (infra/README.md "
+        "shows how)"
+    )

@@ -1,5 +1,7 @@
 """`nmt plan` and `nmt why`: what a run would do, without doing any of it."""
 
+import os
+
 from rich import box
 from rich.table import Table
 
@@ -8,8 +10,10 @@ from flows.estimate import Estimate, estimate
 from flows.progress import styled, terminal
 from flows.selection import REGISTER, Selection
 from flows.settings import Settings
+from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
+from nmt_core.stage import STRICT_VERSIONS, versions
 from nmt_core.stages import STAGES, plan
 
 
@@ -45,11 +49,26 @@ def show_reason(stage: str, config: PipelineConfig) -> None:
     """Print why a run would run a stage, or would not."""
     if stage not in STAGES:
         raise ConfigError(f"stage {stage!r} is unknown: the stages are {', '.join(STAGES)}")
-    planned = next(planned for planned in plan(config, Settings.load().store) if planned.stage.name == stage)
+    store = Settings.load().store
+    planned = next(planned for planned in plan(config, store) if planned.stage.name == stage)
     would = "would be reused" if planned.artifact else "would run"
     console = terminal(to_stderr=False)
     console.print(f"{stage} {would}: {planned.reason}", soft_wrap=True)
+    if planned.compared and (other := other_versions(store, planned.compared)):
+        console.print(other, soft_wrap=True)
     console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", soft_wrap=True)
+
+
+def other_versions(store: Store, artifact: Artifact) -> str:
+    """Versions with which an artifact was made and that are others here; nothing, if there are none."""
+    manifest, here = store.manifest(artifact.stage, artifact.fingerprint), versions()
+    made = manifest.versions if manifest else here
+    names = [name for name in sorted(made.keys() | here.keys()) if made.get(name) != here.get(name)]
+    if not names:
+        return ""
+    changes = ", ".join(f"{name} {made.get(name, 'none')} -> {here.get(name, 'none')}" for name in names)
+    rule = "" if os.environ.get(STRICT_VERSIONS) == "1" else f", which do not count ({STRICT_VERSIONS}=1: they do)"
+    return f"versions since {artifact.short} was made{rule}: {changes}"
 
 
 def _size(need: Estimate) -> str:

@@ -28,8 +28,8 @@ class ScoreRule(Section):
     `command`, any name for the score."""
     command: Annotated[str, AfterValidator(_is_command)] = ""
     """Program that reads lines of source, tab, target and writes one number for each, such as
-    `bicleaner-ai-classify --score_only --scol 1 --tcol 2 -q - - MODEL`; no shell reads it. Empty: `scorer` is a
-    function."""
+    `bicleaner-ai-classify --score_only --scol 1 --tcol 2 -q - - MODEL`; no shell reads it. Files that it names, its
+    program too, count by their content. Empty: `scorer` is a function."""
     min_score: float | None = None
     """Least score to keep; empty: any."""
     max_score: float | None = None

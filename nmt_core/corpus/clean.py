@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nmt_core.artifacts import Identity, sha256_of_file
+from nmt_core.artifacts import Identity
 from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, PipelineConfig
 from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, selection, storage, unchecked
 from nmt_core.corpus.filters import word_lists
@@ -20,6 +20,7 @@ from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.profiles import CleanRules, rules_for
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Inputs, Job
 
@@ -32,14 +33,20 @@ _FEWEST_SWAPPED = 20  # pairs: fewer may be an accident of a small corpus
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: word lists by their content and not by their path, and code of others by its version."""
+    """What decides the result: word lists by their content and not by their path, and code of others by its version.
+
+    Of a command, the files that it names count by their content.
+    """
     values = config.clean.model_dump(mode="json")
     for knob in _WORD_LISTS:
         if values[knob] and Path(values[knob]).is_file():  # where it is not, the stage says so
-            values[knob] = sha256_of_file(Path(values[knob]))
+            values[knob] = sha256_of(Path(values[knob]))
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
     values["versions"] = versions
+    programs = {rule.scorer: files for rule in config.clean.scores if (files := scorers.files_of(rule.command))}
+    if programs:
+        values["programs"] = programs
     return {"clean": values, "languages": config.languages.model_dump(mode="json")}
 
 

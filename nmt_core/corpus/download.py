@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.corpus.fetching import partial
@@ -30,6 +29,7 @@ from nmt_core.corpus.sources import (
     label_of,
     short_key,
 )
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError, StageError
 from nmt_core.stage import Inputs, Job, StageReport
 
@@ -289,7 +289,7 @@ def _store_toy(role: Role, pairs: list[tuple[str, str]], licence: str, out: Path
     for position, side in enumerate(SIDES):
         path = out / role / f"toy.{side}.txt"
         path.write_bytes("".join(f"{pair[position]}\n" for pair in pairs).encode())
-        sha256, name = sha256_of_file(path), str(path.relative_to(out))
+        sha256, name = sha256_of(path), str(path.relative_to(out))
         size = path.stat().st_size
         files.append(StoredFile(file=name, sha256=sha256, bytes=size, address="nmt_core.corpus.toy", side=side))
     unknown = {"citation": "", "known_licence": "", "known_citation": "", "url": ""}

@@ -12,8 +12,11 @@ what this is made for; but neither it nor its models were at hand, so it was tri
 """
 
 import functools
+import hashlib
 import importlib
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -23,14 +26,15 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import CleanConfig, ScoreRule
+from nmt_core.digests import sha256_of
 from nmt_core.errors import ConfigError
 
 Kind = Literal["scorers", "filters"]
 External = Callable[[pl.DataFrame], pl.Series]
 
 _SHOWN = 300  # characters of what a program said last
+_INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|java|lua|php|Rscript|bash|dash|zsh|sh|env)[\d.]*")
 
 
 def scorer_of(rule: ScoreRule) -> External:
@@ -86,7 +90,7 @@ def version(kind: Kind, name: str) -> str:
     """What changes when the function of this name does: the version of the package that has the entry point, or the
     sha256 of the file of module:function; empty for unknown ones.
 
-    What the function imports from other files, and the program behind a command, is not seen.
+    What the function imports from other files is not seen.
     """
     module, colon, _ = name.partition(":")
     if colon:
@@ -95,9 +99,42 @@ def version(kind: Kind, name: str) -> str:
     return next((point.dist.version for point in found if point.dist), "")
 
 
+def files_of(command: str) -> dict[str, str]:
+    """Return the sha256 of each word of a command that is a file, by the word: its program, a script, a model.
+
+    Of a script that is the program the first line does not count, for it names a path of this machine; nor does an
+    interpreter such as python3, which is a version of this machine, nor a folder.
+    """
+    try:
+        program, *words = shlex.split(command)
+    except ValueError:  # whoever starts it says so
+        return {}
+    paths = {word: Path(word.partition("=")[2] if "=" in word else word) for word in words}  # as in --model=FILE
+    hashes = {word: sha256_of(path) for word, path in paths.items() if _is_file(path)}
+    place = shutil.which(program)
+    if place and not _INTERPRETER.fullmatch(Path(place).name):
+        hashes[program] = _sha256_of_program(Path(place))
+    return dict(sorted(hashes.items()))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no path at all, such as a word of thousands of letters
+        return False
+
+
+def _sha256_of_program(file: Path) -> str:
+    with file.open("rb") as program:
+        if program.read(2) != b"#!":
+            return sha256_of(file)
+        program.readline()
+        return hashlib.file_digest(program, "sha256").hexdigest()
+
+
 def _sha256_of_module(name: str) -> str:
     file = _file_of(name)
-    return sha256_of_file(file) if file else ""
+    return sha256_of(file) if file else ""
 
 
 def _file_of(module: str) -> Path | None:

@@ -16,9 +16,11 @@ from nmt_core.artifacts import Artifact, Identity
 from nmt_core.config import CorpusConfig, LanguagesConfig, ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import SIDES, WantedFile, resolve_here, scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
-from nmt_core.corpus.fetching.mirror import Mirror, sha256_of
+from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.formats import Side
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError
+from nmt_core.manifests import InnerPath
 
 __all__ = [
     "INDEX",
@@ -49,7 +51,7 @@ class StoredFile(BaseModel):
     """One file of a download artifact, or the part of one that holds one side."""
 
     model_config = ConfigDict(frozen=True)
-    file: str
+    file: InnerPath
     """Path within the artifact."""
     sha256: str
     bytes: int

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from nmt_core.artifacts import Identity, sha256_of_file
+from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
+from nmt_core.digests import sha256_of
 from nmt_core.errors import StageError
 from nmt_core.tokenizer.pretokenize import installed
 from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
@@ -24,7 +25,7 @@ def identity(config: PipelineConfig) -> Identity:
         folder = Path(config.tokenizer.start_from)
         files = [folder / name for name in files_of(folder)]
         if all(file.is_file() for file in files):  # where they are not, the stage says so
-            taken = {file.name: sha256_of_file(file) for file in files}
+            taken = {file.name: sha256_of(file) for file in files}
             knobs = {name: value for name, value in knobs.items() if name in _STILL_COUNT} | {"start_from": taken}
     elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
         knobs |= {"versions": versions, "languages": config.languages.model_dump(mode="json")}

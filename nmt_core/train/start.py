@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import MANIFEST, Artifact, fingerprint_of, sha256_of_file
+from nmt_core.artifacts import MANIFEST, Artifact, fingerprint_of
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.errors import StageError
+from nmt_core.digests import sha256_of
+from nmt_core.errors import DamagedError, StageError
 from nmt_core.train.continuing import Continued
 from nmt_core.train.weights import CHECKPOINTS, MODEL_FILE, WEIGHTS, Label
 
@@ -106,17 +107,23 @@ def _require_the_same(theirs: Label, ours: Label, place: Path, tokenizer: Artifa
 
 def _artifact(place: Path) -> Artifact | None:
     """The artifact that this folder is or is a copy of."""
-    if not (place / MANIFEST).is_file():
-        return None
-    manifest = Artifact("", "", place).manifest()
-    return Artifact(manifest.stage, manifest.fingerprint, place)
+    return Artifact.at(place) if (place / MANIFEST).is_file() else None
 
 
 def _sha256(file: Path, place: Path) -> str:
-    """From the manifest, where there is one: weights have gigabytes, and a plan asks for the hash again and again."""
-    artifact = _artifact(place)
-    known = artifact.manifest().outputs.get(str(file.relative_to(place))) if artifact else None
-    return known.sha256 if known and known.bytes == file.stat().st_size else sha256_of_file(file)
+    """Return the hash of a file that a training starts from.
+
+    Raises:
+        DamagedError: it is part of an artifact, and not what the manifest says.
+    """
+    found, artifact = sha256_of(file), _artifact(place)
+    known = artifact.manifest().outputs.get(file.relative_to(place).as_posix()) if artifact else None
+    if artifact and known and known.sha256 != found:
+        raise DamagedError(
+            f"{file} has another sha256 than the manifest of {artifact.short} says: run the recipe that made it again, "
+            "copy it again, or start from something else"
+        )
+    return found
 
 
 def _name(weights: Path, place: Path) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 import safetensors
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.artifacts import sha256_of_file
 from nmt_core.config import ModelConfig
+from nmt_core.digests import sha256_of
 from nmt_core.errors import StageError
 from nmt_core.tokenizer.tokenizer import tokenizer_files
 
@@ -33,7 +33,7 @@ class Label(BaseModel):
     @classmethod
     def of(cls, model: ModelConfig, tokenizer: Path) -> "Label":
         """That of a model with the vocabulary in this folder."""
-        hashes = [sha256_of_file(tokenizer / name) for name in tokenizer_files(tokenizer)]
+        hashes = [sha256_of(tokenizer / name) for name in tokenizer_files(tokenizer)]
         return cls(source_vocabulary=hashes[0], target_vocabulary=hashes[-1], model=model)
 
     @classmethod

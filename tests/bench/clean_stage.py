@@ -44,7 +44,7 @@ def main() -> None:
         if name == "download":
             run_stage(STAGES["download"], config, texts, {}, job)
             return
-        inputs = {"download": texts.all("download")[0]}
+        inputs = {"download": texts.newest("download", 1)[0]}
         outcome = run_stage(STAGES["clean"], config, Store(folder / "clean"), inputs, job, force=True)
     artifact = outcome.artifact
     files = {name: file.sha256 for name, file in artifact.manifest().outputs.items() if name.endswith(".parquet")}

@@ -135,6 +135,7 @@ def show(kind: str, runs: list[Parts]) -> None:
 def recipe() -> list[str]:
     """The small recipe of the integration tests, as arguments."""
     file = Path(__file__).parents[1] / "integration" / "conftest.py"
+    sys.path.append(str(file.parents[1]))  # where its helpers are
     spec = importlib.util.spec_from_file_location("integration", file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -1,6 +1,7 @@
 """Fingerprints, names, lineage and garbage of the artifact store."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def test_without_a_manifest_there_is_no_artifact(store: Store, make: Maker) -> N
     artifact = make("clean")
     (artifact.path / MANIFEST).unlink()
     assert store.find("clean", artifact.fingerprint) is None
-    assert store.all() == []
+    assert list(store.published()) == []
 
 
 def test_damage_is_named(make: Maker) -> None:
@@ -120,11 +121,147 @@ def test_damage_is_named(make: Maker) -> None:
     assert artifact.damage(thorough=False) == f"{file} is missing"
 
 
-def test_a_damaged_manifest_says_which_folder_to_remove(make: Maker) -> None:
+def test_a_damaged_manifest_says_what_to_do(make: Maker) -> None:
     artifact = make("clean")
     (artifact.path / MANIFEST).write_text('{"stage": ')
-    with pytest.raises(ArtifactError, match=f"remove the folder {artifact.path}"):
+    with pytest.raises(ArtifactError, match=f"restore the folder {artifact.path} .* or run the recipe again"):
         artifact.manifest()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "\0" * 300])
+def test_one_that_is_no_manifest_stops_nobody_else(store: Store, make: Maker, text: str) -> None:
+    whole, damaged = make("clean", "whole"), make("clean", "damaged")
+    (damaged.path / MANIFEST).write_text(text)
+    assert store.local("clean", damaged.fingerprint) is store.manifest("clean", damaged.fingerprint) is None
+    assert store.find("clean", whole.fingerprint) == whole
+    assert set(store.published()) == {whole, damaged}
+    assert store.garbage([whole]) == [damaged.path]
+    warnings: list[str] = []
+    assert store.find("clean", damaged.fingerprint, warnings.append) is None
+    assert len(warnings) == 1 and "not the manifest of" in warnings[0]
+
+
+def test_a_flipped_byte_is_found_and_told(store: Store, make: Maker) -> None:
+    artifact = make("clean", "hello")
+    (artifact.path / "data.txt").write_text("jello")
+    warnings: list[str] = []
+    assert store.find("clean", artifact.fingerprint, warnings.append) is None
+    assert warnings == [
+        f"{artifact.short} is damaged and not used: {artifact.path}/data.txt has another sha256 than the manifest says"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stage", "fingerprint"),
+    [
+        ("..", "0" * 32),
+        ("clean", ".."),
+        ("clean", f"../../{'0' * 32}"),
+        ("/etc", "0" * 32),
+        ("clean", "none"),
+        ("clean", ""),
+        ("clean", "0" * 32 + "\n"),
+        ("clean/x", "0" * 32),
+    ],
+)
+def test_what_is_no_name_of_an_artifact_never_becomes_a_path(store: Store, stage: str, fingerprint: str) -> None:
+    assert store.find(stage, fingerprint) is store.knows(stage, fingerprint) is store.manifest(stage, fingerprint)
+    assert store.local(stage, fingerprint) is None
+    with pytest.raises(ArtifactError, match="not the stage and the fingerprint of an artifact"):
+        store.path(stage, fingerprint)
+    with pytest.raises(ArtifactError, match="there is none"):
+        store.resolve(f"{stage}/{fingerprint}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../../ESCAPED",
+        "/etc/passwd",
+        "deep/../../x",
+        "deep//x",
+        "./x",
+        "",
+        "x/",
+        "..",
+        "x\\..\\y",
+        "x\ny",
+        "x" * 256,
+        MANIFEST,
+    ],
+)
+def test_a_manifest_that_names_a_file_elsewhere_is_none(make: Maker, name: str) -> None:
+    artifact = make("clean")
+    values = json.loads((artifact.path / MANIFEST).read_bytes())
+    values["outputs"][name] = values["outputs"]["data.txt"]
+    (artifact.path / MANIFEST).write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match="not the manifest of"):
+        artifact.manifest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stage": "split"},
+        {"fingerprint": "0" * 32},
+        {"identity": {"stage": "clean", "version": 2, "config": {}, "inputs": {}}},
+        {"identity": {}},
+        {"created": "2026-01-01T00:00:00"},
+    ],
+)
+def test_a_manifest_of_something_else_is_none(make: Maker, change: dict[str, Any]) -> None:
+    artifact = make("clean")
+    values = json.loads((artifact.path / MANIFEST).read_bytes())
+    (artifact.path / MANIFEST).write_text(json.dumps(values | change))
+    with pytest.raises(ArtifactError, match="not the manifest of"):
+        artifact.manifest()
+
+
+def test_a_whole_manifest_in_the_folder_of_another_artifact_is_refused(store: Store, make: Maker) -> None:
+    one, other = make("clean", "one"), make("clean", "other")
+    (one.path / MANIFEST).write_bytes((other.path / MANIFEST).read_bytes())
+    with pytest.raises(ArtifactError, match=f"it is the manifest of clean/{other.fingerprint}"):
+        one.manifest()
+    assert store.find("clean", one.fingerprint) is None
+
+
+@pytest.mark.parametrize("inputs", [{"download": "../../x"}, {"..": "0" * 32}, {"download": 5}, [], None])
+def test_inputs_that_are_no_names_make_no_manifest(store: Store, make: Maker, inputs: Any) -> None:
+    values = json.loads((make("clean").path / MANIFEST).read_bytes())
+    values["identity"]["inputs"] = inputs
+    fingerprint = values["fingerprint"] = fingerprint_of(values["identity"])
+    folder = store.path("clean", fingerprint)
+    folder.mkdir()
+    (folder / MANIFEST).write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match="its inputs are no names of artifacts"):
+        Artifact("clean", fingerprint, folder).manifest()
+
+
+def test_everything_is_on_disk_before_the_manifest_and_the_manifest_before_its_name(
+    store: Store, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def noting(handle: int) -> None:
+        place = Path(f"/proc/self/fd/{handle}").resolve()
+        synced.append(str(place.relative_to(store.root.resolve())))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    fingerprint = make("clean").fingerprint
+    partial = f"clean/{fingerprint}.partial"
+    assert set(synced[:3]) == {f"{partial}/data.txt", f"{partial}/report.json", partial}
+    assert synced[3:] == [f"{partial}/{MANIFEST}", partial, "clean"]
+
+
+def test_the_newest_are_those_that_were_published_last(store: Store, make: Maker) -> None:
+    made = [make("clean", f"{number}") for number in range(5)]
+    make("split")
+    for age, artifact in enumerate(made):
+        os.utime(artifact.path, (1_000_000 - age, 1_000_000 - age))
+    assert store.newest("clean", 3) == made[:3]
+    assert store.newest("nothing", 3) == []
 
 
 def test_an_artifact_is_found_by_the_first_digits(store: Store, make: Maker) -> None:

@@ -1,5 +1,6 @@
 """A store that many machines share: what one has made, another fetches; half of an upload is nothing."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from nmt_core.artifacts import MANIFEST, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
-from nmt_core.errors import ArtifactError
+from nmt_core.errors import ArtifactError, DamagedError
 from nmt_core.shared_store import Objects, SharedStore
 
 Maker = Callable[..., Artifact]
@@ -26,6 +27,25 @@ objects = Objects(sys.argv[1])
 with objects._named() as (store, root):
     pass
 store.pipe_file = lambda *anything: os.kill(os.getpid(), signal.SIGKILL)
+folder = Path(sys.argv[2])
+SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, folder.name, folder))
+"""
+KILLED_BETWEEN_PARTS = """
+import os, signal, sys
+from pathlib import Path
+from nmt_core.artifacts import Artifact
+from nmt_core.shared_store import Objects, SharedStore
+
+objects = Objects(sys.argv[1])
+with objects._named() as (store, root):
+    call = store._call_s3
+
+async def until_the_second_part(method, *words, **options):
+    if method == "upload_part" and options["PartNumber"] > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await call(method, *words, **options)
+
+store._call_s3 = until_the_second_part
 folder = Path(sys.argv[2])
 SharedStore(folder.parent.parent, objects).share(Artifact(folder.parent.name, folder.name, folder))
 """
@@ -126,14 +146,76 @@ def test_a_killed_upload_leaves_no_artifact_and_the_next_one_ends_it(s3_folder: 
     assert there.find("clean", made.fingerprint)
 
 
-def test_an_upload_that_was_shared_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
+def test_what_another_machine_has_removed_is_uploaded_again(url: str, tmp_path: Path) -> None:
     here = machine(url, tmp_path / "here")
     made = make(here)
-    away = SharedStore(here.root, Objects(url))
-    away.objects.put = None  # type: ignore[method-assign, assignment]
+    (listed,) = here.objects.all().values()
+    here.objects.remove(listed)
+    assert machine(url, tmp_path / "there").find("clean", made.fingerprint) is None
+    here.share(made)
+    assert machine(url, tmp_path / "there").find("clean", made.fingerprint)
+
+
+def test_what_is_shared_already_is_not_uploaded_again(url: str, tmp_path: Path) -> None:
+    here = machine(url, tmp_path / "here")
+    made = make(here)
+    (before,) = here.objects.all().values()
+    (made.path / "report.json").unlink()  # an upload would fail without it
+    here.share(made)
+    (after,) = here.objects.all().values()
+    assert after == before
+
+
+def test_a_store_that_does_not_answer_stops_nobody_who_has_shared_everything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = machine(f"file://{tmp_path}/objects", tmp_path)
+    made, new = make(here), make(Store(here.root), "new")
+    away = SharedStore(here.root, Objects("nosuchprotocol://bucket"))
+    for artifact in (made, new):
+        with pytest.raises(ArtifactError, match="see that it answers"):
+            away.share(artifact)
+    away.objects.url = here.objects.url  # the same store, out of reach
+    away.objects._named = Objects("nosuchprotocol://bucket")._named  # type: ignore[method-assign]
     away.share(made)
-    with pytest.raises(TypeError):
-        SharedStore.share(away, make(Store(here.root), "new"))
+    assert "whether it still is cannot be asked" in caplog.text
+    with pytest.raises(ArtifactError, match="see that it answers"):
+        away.share(new)
+
+
+@pytest.mark.parametrize("name", ["../../../../ESCAPED", "/tmp/ESCAPED"])
+def test_a_manifest_in_the_store_writes_nowhere_else(url: str, tmp_path: Path, name: str) -> None:
+    made = make(machine(url, tmp_path / "here"))
+    there, warnings = machine(url, tmp_path / "deep" / "in" / "there"), list[str]()
+    change_manifest(url, made, lambda values: values["outputs"].update({name: values["outputs"]["report.json"]}))
+    assert there.find("clean", made.fingerprint, warnings.append) is None
+    assert there.knows("clean", made.fingerprint) is there.manifest("clean", made.fingerprint) is None
+    assert not [*tmp_path.rglob("*ESCAPED*"), *Path("/tmp").glob("ESCAPED")]
+    assert len(warnings) == 1 and "cannot be used" in warnings[0] and "ESCAPED" in warnings[0]
+
+
+def test_a_manifest_of_another_artifact_is_not_used(url: str, tmp_path: Path) -> None:
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    one, other = make(here, "one"), make(here, "other")
+    with here.objects._named() as (store, root):
+        text = store.cat_file(f"{root}/clean/{other.fingerprint}/{MANIFEST}")
+        store.pipe_file(f"{root}/clean/{one.fingerprint}/{MANIFEST}", text)
+    assert there.find("clean", one.fingerprint) is there.knows("clean", one.fingerprint) is None
+    assert there.find("clean", other.fingerprint)
+
+
+def test_an_identity_that_was_changed_is_not_used(url: str, tmp_path: Path) -> None:
+    made = make(machine(url, tmp_path / "here"))
+    change_manifest(url, made, lambda values: values["identity"].update(version=2))
+    assert machine(url, tmp_path / "there").find("clean", made.fingerprint) is None
+
+
+def change_manifest(url: str, artifact: Artifact, change: Callable[[dict[str, Any]], None]) -> None:
+    with Objects(url)._named() as (store, root):
+        key = f"{root}/clean/{artifact.fingerprint}/{MANIFEST}"
+        values = json.loads(store.cat_file(key))
+        change(values)
+        store.pipe_file(key, json.dumps(values).encode())
 
 
 def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
@@ -151,17 +233,58 @@ def test_two_that_make_the_same_never_mix(url: str, tmp_path: Path) -> None:
     assert (found.path / "deep" / "data [1].txt").read_text() == "HELLO"
 
 
-def test_damage_in_the_store_is_found_before_it_becomes_an_artifact(url: str, tmp_path: Path) -> None:
+def test_an_upload_that_was_killed_between_its_parts_is_told_of(s3_folder: str, tmp_path: Path) -> None:
+    """Its parts are in no listing, so that nothing else would ever say where the space has gone."""
+    store = Store(tmp_path / "store")
+    made = make(store, "a" * (101 << 20))  # from 100 MB on, fsspec uploads in parts
+    command = [sys.executable, "-c", KILLED_BETWEEN_PARTS, s3_folder, str(made.path)]
+    assert subprocess.run(command, env=dict(os.environ)).returncode == -9
+    objects = Objects(s3_folder)
+    assert not [name for listed in objects.all().values() for name in listed.names if "data" in name]
+    assert objects.unfinished(timedelta(days=40_000)) == []  # moto says of each upload that it began in 2010
+    (key,) = objects.unfinished(timedelta(0)) or []
+    assert key.endswith(f"clean/{made.fingerprint}/{made.manifest().outputs['deep/data [1].txt'].sha256}")
+    assert Objects(f"{s3_folder}/below").unfinished(timedelta(0)) == []
+    assert Objects(f"file://{tmp_path}/objects").unfinished(timedelta(0)) is None
+
+
+@pytest.mark.parametrize("fault", ["damaged", "missing"])
+def test_an_artifact_without_one_of_its_objects_is_made_anew_and_mended(url: str, tmp_path: Path, fault: str) -> None:
     made = make(machine(url, tmp_path / "here"), "hello")
     digest = made.manifest().outputs["deep/data [1].txt"].sha256
-    objects = Objects(url)
-    with objects._named() as (store, root):
-        store.pipe_file(f"{root}/clean/{made.fingerprint}/{digest}", b"jello")
-    there = machine(url, tmp_path / "there")
-    with pytest.raises(ArtifactError, match=r"deep/data \[1\]\.txt has another sha256 .*--force clean"):
-        there.find("clean", made.fingerprint)
+    with Objects(url)._named() as (store, root):
+        key = f"{root}/clean/{made.fingerprint}/{digest}"
+        store.pipe_file(key, b"jello")
+        if fault == "missing":  # as a rule of the bucket would
+            store.rm_file(key)
+    there, warnings = machine(url, tmp_path / "there"), list[str]()
+    assert there.find("clean", made.fingerprint, warnings.append) is None
+    assert len(warnings) == 1 and "counts as not there" in warnings[0]
+    assert {"damaged": "has another sha256", "missing": "is missing"}[fault] in warnings[0]
     assert there.local("clean", made.fingerprint) is None
     assert not list(there.root.glob("clean/*/"))
+
+    make(there, "hello")
+    found = machine(url, tmp_path / "third").find("clean", made.fingerprint, warnings.append)
+    assert found and found.damage(thorough=True) is None
+    assert len(warnings) == 1
+
+
+def test_a_damaged_file_is_fetched_again_and_never_uploaded(url: str, tmp_path: Path) -> None:
+    here, there = machine(url, tmp_path / "here"), machine(url, tmp_path / "there")
+    made = make(here, "hello")
+    found, warnings = there.find("clean", made.fingerprint), list[str]()
+    assert found
+    (found.path / "deep" / "data [1].txt").write_text("jello")
+    assert there.find("clean", made.fingerprint, warnings.append)
+    assert len(warnings) == 1 and "is damaged and not used" in warnings[0]
+    assert (found.path / "deep" / "data [1].txt").read_text() == "hello"
+
+    other = make(Store(there.root), "other")
+    (other.path / "deep" / "data [1].txt").write_text("OTHER")
+    with pytest.raises(DamagedError, match="it is not uploaded"):
+        there.share(other)
+    assert f"clean/{other.fingerprint}" not in here.objects.all()
 
 
 def test_all_and_remove(url: str, tmp_path: Path) -> None:

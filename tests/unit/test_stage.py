@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.until import patient, until
 
-from nmt_core.artifacts import Artifact, Store, fingerprint_of
+from nmt_core.artifacts import MANIFEST, Artifact, Store, fingerprint_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.stage import Job, Outcome, Resources, SilentReporter, Stage, restrict, run_stage
@@ -85,6 +85,29 @@ def test_a_knob_reruns_its_stage_and_what_follows(run: Run, journal: Path) -> No
     assert (changed[1].artifact.path / "sum.txt").read_text() == f"{9 + 256}"
 
 
+def test_a_damaged_artifact_is_made_anew_with_a_warning(run: Run, journal: Path, reporter: Any) -> None:
+    first, second = run(FIRST, SECOND)
+    number = first.artifact.path / "deep" / "number.txt"
+    content = number.read_text()
+    number.write_text(content[:-1] + chr(ord(content[-1]) ^ 1))  # one bit, and the size is the same
+    again = run(FIRST, SECOND)
+    assert [outcome.reused for outcome in again] == [False, True]
+    assert number.read_text() == content
+    assert again[1].artifact == second.artifact
+    assert ran(journal) == ["first", "second", "first"]
+    (warning,) = [line for line in reporter.lines if line.startswith("WARNING")]
+    assert f"{number} has another sha256 than the manifest says" in warning and "first is made anew" in warning
+    assert all(outcome.reused for outcome in run(FIRST, SECOND))
+
+
+@pytest.mark.parametrize("text", ["", "{}"])
+def test_an_artifact_with_a_damaged_manifest_is_made_anew(run: Run, journal: Path, reporter: Any, text: str) -> None:
+    first, _ = run(FIRST, SECOND)
+    (first.artifact.path / MANIFEST).write_text(text)
+    assert [outcome.reused for outcome in run(FIRST, SECOND)] == [False, True]
+    assert len([line for line in reporter.lines if "is damaged and not used" in line]) == 1
+
+
 def test_knobs_of_other_sections_change_nothing(run: Run, journal: Path) -> None:
     run(FIRST, SECOND)
     outcomes = run(FIRST, SECOND, train={"seed": 5}, search={"beam_size": 1}, languages={"target": "de"})
@@ -145,7 +168,7 @@ def test_an_artifact_appears_all_at_once(run: Run, store: Store) -> None:
 def test_a_failed_stage_leaves_nothing_behind(run: Run, store: Store, journal: Path) -> None:
     with pytest.raises(StageError, match="not today"):
         run(FAILS)
-    assert store.all() == []
+    assert list(store.published()) == []
     assert not partials(store)
     with pytest.raises(StageError, match="not today"):
         run(FAILS)
@@ -156,7 +179,7 @@ def test_a_failed_stage_that_can_resume_goes_on(run: Run, store: Store, journal:
     resumable = replace(FAILS, resumable=True)
     with pytest.raises(StageError, match="not today"):
         run(resumable)
-    assert store.all() == []
+    assert list(store.published()) == []
     assert len(partials(store)) == 1
     run(resumable)
     assert ran(journal) == ["started", "resumed"]
@@ -186,7 +209,7 @@ def test_a_forced_rerun_replaces_the_artifact(run: Run, store: Store, journal: P
     (again,) = run(FIRST, force=True)
     assert not again.reused
     assert (again.artifact.path / "deep" / "number.txt").read_text() == "1"
-    assert store.all() == [made.artifact]
+    assert list(store.published()) == [made.artifact]
     assert not partials(store)
 
 
@@ -198,7 +221,7 @@ def test_a_full_disk_is_told_with_the_remedy(run: Run, store: Store, function: s
     assert "stage fills: the disk of" in message
     assert str(store.root) in message
     assert "nmt artifacts gc" in message
-    assert [artifact.stage for artifact in store.all()] == ["first"]
+    assert [artifact.stage for artifact in store.published()] == ["first"]
     assert not partials(store)
 
 
@@ -243,7 +266,7 @@ def test_what_a_run_learns_is_in_the_fingerprint_that_the_next_run_looks_for(
     assert made.artifact.fingerprint == fingerprint_of(made.artifact.manifest().identity)
     (again,) = run(LEARNS)
     assert again.reused
-    assert store.all() == [made.artifact]
+    assert list(store.published()) == [made.artifact]
     assert not partials(store)
 
 
@@ -299,7 +322,7 @@ def test_of_two_processes_one_works_and_the_other_reuses(
     answers = [process.communicate(timeout=patient(60))[0].strip() for process in processes]
     assert sorted(answers) == ["made", "reused"]
     assert ran(journal) == ["waits"]
-    assert len(store.all()) == 1
+    assert len(list(store.published())) == 1
 
 
 def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], journal: Path, store: Store) -> None:
@@ -327,7 +350,7 @@ def test_after_kill_9_the_stage_is_run_again(
     until(lambda: partials(store) and list(partials(store)[0].iterdir()))
     victim.kill()
     victim.wait()
-    assert store.all() == []
+    assert list(store.published()) == []
     assert len(partials(store)) == 1
     journal.with_name("go").touch()
     (outcome,) = run(replace(WAITS, resumable=bool(words)))

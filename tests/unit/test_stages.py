@@ -1,6 +1,8 @@
 """The table of stages holds together, and the plan says what would run, and why."""
 
 import importlib
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from nmt_core.artifacts import Artifact, Store
+from flows.commands.plan import other_versions
+from nmt_core.artifacts import MANIFEST, Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Stage
-from nmt_core.stages import STAGES, PlannedStage, explain_miss, plan
+from nmt_core.stage import Stage, versions
+from nmt_core.stages import _COMPARED, STAGES, PlannedStage, explain_miss, plan
 
 NAMES = list(STAGES)
 SMALL: dict[str, Any] = {"name": "small", "corpus": {"toy": {}}}
@@ -160,6 +163,69 @@ def test_a_miss_is_compared_with_the_most_similar_artifact(tiny: dict[str, Artif
     identity = tiny["encode"].manifest().identity
     version = identity["version"]
     changed = explain_miss(identity | {"version": version + 1}, [tiny["clean"], tiny["encode"]])
-    assert changed == f"version: {version} -> {version + 1}"
-    assert explain_miss(identity, [tiny["encode"]]) == "made once, but its files are damaged or gone"
-    assert explain_miss(identity, []) == "never made here"
+    assert changed == (f"version: {version} -> {version + 1}", tiny["encode"])
+    assert explain_miss(identity, [tiny["encode"]])[0] == "made once, but its files are damaged or gone"
+    assert explain_miss(identity, []) == ("never made here", None)
+
+
+def test_versions_count_where_they_are_asked_to(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = planned(store)
+    monkeypatch.setenv("NMT_STRICT_VERSIONS", "1")
+    strict = planned(store)
+    assert changed(before, strict) == NAMES
+    assert strict["train"].identity["versions"] == versions()
+    assert changed(strict, planned(store)) == []
+
+
+OPENED_BY_A_PLAN = """
+import sys
+from pathlib import Path
+from nmt_core.artifacts import Store
+from nmt_core.config import PipelineConfig
+from nmt_core.stages import plan
+
+opened = []
+sys.addaudithook(lambda event, values: opened.append(str(values[0])) if event == "open" else None)
+plan(PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}}), Store(Path(sys.argv[1])))
+print(sum(name.endswith("manifest.json") for name in opened))
+"""
+
+
+def test_a_plan_reads_no_more_manifests_than_it_compares(store: Store) -> None:
+    """A store may hold thousands."""
+    for number in range(_COMPARED + 10):
+        folder = store.path("clean", f"{number:032x}")
+        folder.mkdir(parents=True)
+        (folder / MANIFEST).write_text("")
+    command = [sys.executable, "-c", OPENED_BY_A_PLAN, str(store.root)]
+    assert int(subprocess.check_output(command)) == _COMPARED
+
+
+@pytest.mark.parametrize(
+    ("made", "here", "said"),
+    [
+        ({"python": "3.0"}, {}, ""),
+        ({"torch": "1.0"}, {}, "which do not count (NMT_STRICT_VERSIONS=1: they do): torch 1.0 -> "),
+        ({"old": "1.0"}, {"NMT_STRICT_VERSIONS": "1"}, "old 1.0 -> none"),
+    ],
+)
+def test_why_names_versions_that_differ(
+    store: Store,
+    tiny: dict[str, Artifact],
+    monkeypatch: pytest.MonkeyPatch,
+    made: dict[str, str],
+    here: dict[str, str],
+    said: str,
+) -> None:
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    artifact = Artifact("clean", tiny["clean"].fingerprint, store.path("clean", tiny["clean"].fingerprint))
+    artifact.path.mkdir(parents=True)
+    manifest = tiny["clean"].manifest()
+    assert other_versions(store, tiny["clean"]) == ""
+    (artifact.path / MANIFEST).write_text(
+        manifest.model_copy(update={"outputs": {}, "versions": manifest.versions | made}).model_dump_json()
+    )
+    found = other_versions(store, artifact)
+    assert found.startswith(f"versions since {artifact.short} was made") and said in found
+    assert ("do not count" in found) == (not here)

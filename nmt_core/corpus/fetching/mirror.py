@@ -1,28 +1,16 @@
 """Files that are on this machine: in the mirror folder, or where the recipe says."""
 
-import functools
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from nmt_core.artifacts import sha256_of_file
 from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError
 
 OnLook = Callable[[str, int, int], None]
 """Told how many bytes of how many have been looked through for the file of an address."""
-
-
-def sha256_of(path: Path) -> str:
-    """The hash of a file, computed once for as long as the file does not change."""
-    state = path.stat()
-    return _sha256(path, state.st_ino, state.st_size, state.st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=65_536)
-def _sha256(path: Path, *state: int) -> str:
-    return sha256_of_file(path)
 
 
 class Mirror:

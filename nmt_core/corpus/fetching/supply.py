@@ -12,15 +12,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from nmt_core.artifacts import MANIFEST, sha256_of_file
+from nmt_core.artifacts import MANIFEST
 from nmt_core.corpus import formats, storage
 from nmt_core.corpus.fetching.addresses import WEB, WantedFile, name_in, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError
 from nmt_core.corpus.fetching.lockfile import Lockfile
-from nmt_core.corpus.fetching.mirror import Mirror, sha256_of
+from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.fetching.partial import PartialFile
 from nmt_core.corpus.fetching.resolvers import object_stores
 from nmt_core.corpus.sources import INDEX, CorpusIndex
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError
 
 
@@ -125,7 +126,7 @@ class Supply:
 
     def _complete(self, part: PartialFile, expected: str) -> None:
         """Fetch what is missing; nothing, if what a run before has left is the file."""
-        if expected and part.path.exists() and sha256_of_file(part.path) == expected:
+        if expected and part.path.exists() and sha256_of(part.path) == expected:
             return
         if scheme_of(part.address) in WEB:
             self.fetcher.fetch(part)

@@ -14,9 +14,9 @@ from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_here, scheme_of
 from nmt_core.corpus.fetching.fetcher import logins
 from nmt_core.corpus.fetching.lockfile import Lockfile
-from nmt_core.corpus.fetching.mirror import sha256_of
 from nmt_core.corpus.fetching.resolvers import object_stores
 from nmt_core.corpus.sources import short_key
+from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError, words_of
 
 _SECONDS = 30.0

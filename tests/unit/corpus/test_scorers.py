@@ -174,3 +174,43 @@ def test_the_command_line_decides_the_result() -> None:
         return clean.identity(PipelineConfig.model_validate({"name": "t", "corpus": {"toy": {}}, "clean": knobs}))
 
     assert identity("score --model a") != identity("score --model b")
+
+
+def identity_of(command: str) -> object:
+    sections = {"name": "x", "corpus": {"toy": {}}, "clean": {"scores": [{"scorer": "x", "command": command}]}}
+    return clean.identity(PipelineConfig.model_validate(sections))
+
+
+@pytest.mark.parametrize(
+    "command", ["{file}", "{file} --score_only - -", "python3 {file}", "env python3 -u {file}", "cat --model={file}"]
+)
+def test_a_program_that_is_changed_changes_the_result(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "score one.sh"
+    file.write_text("#!/bin/sh\necho 1\n")
+    file.chmod(0o755)
+    words = command.format(file=f"'{file}'")
+    before = identity_of(words)
+    assert identity_of(words) == before
+    file.write_text("#!/bin/sh\necho 2\n")
+    assert identity_of(words) != before
+
+
+def test_a_program_that_is_found_on_the_path_counts_without_the_interpreter_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Console scripts name the Python of their environment, which is another one on each machine."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    program = tmp_path / "score-pairs"
+    found = []
+    for text in ("#!/here/python\nrun()\n", "#!/there/python\nrun()\n", "#!/here/python\nrun(2)\n", "\x7fELF"):
+        program.write_text(text)
+        program.chmod(0o755)
+        found.append(identity_of("score-pairs - -"))
+    assert found[0] == found[1]
+    assert found[0] != found[2] != found[3] != found[0]
+
+
+def test_words_that_are_no_files_and_interpreters_change_nothing() -> None:
+    assert scorers.files_of(f"{sys.executable} -m no_such_module - - --of=1 /tmp {'x' * 5_000} 'a\\0b'") == {}
+    assert scorers.files_of("no-such-program -q") == scorers.files_of("") == scorers.files_of("'") == {}
+    assert "programs" not in str(identity_of("no-such-program -q"))

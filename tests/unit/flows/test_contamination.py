@@ -7,20 +7,16 @@ from typing import Any
 
 import polars
 import pytest
+from support.published import identity_like
 
 from flows.candidate import Candidate
 from flows.contamination import leaks, unknown
-from nmt_core.artifacts import REPORT, Artifact, Manifest, Store, describe_outputs, now
+from nmt_core.artifacts import REPORT, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 
 CONFIG = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}})
 OFF = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "clean": {"decontaminate": False}})
 Make = Callable[..., Artifact]
-
-
-def fingerprint_number(number: int) -> str:
-    """One whose first digits tell it from others."""
-    return f"{number:012x}{0:020x}"
 
 
 @pytest.fixture
@@ -33,7 +29,9 @@ def make(store: Store) -> Make:
     """Publishes what a stage would have made of such inputs, with such a report."""
 
     def make(stage: str, number: int, config: Any = None, report: Any = None, **inputs: Artifact) -> Artifact:
-        fingerprint = fingerprint_number(number)
+        parents = {name: made.fingerprint for name, made in inputs.items()}
+        identity = identity_like(stage, f"{number:x}", parents, config)
+        fingerprint = fingerprint_of(identity)
         folder = store.partial(stage, fingerprint)
         folder.mkdir(parents=True)
         if stage == "split":
@@ -41,7 +39,6 @@ def make(store: Store) -> Make:
             (folder / "splits.json").write_text('{"dev": "dev.parquet", "tests": {"news": "news.parquet"}}')
             report = {"held_out": {"test/news": 2}}
         (folder / REPORT).write_text(json.dumps(report or {}))
-        identity = {"config": config or {}, "inputs": {name: made.fingerprint for name, made in inputs.items()}}
         manifest = Manifest(
             stage=stage,
             fingerprint=fingerprint,
@@ -74,7 +71,10 @@ def ancestor(make: Make) -> Callable[..., Artifact]:
 
 def candidate(store: Store, number: int, started_from: str = "") -> Candidate:
     nothing = Artifact("export", "0" * 32, store.root)
-    clean, split = (store.find(stage, fingerprint_number(number)) for stage in ("clean", "split"))
+    clean, split = (
+        next((made for made in store.published(stage) if made.fingerprint.startswith(f"{number:x}")), None)
+        for stage in ("clean", "split")
+    )
     return Candidate(nothing, nothing, clean=clean, split=split, started_from=started_from)
 
 

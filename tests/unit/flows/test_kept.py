@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from support.published import identity_like
 
 from flows.commands.artifacts import collect_garbage, pin_artifact
 from flows.garbage import garbage
@@ -23,7 +23,7 @@ from flows.models import model_of
 from flows.settings import Settings
 from flows.start_from import tag_of
 from flows.summary import RegisteredModel, RunSummary, StageSummary
-from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
+from nmt_core.artifacts import Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.bundle import BUNDLE_FILE
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ModelError
@@ -48,13 +48,13 @@ def put() -> Put:
 
     def publish(settings: Settings, name: str, *inputs: Artifact) -> Artifact:
         stage, _, digit = name.partition("/")
-        folder = settings.store.partial(stage, digit * 32)
+        identity = identity_like(stage, digit, {each.stage: each.fingerprint for each in inputs})
+        folder = settings.store.partial(stage, fingerprint_of(identity))
         folder.mkdir(parents=True)
         (folder / "data").write_text(name)
-        identity: dict[str, Any] = {"stage": stage, "inputs": {each.stage: each.fingerprint for each in inputs}}
         made = Manifest(
             stage=stage,
-            fingerprint=digit * 32,
+            fingerprint=fingerprint_of(identity),
             identity=identity,
             recipe="test",
             outputs=describe_outputs(folder),
@@ -136,11 +136,11 @@ def test_without_the_registry_nothing_is_called_garbage(home: Settings, put: Put
 
 
 def test_a_pin_keeps_an_artifact_and_what_it_was_made_from(home: Settings, put: Put) -> None:
-    put(home, "split/3", put(home, "clean/2"))
+    split = put(home, "split/3", put(home, "clean/2"))
     put(home, "clean/4")
-    pin_artifact(f"split/{'3' * 32}", "the paper")
+    pin_artifact(f"split/{split.fingerprint}", "the paper")
     assert rubbish(home) == {"clean/4"}
-    pin_artifact("split/333", None)
+    pin_artifact(split.short, None)
     assert rubbish(home) == {"clean/2", "split/3", "clean/4"}
 
 
@@ -198,7 +198,7 @@ def test_a_run_in_progress_keeps_what_it_reads(home: Settings, put: Put) -> None
 def test_a_translation_keeps_its_model(home: Settings, put: Put) -> None:
     model = put(home, "export/2", put(home, "clean/1"))
     (model.path / BUNDLE_FILE).write_text("{}")
-    for asked in ("export/2222", str(model.path)):
+    for asked in (model.short, str(model.path)):
         with model_of(asked, home) as found, model_of(asked, home):
             assert found.folder == model.path
             assert rubbish(home) == set()
@@ -238,7 +238,8 @@ def test_the_shared_store_keeps_what_others_need(
 ) -> None:
     """Another machine made all of it: its runs are not known here, but its models and pins are."""
     other = Settings.load({"NMT_HOME": str(home.home.with_name("other")), "NMT_STORE": s3_folder})
-    champion = put(other, "export/2", put(other, "clean/1"))
+    clean = put(other, "clean/1")
+    champion = put(other, "export/2", clean)
     pinned, loose = put(other, "clean/3"), put(other, "clean/4")
     other.store.pin(pinned, "the paper")
     monkeypatch.setenv("NMT_STORE", s3_folder)
@@ -253,9 +254,7 @@ def test_the_shared_store_keeps_what_others_need(
     assert offered(delete=False, days=0) == {"clean/4"}
     assert len(Objects(s3_folder).all()) == 4, "nothing was deleted"
     assert offered(delete=True, days=0) == {"clean/4"}
-    assert Objects(s3_folder).all().keys() == {
-        f"{each.stage}/{each.fingerprint}" for each in (champion, pinned, Artifact("clean", "1" * 32, Path()))
-    }
+    assert Objects(s3_folder).all().keys() == {f"{each.stage}/{each.fingerprint}" for each in (champion, pinned, clean)}
     assert here.store.find("clean", loose.fingerprint) is None
     assert here.store.find("export", champion.fingerprint)
 
@@ -305,7 +304,8 @@ def test_a_home_that_knows_no_registry_respects_the_marks_in_the_shared_store(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     other = Settings.load({"NMT_HOME": str(tmp_path / "other"), "NMT_STORE": s3_folder})
-    champion, loose = put(other, "export/2", put(other, "clean/1")), put(other, "clean/4")
+    clean, loose = put(other, "clean/1"), put(other, "clean/4")
+    champion = put(other, "export/2", clean)
     mark = mark_of(other.mlflow_shown, "m", {"export": champion.fingerprint}, "me@there")
     write(other.store, mark)
     monkeypatch.setenv("NMT_STORE", s3_folder)
@@ -314,7 +314,7 @@ def test_a_home_that_knows_no_registry_respects_the_marks_in_the_shared_store(
     collect_garbage(0, delete=True, shared_days=0)
     said = capsys.readouterr().out
     assert f"{mark.id}: m in {other.mlflow_shown}" in said and "me@there" in said
-    assert Objects(s3_folder).all().keys() == {f"export/{champion.fingerprint}", f"clean/{'1' * 32}"}
+    assert Objects(s3_folder).all().keys() == {f"export/{champion.fingerprint}", f"clean/{clean.fingerprint}"}
     assert here.store.find("clean", loose.fingerprint) is None
     with pytest.raises(ArtifactError, match=r"'nothing'.*there is none"):
         collect_garbage(0, delete=True, shared_days=0, forget=["nothing"])

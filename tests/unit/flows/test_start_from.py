@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from support.published import identity_like
 
 from flows.garbage import garbage
 from flows.selection import Selection
 from flows.settings import Settings
 from flows.start_from import resolved, tag_of
 from flows.summary import RegisteredModel, RunSummary, StageSummary
-from nmt_core.artifacts import Artifact, Manifest, describe_outputs, now
+from nmt_core.artifacts import Artifact, Identity, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, ModelError
 
-WEIGHTS, VOCABULARY, TRAINING = "a1" * 16, "b2" * 16, "c3" * 16
+OF_WEIGHTS, OF_VOCABULARY, OF_TRAINING = (identity_like(stage, "0") for stage in ("average", "tokenizer", "train"))
+WEIGHTS, VOCABULARY = fingerprint_of(OF_WEIGHTS), fingerprint_of(OF_VOCABULARY)
 
 
 def recipe(train: str = "", tokenizer: str = "") -> PipelineConfig:
@@ -27,14 +29,14 @@ def recipe(train: str = "", tokenizer: str = "") -> PipelineConfig:
     return PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}} | sections)
 
 
-def put(settings: Settings, stage: str, fingerprint: str) -> Artifact:
+def put(settings: Settings, identity: Identity) -> Artifact:
     """An empty artifact."""
-    folder = settings.store.partial(stage, fingerprint)
+    stage = identity["stage"]
+    folder = settings.store.partial(stage, fingerprint_of(identity))
     folder.mkdir(parents=True)
-    identity: dict[str, Any] = {"stage": stage, "inputs": {}}
     made = Manifest(
         stage=stage,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint_of(identity),
         identity=identity,
         recipe="test",
         outputs=describe_outputs(folder),
@@ -77,7 +79,7 @@ def with_registry(registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("address", ["models:/en-ko@champion", "models:/en-ko/1"])
 def test_a_registered_model_is_its_weights_and_its_vocabulary(with_registry: Settings, address: str) -> None:
-    weights, vocabulary = put(with_registry, "average", WEIGHTS), put(with_registry, "tokenizer", VOCABULARY)
+    weights, vocabulary = put(with_registry, OF_WEIGHTS), put(with_registry, OF_VOCABULARY)
     config = resolved(recipe(address, address), with_registry)
     assert config.train.start_from == str(weights.path)
     assert config.tokenizer.start_from == str(vocabulary.path)
@@ -111,12 +113,12 @@ def test_another_form_of_address_is_refused(with_registry: Settings, address: st
 
 
 def test_an_artifact_is_known_by_the_digits_that_are_shown(settings: Settings) -> None:
-    made = {name: put(settings, name, mark) for name, mark in (("average", WEIGHTS), ("train", TRAINING))}
+    made = {identity["stage"]: put(settings, identity) for identity in (OF_WEIGHTS, OF_TRAINING)}
     for artifact in made.values():
         for address in (artifact.short, f"{artifact.stage}/{artifact.fingerprint}"):
             assert resolved(recipe(address), settings).train.start_from == str(artifact.path)
-    with pytest.raises(ConfigError, match=r"train\.start_from=average/0123: .*there is none"):
-        resolved(recipe("average/0123"), settings)
+    with pytest.raises(ConfigError, match=r"train\.start_from=average/f123: .*there is none"):
+        resolved(recipe("average/f123"), settings)
     with pytest.raises(ConfigError, match=r"tokenizer\.start_from=average/.*: give tokenizer/FINGERPRINT"):
         resolved(recipe(tokenizer=made["average"].short), settings)
     with pytest.raises(
@@ -155,7 +157,7 @@ def test_a_configuration_from_a_form_is_resolved_as_well(settings: Settings, mon
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "PREFECT_HOME"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("NMT_HOME", str(settings.home))
-    weights = put(settings, "average", WEIGHTS)
+    weights = put(settings, OF_WEIGHTS)
     run = Retraining(recipe(weights.short), Selection())
     assert run.config.train.start_from == run.summary.config["train"]["start_from"] == str(weights.path)
 
@@ -166,10 +168,10 @@ def ran(settings: Settings) -> Callable[..., None]:
 
     def write(number: int, aliases: list[str], start_from: str = "") -> None:
         summary = RunSummary.begin(recipe(start_from), f"2026010{number}")
-        made_of = {"average": f"{number}" * 32, "tokenizer": f"{number}" * 32}
-        for stage in ("train", "average", "tokenizer"):
-            put(settings, stage, f"{number}" * 32)
-            summary.stages.append(StageSummary(name=stage, fingerprint=f"{number}" * 32, status="done"))
+        made = [put(settings, identity_like(stage, f"{number}")) for stage in ("train", "average", "tokenizer")]
+        made_of = {artifact.stage: artifact.fingerprint for artifact in made[1:]}
+        for artifact in made:
+            summary.stages.append(StageSummary(name=artifact.stage, fingerprint=artifact.fingerprint, status="done"))
         summary.model = RegisteredModel(name="en-ko", version="1", aliases=aliases, verdict="", made_of=made_of)
         summary.end(None)
         summary.write(settings.runs)
@@ -194,6 +196,7 @@ def test_the_weights_of_champion_and_challenger_are_no_garbage(settings: Setting
 
 def test_what_a_kept_run_starts_from_is_no_garbage(settings: Settings, ran: Any) -> None:
     ran(1, [])
-    ran(2, [], start_from=str(settings.store.path("train", "1" * 32)))
+    (training,) = settings.store.newest("train", 1)
+    ran(2, [], start_from=str(training.path))
     assert rubbish(settings, 1) == {"average/1", "tokenizer/1"}
     assert "train/1" in rubbish(settings, 0)

@@ -6,7 +6,7 @@ from flows.cost import Cost
 from flows.interruption import Stopped
 from flows.summary import RunSummary, StageSummary, find_run, last_runs, new_run_id, read_summary
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import ArtifactError, BudgetError, StageError
+from nmt_core.errors import ArtifactError, BudgetError, ConfigError, StageError
 
 CONFIG = PipelineConfig.model_validate({"name": "small", "corpus": {"toy": {}}})
 
@@ -72,3 +72,9 @@ def test_the_cost_of_a_run_is_that_of_its_stages(tmp_path: Path) -> None:
     summary.write(tmp_path)
     found = read_summary(tmp_path, "run")
     assert found and found.cost == Cost(seconds=4, tokens=10)
+
+
+@pytest.mark.parametrize("run_id", ["../../elsewhere", "..", ".hidden", "/etc/x", "a b", "", "a\n", "x" * 256])
+def test_an_id_that_was_typed_into_a_form_leads_nowhere_else(run_id: str) -> None:
+    with pytest.raises(ConfigError, match=r"^run_id="):
+        RunSummary.begin(CONFIG, run_id)

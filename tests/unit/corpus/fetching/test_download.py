@@ -145,7 +145,7 @@ def test_the_first_run_records_and_the_second_finds_the_artifact(web: Any, good:
     assert plan(recipe.config(files), recipe.store)[0].artifact == first.artifact
     assert recipe.run(files).reused
     assert len(web.requests) == 1
-    assert recipe.store.all() == [first.artifact]
+    assert list(recipe.store.published()) == [first.artifact]
 
 
 def test_a_file_that_changed_is_refused_until_its_entry_is_removed(web: Any, good: Answers, recipe: Recipe) -> None:
@@ -311,7 +311,7 @@ def test_by_default_a_bad_corpus_stops_the_run_and_the_rest_is_kept(web: Any, go
 
     with pytest.raises(DataError, match="corpus gone: cannot fetch"):
         recipe.run(files, {"name": "gone", "address": web.serve("gone.tsv")})
-    assert recipe.store.all() == []
+    assert list(recipe.store.published()) == []
 
     recipe.run(files)
     assert web.asked("Range")[-1] is None or web.asked("Range")[-1] == f"bytes={len(TABLE)}-"

@@ -1,0 +1,34 @@
+"""Files that outlive a loss of power: a renamed file may else be empty when the machine comes up again."""
+
+import os
+from pathlib import Path
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Write a file, and wait until it is whole on disk."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_below(folder: Path) -> None:
+    """Wait until all below a folder is on disk: files, and their names, which the folders hold."""
+    for path in folder.rglob("*"):
+        if path.is_file() or path.is_dir():
+            sync(path)
+    sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk. Some systems cannot do it for folders."""
+    is_folder = path.is_dir()
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError:
+        if not is_folder:
+            raise
