@@ -86,22 +86,24 @@ class PrefectServer:
     """An embedded Prefect server, such as `nmt run` starts."""
 
     address: str
+    secret: str
     database: Path
 
 
-def _serve_prefect(home: Path) -> "tuple[Server, str]":
-    """Start an embedded Prefect server on a home, which may be empty; it, and its address."""
-    from flows.servers import free_port, start_prefect
+def _serve_prefect(home: Path) -> "tuple[Server, PrefectServer]":
+    """Start an embedded Prefect server on a home, which may be empty."""
+    from flows.servers import free_port, new_secret, start_prefect
     from flows.settings import Settings
 
+    secret = new_secret()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home))
         patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
         port = free_port()
-        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+        server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, secret, embedded=True)
     address = f"http://127.0.0.1:{port}/api"
     server.wait_until(f"{address}/health")
-    return server, address
+    return server, PrefectServer(address, secret, home / "prefect.db")
 
 
 @pytest.fixture(scope="session")
@@ -119,8 +121,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: P
     """One server for all tests of this process that look for what is theirs on it. It holds what other tests did."""
     home = tmp_path_factory.mktemp("prefect")
     shutil.copyfile(prefect_database, home / "prefect.db")
-    server, address = _serve_prefect(home)
-    yield PrefectServer(address, home / "prefect.db")
+    server, prefect = _serve_prefect(home)
+    yield prefect
     server.stop()
 
 
@@ -129,9 +131,11 @@ def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
     """The address of that server; Prefect in this process uses it."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: prefect_server.address}):
+    with temporary_settings(
+        {PREFECT_API_URL: prefect_server.address, PREFECT_API_AUTH_STRING: prefect_server.secret}
+    ):
         yield prefect_server.address
         for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
             background.drain_all(timeout=5)

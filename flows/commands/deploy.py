@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from flows.progress import terminal
-from flows.servers import PrefectApi, answers, worker_arguments, worker_environment
+from flows.servers import PrefectApi, require_prefect, use_known_prefect, worker_arguments, worker_environment
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 from nmt_core.recipe import load_recipe
@@ -91,8 +91,8 @@ def reconcile(*, close_unknown: bool) -> None:
 
 def _find_server(settings: Settings) -> None:
     """Set PREFECT_API_URL, which Prefect reads when it is imported."""
-    url = settings.prefect_api_url or settings.running().prefect
-    if not url or not answers(f"{url}/health"):
-        where = f"does not answer at {url}" if url else "runs nowhere that we know of"
-        raise ConfigError(f"Prefect {where}: set PREFECT_API_URL, or start one with `nmt up`")
-    os.environ["PREFECT_API_URL"] = url
+    remedy = "set PREFECT_API_URL, or start one with `nmt up`"
+    url = use_known_prefect(settings)
+    if not url:
+        raise ConfigError(f"Prefect runs nowhere that we know of: {remedy}")
+    require_prefect(url, remedy)
