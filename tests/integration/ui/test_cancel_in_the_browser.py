@@ -48,9 +48,7 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     return ranks(up)
 
 
-def test_two_ranks_end_with_a_checkpoint(
-    nmt: Any, start_up: Any, page: Any, signed_in: Any, endless: Path
-) -> None:
+def test_two_ranks_end_with_a_checkpoint(nmt: Any, start_up: Any, page: Any, signed_in: Any, endless: Path) -> None:
     up = start_up(nmt, str(endless), NMT_PROCESSES=str(_RANKS))
     run = up.start("retrain/endless", until="train")
     training = wait_until_they_train(up, run)
