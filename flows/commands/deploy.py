@@ -13,6 +13,7 @@ from flows.servers import PrefectApi, require_prefect, use_known_prefect, worker
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 from nmt_core.recipe import load_recipe
+from nmt_core.stages import plan
 
 
 def deploy(
@@ -23,10 +24,9 @@ def deploy(
     Raises:
         ConfigError: a recipe or a schedule is wrong, or no server answers.
     """
-    for recipe in recipes:
-        load_recipe(recipe)  # what is wrong with one is said before anything starts
     settings = Settings.load()
     settings.prepare()
+    check_recipes(recipes, settings)
     if not show:
         _find_server(settings)
     from flows.deploy import Pools, prefect_yaml, table
@@ -48,6 +48,16 @@ def deploy(
         shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
     console.print(shown)
     console.print("Nothing has been installed.", highlight=False)
+
+
+def check_recipes(recipes: Sequence[str], settings: Settings) -> None:
+    """Check recipes as `nmt plan` does: what is wrong with one, or with its files, is said before anything starts.
+
+    Raises:
+        NmtError: a recipe is not there, is wrong, or names files that are not there.
+    """
+    for recipe in recipes:
+        plan(load_recipe(recipe), settings.store)
 
 
 def worker(pool: str) -> None:

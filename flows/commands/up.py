@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from flows.commands.deploy import check_recipes
 from flows.interruption import Stopped, interruptible
 from flows.servers import (
     Server,
@@ -43,6 +44,7 @@ def up(recipes: Sequence[str]) -> None:
     running = settings.running()
     if running.prefect:
         raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
+    check_recipes(recipes, settings)
     console = Console()
     try:
         with interruptible(), contextlib.ExitStack() as stack:
