@@ -25,8 +25,8 @@ def deploy(
         ConfigError: a recipe or a schedule is wrong, or no server answers.
     """
     settings = Settings.load()
-    settings.prepare()
     check_recipes(recipes, settings)
+    settings.prepare()
     if not show:
         _find_server(settings)
     from flows.deploy import Pools, prefect_yaml, table

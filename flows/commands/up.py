@@ -40,11 +40,11 @@ def up(recipes: Sequence[str]) -> None:
         Stopped: always, in the end.
     """
     settings = Settings.load()
-    settings.prepare()
     running = settings.running()
     if running.prefect:
         raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
     check_recipes(recipes, settings)
+    settings.prepare()
     console = Console()
     try:
         with interruptible(), contextlib.ExitStack() as stack:

@@ -3,8 +3,8 @@
     python tests/bench/clicks.py --clients 1 4 --patches 500
     python tests/bench/clicks.py --clients 1 4 --patches 500 --deferred      # Prefect as it comes
 
-A click pauses or resumes a schedule. Beside it a flow run is created every two seconds, with its states and fifty lines of
-log, and a worker polls and says that it lives.
+A click pauses or resumes a schedule. Beside it a flow run is created every two seconds, with its states and fifty lines
+of log, and a worker polls and says that it lives.
 """
 
 import argparse
@@ -38,7 +38,7 @@ async def measure(api: str, secret: str, clients: int, patches: int) -> str:
     user, _, password = secret.partition(":")
     async with httpx.AsyncClient(base_url=f"{api}/", auth=(user, password), timeout=120, trust_env=False) as client:
         token = (await client.get("csrf-token", params={"client": _CLIENT})).json()["token"]
-        client.headers |= {"Prefect-Csrf-Token": token, "Prefect-Csrf-Client": _CLIENT}
+        client.headers.update({"Prefect-Csrf-Token": token, "Prefect-Csrf-Client": _CLIENT})
         deployment, schedule = await _deployed(client)
         codes: collections.Counter[int] = collections.Counter()
         others: collections.Counter[int] = collections.Counter()
