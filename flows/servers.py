@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 import secrets
+import shlex
 import socket
 import sys
 import time
@@ -173,6 +174,8 @@ def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool)
 def start_mlflow(settings: Settings, port: int) -> Server:
     """Start an MLflow server on the same database and files that runs write to directly."""
     command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
+    # By itself uvicorn imports from the working folder first, where a folder called `mlflow` would hide MLflow
+    command += ["--uvicorn-opts", f"--app-dir {shlex.quote(str(Path(__file__).parents[1]))}"]
     command += ["--no-serve-artifacts", "--default-artifact-root", settings.model_files.as_uri()]
     # Not as an argument: `ps` shows those to everybody on the machine, and the address may hold a password
     environment = dict.fromkeys(("MLFLOW_TRACKING_URI", "MLFLOW_BACKEND_STORE_URI"), settings.mlflow_tracking_uri)
@@ -210,11 +213,21 @@ def use_known_prefect(settings: Settings) -> str:
 
     Returns:
         The address of its API; empty: neither is known.
+
+    Raises:
+        ConfigError: `nmt up` runs, and its secret is not for us.
     """
     running = settings.running().prefect
     url = settings.prefect_api_url or running
     if url and url.replace("//localhost:", f"//{_HOST}:") == running:
-        use_prefect(url, settings.secret_file.read_text(encoding="utf-8").strip())
+        try:
+            secret = settings.secret_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(
+                f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): only "
+                "the user who has started it may use it; take another NMT_HOME, or have it ended"
+            ) from None
+        use_prefect(url, secret)
     elif url:
         os.environ["PREFECT_API_URL"] = url
     return url

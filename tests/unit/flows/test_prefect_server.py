@@ -163,3 +163,14 @@ def test_clients_find_the_secret_of_a_running_nmt_up(
     assert os.environ["PREFECT_API_URL"] == address
     assert os.environ["PREFECT_API_AUTH_STRING"] == prefect_server.secret
     assert lets_us_in(address)
+
+
+def test_a_secret_that_is_not_for_us_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    settings.servers_file.write_text(
+        f'{{"process": "{this_process()}", "prefect": "http://127.0.0.1:1/api", "mlflow": ""}}'
+    )
+    with pytest.raises(
+        ConfigError, match=f"{settings.secret_file}: the password of the running `nmt up` cannot be read"
+    ):
+        use_known_prefect(settings)
