@@ -24,7 +24,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from pydantic import SecretStr
 
 from flows.preemption import PREEMPTED
-from flows.silence import HEARTBEAT, HEARTBEATS_MISSED, heartbeat_seconds
+from flows.silence import ENDED, HEARTBEAT, HEARTBEATS_MISSED, heartbeat_seconds
 from flows.watch import CHANGED, resource_of
 from nmt_core.errors import ConfigError
 
@@ -53,7 +53,7 @@ def silent_runs(reconcile: UUID) -> AutomationCore:
         description="`reconcile` listens to the run once more. If its machine went down, it is Crashed: run it again.",
         trigger=EventTrigger(
             after={HEARTBEAT},
-            expect={HEARTBEAT} | _ENDS,
+            expect={HEARTBEAT, ENDED} | _ENDS,
             match=dict(_OF_A_RUN),
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,

@@ -29,8 +29,12 @@ TAG = "nmt"
 TRAINING_QUEUE = "training"
 """Work queue of whatever trains: one run at a time, unless somebody raises its limit."""
 JOB = {"command": "python -m prefect.engine", "working_dir": "."}
-"""Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder."""
+"""Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder.
 
+A work pool of ours fixes both for all of its runs; deployments for other pools carry them.
+"""
+
+_OF_OPERATORS = {"paused", "schedules", "concurrency_limit", "concurrency_options"}
 _FIRST_RECIPE = "quickstart"
 _COMPARED = ("table3-", "korean-")
 """How names of families of recipes begin that `nmt compare` runs, and nobody retrains by schedule."""
@@ -92,7 +96,7 @@ class Entry:
         return f"{self.flow.name}/{self.name}"
 
     def deployment(self, pools: Pools) -> RunnerDeployment:
-        """As Prefect takes it. Schedules are another matter: people add some of their own, which must stay."""
+        """As Prefect takes it, without what operators decide: whether it is paused, its limit, and its schedules."""
         made: RunnerDeployment = RunnerDeployment.from_flow(
             self.flow,
             self.name,
@@ -104,7 +108,7 @@ class Entry:
             job_variables=dict(JOB),
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        made.model_fields_set.discard("schedules")  # an empty list of them would delete those that are there
+        made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would take the place of what is there
         return made
 
 

@@ -1,18 +1,33 @@
 """Puts the table of deployments on a Prefect server: pools, queues, deployments, schedules, automations.
 
-Whatever is there already is corrected, never doubled; schedules that people have added, limits that they have raised
-and automations that they have paused stay as they are.
+Whatever is there already is corrected, never doubled; schedules that people have added, limits that they have raised,
+and deployments, schedules and automations that they have paused stay as they are.
+
+Whoever may start a run could also choose its command and environment, which are variables of Prefect's pools for
+processes. Our pools fix them: runs are what their deployments say.
 """
 
+import copy
 import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
-from prefect.client.schemas.objects import DeploymentSchedule, VersionInfo
+from prefect.client.schemas.actions import (
+    DeploymentScheduleCreate,
+    DeploymentUpdate,
+    WorkPoolCreate,
+    WorkPoolUpdate,
+)
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import DeploymentSchedule, VersionInfo, WorkPool
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.client.schemas.sorting import DeploymentSort
@@ -21,11 +36,13 @@ from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
 from flows import automations
-from flows.deploy import TAG, TRAINING_QUEUE, Entry, Pools
+from flows.deploy import JOB, TAG, TRAINING_QUEUE, Entry, Pools
 from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
 """Slug of the schedule that a recipe asks for, among those that people have added."""
+_FIXED: dict[str, Any] = {**JOB, "env": {}}
+"""Variables of Prefect's pools for processes by which a run could become any program."""
 
 
 def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
@@ -43,9 +60,12 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
         pools = _chosen(client, pools)
         done = [line for pool in dict.fromkeys((pools.cpu, pools.training)) for line in _with_pool(client, pool)]
         done += _with_queue(client, pools.training)
+        closed = [pool for pool in (pools.cpu, pools.training) if _is_closed(client.read_work_pool(pool))]
         found: dict[str, UUID] = {}
         for entry in entries:
             deployment = entry.deployment(pools)
+            if deployment.work_pool_name in closed:
+                deployment.job_variables = {}
             found[entry.full_name] = UUID(str(deployment.apply(version_info=version)))
             _schedule(client, found[entry.full_name], entry)
             when = f", {entry.cron} ({entry.timezone})" if entry.cron else ""
@@ -68,12 +88,53 @@ def _chosen(client: SyncPrefectClient, pools: Pools) -> Pools:
 def _with_pool(client: SyncPrefectClient, name: str) -> list[str]:
     """Make the work pool, of processes on the worker's machine, unless there is one, of whatever type."""
     try:
-        client.read_work_pool(name)
-        return []
+        return _close(client, client.read_work_pool(name))
     except ObjectNotFound:
-        template = ProcessWorker.get_default_base_job_template()
+        template = closed_template(ProcessWorker.get_default_base_job_template())
         client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
         return [f"created the work pool {name}: `nmt worker --pool {name}` works for it"]
+
+
+def closed_template(template: dict[str, Any]) -> dict[str, Any]:
+    """Return a template for processes whose runs cannot choose their command, folder or environment.
+
+    What a pool gives to all of its runs as their environment stays.
+    """
+    made = copy.deepcopy(template)
+    variables = made["variables"]
+    for name, value in _FIXED.items():
+        if name in variables["properties"]:
+            own = variables["properties"].pop(name)
+            made["job_configuration"][name] = own.get("default", value) if name == "env" else value
+    variables["additionalProperties"] = False  # else a variable that is not there is no error
+    return made
+
+
+def _is_closed(pool: WorkPool) -> bool:
+    """Whether runs of a pool cannot choose what they run."""
+    variables = pool.base_job_template.get("variables", {})
+    open_ones = _FIXED.keys() & variables.get("properties", {}).keys()
+    return variables.get("additionalProperties", True) is False and not open_ones
+
+
+def _close(client: SyncPrefectClient, pool: WorkPool) -> list[str]:
+    """Close a pool that is there already, if no deployment of somebody else could rely on it being open."""
+    if pool.type != ProcessWorker.type or _is_closed(pool):
+        return []
+    its_own = WorkPoolFilter(name=WorkPoolFilterName(any_=[pool.name]))
+    deployments = list(_all_deployments(client, work_pool_filter=its_own))
+    others = sorted(deployment.name for deployment in deployments if TAG not in deployment.tags)
+    if others:
+        return [
+            f"left the work pool {pool.name} as it is, for others use it ({', '.join(others)}): whoever may start runs "
+            "there can choose their command; a pool of its own, by --pool, cannot be misused so"
+        ]
+    for deployment in deployments:
+        if deployment.job_variables:
+            client.update_deployment(deployment.id, DeploymentUpdate(job_variables={}))
+    template = closed_template(pool.base_job_template or ProcessWorker.get_default_base_job_template())
+    client.update_work_pool(pool.name, WorkPoolUpdate(base_job_template=template))
+    return [f"updated the work pool {pool.name}: its runs can no longer choose their command"]
 
 
 def _with_queue(client: SyncPrefectClient, pool: str) -> list[str]:
@@ -89,15 +150,20 @@ def _with_queue(client: SyncPrefectClient, pool: str) -> list[str]:
 
 
 def _schedule(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None:
-    """Have the deployment run when its recipe says, and not when it used to say."""
+    """Have the deployment run when its recipe says, and not when it used to say.
+
+    A schedule that is there is changed and not made anew, so that one that has been paused stays paused.
+    """
     wanted = _cron(entry) if entry.cron else None
     there = [each for each in client.read_deployment_schedules(deployment) if each.slug == _FROM_THE_RECIPE]
-    for each in there:
-        if not _same(each, wanted):
-            client.delete_deployment_schedule(deployment, each.id)
-    if wanted and not any(_same(each, wanted) for each in there):
+    if wanted and not there:
         schedule = DeploymentScheduleCreate(schedule=wanted, slug=_FROM_THE_RECIPE)
         client.create_deployment_schedules(deployment, [schedule])
+    for each in there:
+        if not wanted:
+            client.delete_deployment_schedule(deployment, each.id)
+        elif not _same(each, wanted):
+            client.update_deployment_schedule(deployment, each.id, schedule=wanted)
 
 
 def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[str]:
@@ -119,9 +185,14 @@ def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[st
 
 
 def _deployments(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
-    """All that have our tag; the server gives them page by page."""
-    ours, count = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])), 0
-    while page := client.read_deployments(deployment_filter=ours, sort=DeploymentSort.CREATED_DESC, offset=count):
+    """All that have our tag."""
+    return _all_deployments(client, deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])))
+
+
+def _all_deployments(client: SyncPrefectClient, **filters: Any) -> Iterator[DeploymentResponse]:
+    """All that pass the filters; the server gives them page by page."""
+    count = 0
+    while page := client.read_deployments(sort=DeploymentSort.CREATED_DESC, offset=count, **filters):
         yield from page
         count += len(page)
 
@@ -134,8 +205,6 @@ def _cron(entry: Entry) -> CronSchedule:
         raise ConfigError(f"{entry.full_name}: schedule {entry.cron!r} in {entry.timezone}: {problem}") from None
 
 
-def _same(found: DeploymentSchedule, wanted: CronSchedule | None) -> bool:
+def _same(found: DeploymentSchedule, wanted: CronSchedule) -> bool:
     schedule = found.schedule
-    if wanted is None or not isinstance(schedule, CronSchedule):
-        return False
-    return (schedule.cron, schedule.timezone) == (wanted.cron, wanted.timezone)
+    return isinstance(schedule, CronSchedule) and (schedule.cron, schedule.timezone) == (wanted.cron, wanted.timezone)

@@ -12,9 +12,10 @@ from flows.garbage import garbage
 from flows.markdown import cells
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
-from flows.silence import end_silent, heartbeat_seconds
+from flows.silence import end_silent, heartbeat_seconds, says_its_end
 
 
+@says_its_end
 @flow(name="gc", persist_result=False)
 def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30, unfinished: int = 30) -> list[str]:
     """Show which artifacts no recent run needs, here and in the shared store, and delete them if told to.
@@ -38,6 +39,7 @@ def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30, unfinishe
     return [one.name for one in rubbish]
 
 
+@says_its_end
 @flow(name="reconcile", persist_result=False)
 def reconcile(close_unknown: bool = False) -> list[Closed]:
     """End flow runs whose machine is gone, and close MLflow runs whose flow run has ended, or whose process is gone.

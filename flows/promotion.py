@@ -10,8 +10,10 @@ from flows.by_hand import history_of, promote_by_hand, roll_back_by_hand
 from flows.champions import Author, user_and_machine
 from flows.markdown import plain
 from flows.settings import Settings
+from flows.silence import says_its_end
 
 
+@says_its_end
 @flow(name="promote", flow_run_name="promote {model}", persist_result=False)
 def promote(model: str, version: str = "", why: str = "", force: bool = False) -> str:
     """Make a version of a registered model the champion, whatever the gate said of it.
@@ -26,6 +28,7 @@ def promote(model: str, version: str = "", why: str = "", force: bool = False) -
     return _told(model, promote_by_hand(model, version, _author(why), settings, force=force), settings)
 
 
+@says_its_end
 @flow(name="rollback", flow_run_name="roll back {model}", persist_result=False)
 def rollback(model: str, why: str = "") -> str:
     """Make the champion before this one the champion again; the gate never promotes this one again by itself.

@@ -5,13 +5,9 @@ run is closed if its flow run has ended, or if its process was on this machine a
 the flow run as Prefect knows it, Prefect is told as well; another attempt that lives by now is left alone.
 """
 
-import os
-import socket
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
-import psutil
 from mlflow.entities import Run, RunTag
 from mlflow.tracking import MlflowClient
 from prefect.client.orchestration import SyncPrefectClient
@@ -21,6 +17,7 @@ from prefect.states import Crashed
 
 from flows.paging import read_all
 from flows.summary import Status
+from nmt_core.processes import is_gone
 
 FLOW_RUN_TAG = "prefect.flow_run_id"
 ATTEMPT_TAG = "prefect.flow_run_attempt"
@@ -28,8 +25,6 @@ PROCESS_TAG = "nmt.process"
 _CLOSED_TAG = "nmt.closed_by"
 _NOTE_TAG = "mlflow.note.content"
 _PAGE = 500
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_START_TICKS = 19  # of the fields of /proc/PID/stat that follow the name, which may hold spaces
 
 _ENDS: dict[StateType, Status] = {
     StateType.COMPLETED: "FINISHED",
@@ -50,11 +45,6 @@ class Closed:
     status: str
     """The status that it got; empty: it was left alone."""
     why: str
-
-
-def this_process() -> str:
-    """Names this process among all that have ever been on this machine."""
-    return _name_of(psutil.Process(os.getpid()))
 
 
 def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: bool = False) -> list[Closed]:
@@ -112,7 +102,7 @@ def _is_dead(flow_run: FlowRun, runs: list[Run]) -> bool:
     attempts = [int(run.data.tags.get(ATTEMPT_TAG, "") or 0) for run in runs]
     if max(attempts) not in (0, flow_run.run_count):
         return False
-    return all(_is_gone(run.data.tags.get(PROCESS_TAG, "")) for run in runs)
+    return all(is_gone(run.data.tags.get(PROCESS_TAG, "")) for run in runs)
 
 
 def _fate(flow_run: FlowRun | None, run: Run) -> tuple[Status | str, str]:
@@ -123,35 +113,7 @@ def _fate(flow_run: FlowRun | None, run: Run) -> tuple[Status | str, str]:
     if state.type in _ENDS:
         return _ENDS[state.type], f"its flow run is {state.name}"
     process = run.data.tags.get(PROCESS_TAG, "")
-    return ("KILLED", f"its process ({process}) is gone") if _is_gone(process) else ("", "")
-
-
-def _is_gone(process: str) -> bool:
-    """Whether a process of this machine has ended; of others nothing is known."""
-    host, _, rest = process.partition(" ")
-    number = rest.partition(" ")[0]
-    if host != socket.gethostname() or not number.isdigit():
-        return False
-    try:
-        there = psutil.Process(int(number))
-        # In a container, whose first process is no init, nobody buries the children of the dead
-        return _name_of(there) != process or there.status() == psutil.STATUS_ZOMBIE
-    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def _name_of(process: psutil.Process) -> str:
-    return f"{socket.gethostname()} {process.pid} {_start_of(process)}"
-
-
-def _start_of(process: psutil.Process) -> str:
-    """When a process started: ticks since a boot, which no setting of the clock changes, where Linux tells."""
-    try:
-        boot = _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:  # no Linux
-        return f"{process.create_time():.0f}"
-    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return f"{boot}/{fields[_START_TICKS]}"
+    return ("KILLED", f"its process ({process}) is gone") if is_gone(process) else ("", "")
 
 
 def _close(mlflow: MlflowClient, run: Run, status: str, why: str) -> None:

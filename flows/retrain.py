@@ -7,11 +7,13 @@ from prefect import flow
 from flows.preemption import preempted
 from flows.retraining import Retraining
 from flows.selection import Selection, StepName
+from flows.silence import says_its_end
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
 
 
+@says_its_end
 @flow(name="retrain", flow_run_name="{config.name}", persist_result=False)
 def retrain(
     config: PipelineConfig,

@@ -23,7 +23,7 @@ from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
 from flows.markdown import plain
 from flows.progress import StageReporter, current_display
-from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, this_process
+from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
 from flows.register import register_model
 from flows.selection import REGISTER, Selection, StepName
 from flows.settings import Settings
@@ -34,6 +34,7 @@ from flows.tracking import TrackedRun, Tracker
 from nmt_core.artifacts import Artifact, fingerprint_of
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
+from nmt_core.processes import this_process
 from nmt_core.stage import Job, Stage, run_stage
 from nmt_core.stages import STAGES
 from nmt_core.train.spent import read_spent

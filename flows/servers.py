@@ -1,7 +1,10 @@
 """Servers that we start ourselves, all on 127.0.0.1, and end again: none outlives the process that started it."""
 
+import base64
 import contextlib
 import os
+import secrets
+import shlex
 import socket
 import sys
 import time
@@ -16,7 +19,14 @@ from flows.settings import Settings
 from nmt_core import processes
 from nmt_core.errors import ConfigError, NmtError
 
-_HOST = "127.0.0.1"
+HOSTS = ("127.0.0.1", "localhost")
+"""Where our servers are: their address, and its name, by which browsers may ask for them as well."""
+OPEN_PATH = "/nmt-open"
+"""Page of our Prefect server that signs a browser in; see `opening_address`."""
+
+_HOST = HOSTS[0]
+_USER = "nmt"
+_UNAUTHORIZED = 401
 _SECONDS_TO_ANSWER = 60  # of a server that listens, and may be busy
 _GRACE_SECONDS = 20
 _GRACE_SECONDS_EMBEDDED = 3  # the run's last state is in its database by then; it may wait for connections for ever
@@ -65,6 +75,20 @@ def answers(url: str, timeout: float = _SECONDS_TO_ANSWER) -> bool:
         return False
 
 
+def lets_us_in(api: str) -> bool:
+    """Whether an API of Prefect takes the password in PREFECT_API_AUTH_STRING, or asks for none."""
+    password = base64.b64encode(os.environ.get("PREFECT_API_AUTH_STRING", "").encode()).decode()
+    login = {"Authorization": f"Basic {password}"}
+    request = urllib.request.Request(f"{api}/admin/version", headers=login)  # noqa: S310  an address from settings
+    try:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=_SECONDS_TO_ANSWER).close()
+    except urllib.error.HTTPError as error:
+        return error.code != _UNAUTHORIZED
+    except (OSError, ValueError):  # it has stopped answering, which the first real question will say
+        return True
+    return True
+
+
 class Server:
     """A child process that ends with us, with its own descendants, whatever becomes of us."""
 
@@ -103,25 +127,79 @@ class Server:
         processes.end(self._process, grace)
 
 
-def start_prefect(settings: Settings, port: int, *, embedded: bool) -> Server:
-    """Start a Prefect server. An embedded one has no UI and no scheduler: it serves a single run."""
+def origins(port: int) -> list[str]:
+    """Return the origins that pages of a server of ours have."""
+    return [f"http://{host}:{port}" for host in HOSTS]
+
+
+def new_secret() -> str:
+    """Return a user and a random password, as Prefect reads them: user:password."""
+    return f"{_USER}:{secrets.token_urlsafe(32)}"
+
+
+def kept_secret(file: Path) -> str:
+    """Read the secret that lets clients in to the server of `nmt up`, or make one that only this user can read.
+
+    A file that others can read, or have written, holds no secret: it is made anew.
+
+    Raises:
+        ConfigError: the file can be neither read nor written.
+    """
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            status = file.stat()
+            if status.st_uid == os.getuid() and not status.st_mode & 0o077 and (secret := file.read_text().strip()):
+                return secret
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f"{file.name}.{os.getpid()}.partial")
+        draft.unlink(missing_ok=True)
+        secret = new_secret()
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:
+            output.write(f"{secret}\n")
+        draft.replace(file)
+        return secret
+    except OSError as error:
+        raise ConfigError(f"{file}: the password of the Prefect server cannot be kept there: {error}") from None
+
+
+def opening_address(prefect_url: str, secret: str) -> str:
+    """Return the address that opens Prefect's pages without asking for the password.
+
+    The password comes behind the `#`, which browsers send to no server.
+    """
+    return f"{prefect_url}{OPEN_PATH}#{base64.b64encode(secret.encode()).decode()}"
+
+
+def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool) -> Server:
+    """Start a Prefect server that only clients with the secret may ask; see `flows.prefect_server`.
+
+    An embedded one has no UI and no scheduler: it serves a single run.
+    """
+    environment = {
+        "PREFECT_SERVER_API_AUTH_STRING": secret,
+        "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
+        "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(origins(port)),
+        "PREFECT_SERVER_UI_API_URL": "/api",  # with a host in it, the UI would not work under the other name
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
+        "PYTHONSAFEPATH": "1",
+    }
     if embedded:
-        command = ["-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
-        command += ["--host", _HOST, "--port", str(port), "--log-level", "error", "--lifespan", "on"]
-        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+        environment |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     else:
-        command = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
-        environment = {"PREFECT_API_URL": f"http://{_HOST}:{port}/api"}
-    environment["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "WARNING"
+        environment["PREFECT_API_URL"] = f"http://{_HOST}:{port}/api"
+    command = ["-m", "flows.prefect_server", "--port", str(port)]
     return Server("the Prefect server", command, settings.home / "logs" / "prefect.log", environment)
 
 
 def start_mlflow(settings: Settings, port: int) -> Server:
     """Start an MLflow server on the same database and files that runs write to directly."""
     command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
+    # By itself uvicorn imports from the working folder first, where a folder called `mlflow` would hide MLflow
+    command += ["--uvicorn-opts", f"--app-dir {shlex.quote(str(Path(__file__).parents[1]))}"]
     command += ["--no-serve-artifacts", "--default-artifact-root", settings.model_files.as_uri()]
     # Not as an argument: `ps` shows those to everybody on the machine, and the address may hold a password
     environment = dict.fromkeys(("MLFLOW_TRACKING_URI", "MLFLOW_BACKEND_STORE_URI"), settings.mlflow_tracking_uri)
+    environment["PYTHONSAFEPATH"] = "1"
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
 
 
@@ -144,11 +222,57 @@ def start_worker(settings: Settings, pool: str) -> Server:
     return Server(f"the worker of {pool}", command, log, environment)
 
 
+def use_prefect(url: str, secret: str) -> None:
+    """Have Prefect ask this server. It reads both when it is imported."""
+    os.environ["PREFECT_API_URL"] = url
+    os.environ["PREFECT_API_AUTH_STRING"] = secret
+
+
+def use_known_prefect(settings: Settings) -> str:
+    """Have Prefect ask the server in the settings, or the one of a running `nmt up`, with its secret.
+
+    Returns:
+        The address of its API; empty: neither is known.
+
+    Raises:
+        ConfigError: `nmt up` runs, and its secret is not for us.
+    """
+    running = settings.running().prefect
+    url = settings.prefect_api_url or running
+    if url and url.replace("//localhost:", f"//{_HOST}:") == running:
+        try:
+            secret = settings.secret_file.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(
+                f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): only "
+                "the user who has started it may use it; take another NMT_HOME, or have it ended"
+            ) from None
+        use_prefect(url, secret)
+    elif url:
+        os.environ["PREFECT_API_URL"] = url
+    return url
+
+
+def require_prefect(url: str, remedy: str) -> None:
+    """Check that Prefect answers, and lets us in.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if not answers(f"{url}/health"):
+        raise ConfigError(f"Prefect does not answer at {url}: {remedy}")
+    if not lets_us_in(url):
+        raise ConfigError(
+            f"Prefect at {url} does not let us in: set PREFECT_API_AUTH_STRING to its user:password; "
+            "`nmt up` keeps it in the file prefect/secret of its NMT_HOME"
+        )
+
+
 class PrefectApi:
     """The Prefect API that a run reports to: the one in the settings, that of `nmt up`, or an embedded one."""
 
     def __init__(self, settings: Settings) -> None:
-        self._health = ""
+        self._url = ""
         self._embedded: Server | None = None
         self._grace: float = _GRACE_SECONDS_WHILE_STARTING
         self._settings = settings
@@ -156,18 +280,17 @@ class PrefectApi:
     @contextlib.contextmanager
     def connected(self) -> Iterator["PrefectApi"]:
         """Set PREFECT_API_URL, which Prefect reads when it is imported: import it inside this block, then `wait`."""
-        url = self._settings.prefect_api_url or self._settings.running().prefect
+        self._url = use_known_prefect(self._settings)
         # Two servers that make the same database at once would stumble over each other
         with contextlib.ExitStack() as stack:
-            if not url:
-                port = stack.enter_context(held_port())
-                url = f"http://{_HOST}:{port}/api"
+            if not self._url:
+                port, secret = stack.enter_context(held_port()), new_secret()
+                self._url = f"http://{_HOST}:{port}/api"
+                use_prefect(self._url, secret)
                 self._starting = stack.enter_context(contextlib.ExitStack())
                 self._starting.enter_context(FileLock(self._settings.home / "prefect" / "starting.lock"))
-                self._embedded = start_prefect(self._settings, port, embedded=True)
+                self._embedded = start_prefect(self._settings, port, secret, embedded=True)
                 stack.callback(self._stop)
-            self._health = f"{url}/health"
-            os.environ["PREFECT_API_URL"] = url
             yield self
 
     def wait(self) -> None:
@@ -177,13 +300,11 @@ class PrefectApi:
             NmtError: it does not.
         """
         if self._embedded:
-            self._embedded.wait_until(self._health)
+            self._embedded.wait_until(f"{self._url}/health")
             self._grace = _GRACE_SECONDS_EMBEDDED
             self._starting.close()
-        elif not answers(self._health):
-            raise ConfigError(
-                f"Prefect does not answer at {self._health}: start it, or unset PREFECT_API_URL to use an embedded one"
-            )
+        else:
+            require_prefect(self._url, "start it, or unset PREFECT_API_URL to use an embedded one")
 
     def _stop(self) -> None:
         """End the embedded server, but let Prefect's background threads hand over what they still hold."""

@@ -26,6 +26,8 @@ NMT_PREFECT_PAGES, NMT_MLFLOW_PAGES
                      where browsers find the pages of both servers, for links to them (default: PREFECT_API_URL without
                      /api, and MLFLOW_TRACKING_URI)
 PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
+PREFECT_API_AUTH_STRING
+                     user:password of that server, if it asks for them; ours do, and are found without it
 MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
 PREFECT_SERVER_API_PORT, MLFLOW_PORT
                      ports of the servers of `nmt up`, if they are free (default: 4200 and 5000)
@@ -46,6 +48,7 @@ from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.digests import remember_in
 from nmt_core.errors import ConfigError, without_password
+from nmt_core.processes import is_here
 from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
 
@@ -65,6 +68,7 @@ _ENVIRONMENT = {
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
+    "PYTHONSAFEPATH": "1",  # of processes that we start: a folder here that is called `flows` must not hide ours
 }
 
 _HASHES = "hashes.db"  # of large files, so that no process hashes again what has not changed
@@ -200,13 +204,18 @@ class Settings:
         """What this machine gives to a stage."""
         return Resources(threads=self.threads, scratch=self.scratch)
 
+    @property
+    def secret_file(self) -> Path:
+        """Where `nmt up` keeps the password of its Prefect server: user:password, which only this user can read."""
+        return self.home / "prefect" / "secret"
+
     def running(self) -> RunningServers:
-        """The servers of a live `nmt up` on the same home."""
+        """The servers of a live `nmt up` on the same home and machine."""
         try:
             found = json.loads(self.servers_file.read_text(encoding="utf-8"))
-            os.kill(found["pid"], 0)
-            return RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
-        except (OSError, ValueError, KeyError):
+            servers = RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
+            return servers if is_here(found["process"]) else RunningServers()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or not by us
             return RunningServers()
 
     def prepare(self, *, debug: bool = False) -> None:

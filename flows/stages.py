@@ -19,6 +19,7 @@ from flows.preemption import preempted
 from flows.retraining import Retraining
 from flows.selection import REGISTER, STEPS, Selection, StepName
 from flows.settings import Settings
+from flows.silence import says_its_end
 from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
@@ -107,7 +108,7 @@ def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
     run.__signature__ = inspect.Signature(signature, return_annotation=RunSummary)  # type: ignore[attr-defined]
     run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()} | {"return": RunSummary}
     as_flow: Callable[[Any], Flow[..., RunSummary]] = flow(name=step, flow_run_name=step, persist_result=False)
-    return as_flow(run)
+    return says_its_end(as_flow(run))
 
 
 def _first_line(section: Any) -> str:

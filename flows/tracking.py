@@ -18,6 +18,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from flows.lineage import TextPart
 from flows.summary import Status
@@ -48,7 +49,7 @@ def open_database(uri: str) -> None:
     if not uri.startswith(_SQLITE):
         return
     file = Path(uri.removeprefix(_SQLITE))
-    with suppress(MlflowException):
+    with suppress(MlflowException, SQLAlchemyError):  # the latter while another holds a lock
         if file.exists() or file.suffix != ".db":
             MlflowClient(uri).search_experiments(max_results=1)
             return

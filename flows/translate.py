@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact
 from flows import reports
 from flows.progress import current_display
 from flows.settings import Settings
+from flows.silence import says_its_end
 from flows.translation import Wanted, translate_job
 from nmt_core.errors import ConfigError
 
@@ -16,6 +17,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 _STEP = "translate"
 
 
+@says_its_end
 @flow(name="translate", persist_result=False)
 def translate(
     model: str,

@@ -12,6 +12,7 @@ from prefect.events.related import related_resources_from_run_context
 
 from flows.markdown import cells, plain
 from flows.settings import Settings
+from flows.silence import says_its_end
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
@@ -31,6 +32,7 @@ def resource_of(recipe: str) -> str:
     return f"nmt.recipe.{recipe}"
 
 
+@says_its_end
 @flow(name="watch", flow_run_name="{config.name}", persist_result=False)
 def watch(config: PipelineConfig) -> list[str]:
     """Look whether the text of a recipe has changed since the last look, without fetching it.

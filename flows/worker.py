@@ -1,6 +1,6 @@
 """A worker that ends in order: SIGTERM and Ctrl-C reach its runs first, and it ends after them.
 
-    python -m flows.worker --pool cpu --type process        # arguments of `prefect worker start`
+    python -P -m flows.worker --pool cpu --type process        # arguments of `prefect worker start`
 
 By itself, a worker of Prefect's kills its runs at SIGTERM and is gone. Training hears of that, and still writes a
 checkpoint; but a container ends with its first process, and then nobody is left to write one, or to tell Prefect and
@@ -8,6 +8,7 @@ MLflow. A worker that is killed (SIGKILL) leaves its runs alone, as Prefect's do
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -75,4 +76,5 @@ def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
 
 
 if __name__ == "__main__":
+    os.environ["PYTHONSAFEPATH"] = "1"  # of runs too: a folder here that is called `flows` must not hide ours
     sys.exit(supervise([sys.executable, "-m", "prefect", "worker", "start", *sys.argv[1:]]))

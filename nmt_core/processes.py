@@ -1,14 +1,17 @@
 """Child processes that we own to their last descendant: none outlives us, and none is killed without warning.
 
-Those that are ours hear the warning by `note_signals`.
+Those that are ours hear the warning by `note_signals`. A process keeps a name for life that none had before it, which
+its id is not: see `this_process`.
 """
 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO
 
 import psutil
@@ -21,6 +24,9 @@ ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(sys.argv[1]))
 if os.getppid() == int(sys.argv[2]):
     os.execvp(sys.argv[3], sys.argv[3:])
 """
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_START_TICKS = 19  # of the fields of /proc/PID/stat that follow the name, which may hold spaces
 
 
 def bound_to_us(command: Sequence[str], number: int = signal.SIGTERM) -> list[str]:
@@ -88,3 +94,50 @@ def note_signals(*numbers: int) -> list[int]:
     for number in numbers:
         signal.signal(number, lambda number, _: noted.append(number))
     return noted
+
+
+def this_process() -> str:
+    """Return a name for this process that no other process of any machine has had: host, id, and when it started."""
+    return _name_of(psutil.Process(os.getpid()))
+
+
+def is_gone(name: str) -> bool:
+    """Whether a process of this machine has ended; of others nothing is known.
+
+    Args:
+        name: as `this_process` gave it, in that process.
+    """
+    return _is_of_this_machine(name) and not _runs(name)
+
+
+def is_here(name: str) -> bool:
+    """Whether a process runs on this machine; its `name` is as `this_process` gave it there."""
+    return _is_of_this_machine(name) and _runs(name)
+
+
+def _is_of_this_machine(name: str) -> bool:
+    host, _, rest = name.partition(" ")
+    return host == socket.gethostname() and rest.partition(" ")[0].isdigit()
+
+
+def _runs(name: str) -> bool:
+    try:
+        there = psutil.Process(int(name.split(" ")[1]))
+        # In a container, whose first process is no init, nobody buries the children of the dead
+        return _name_of(there) == name and there.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _name_of(process: psutil.Process) -> str:
+    return f"{socket.gethostname()} {process.pid} {_start_of(process)}"
+
+
+def _start_of(process: psutil.Process) -> str:
+    """When a process started: ticks since a boot, which no setting of the clock changes, where Linux tells."""
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:  # no Linux
+        return f"{process.create_time():.0f}"
+    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return f"{boot}/{fields[_START_TICKS]}"

@@ -86,24 +86,26 @@ class PrefectServer:
     """An embedded Prefect server, such as `nmt run` starts."""
 
     address: str
+    secret: str
     database: Path
 
 
 @contextlib.contextmanager
-def _serve_prefect(home: Path) -> Iterator[str]:
-    """Serve a home, which may be empty, by an embedded Prefect server, and give its address."""
-    from flows.servers import held_port, start_prefect
+def _serve_prefect(home: Path) -> Iterator[PrefectServer]:
+    """Serve a home, which may be empty, by an embedded Prefect server."""
+    from flows.servers import held_port, new_secret, start_prefect
     from flows.settings import Settings
 
+    secret = new_secret()
     with held_port() as port:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PREFECT_HOME", str(home))
             patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-            server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, embedded=True)
+            server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, secret, embedded=True)
         try:
             address = f"http://127.0.0.1:{port}/api"
             server.wait_until(f"{address}/health", timeout=patient(120))
-            yield address
+            yield PrefectServer(address, secret, home / "prefect.db")
         finally:
             server.stop()
 
@@ -124,8 +126,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory, prefect_database: P
     """One server for all tests of this process that look for what is theirs on it. It holds what other tests did."""
     home = tmp_path_factory.mktemp("prefect")
     shutil.copyfile(prefect_database, home / "prefect.db")
-    with _serve_prefect(home) as address:
-        yield PrefectServer(address, home / "prefect.db")
+    with _serve_prefect(home) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +135,9 @@ def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
     """The address of that server; Prefect in this process uses it."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: prefect_server.address}):
+    with temporary_settings({PREFECT_API_URL: prefect_server.address, PREFECT_API_AUTH_STRING: prefect_server.secret}):
         yield prefect_server.address
         for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
             background.drain_all(timeout=5)

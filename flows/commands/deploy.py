@@ -9,10 +9,11 @@ from rich import box
 from rich.table import Table
 
 from flows.progress import terminal
-from flows.servers import PrefectApi, answers, worker_arguments, worker_environment
+from flows.servers import PrefectApi, require_prefect, use_known_prefect, worker_arguments, worker_environment
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 from nmt_core.recipe import load_recipe
+from nmt_core.stages import plan
 
 
 def deploy(
@@ -23,9 +24,8 @@ def deploy(
     Raises:
         ConfigError: a recipe or a schedule is wrong, or no server answers.
     """
-    for recipe in recipes:
-        load_recipe(recipe)  # what is wrong with one is said before anything starts
     settings = Settings.load()
+    check_recipes(recipes, settings)
     settings.prepare()
     if not show:
         _find_server(settings)
@@ -48,6 +48,16 @@ def deploy(
         shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
     console.print(shown)
     console.print("Nothing has been installed.")
+
+
+def check_recipes(recipes: Sequence[str], settings: Settings) -> None:
+    """Check recipes as `nmt plan` does: what is wrong with one, or with its files, is said before anything starts.
+
+    Raises:
+        NmtError: a recipe is not there, is wrong, or names files that are not there.
+    """
+    for recipe in recipes:
+        plan(load_recipe(recipe), settings.store)
 
 
 def worker(pool: str) -> None:
@@ -91,8 +101,8 @@ def reconcile(*, close_unknown: bool) -> None:
 
 def _find_server(settings: Settings) -> None:
     """Set PREFECT_API_URL, which Prefect reads when it is imported."""
-    url = settings.prefect_api_url or settings.running().prefect
-    if not url or not answers(f"{url}/health"):
-        where = f"does not answer at {url}" if url else "runs nowhere that we know of"
-        raise ConfigError(f"Prefect {where}: set PREFECT_API_URL, or start one with `nmt up`")
-    os.environ["PREFECT_API_URL"] = url
+    remedy = "set PREFECT_API_URL, or start one with `nmt up`"
+    url = use_known_prefect(settings)
+    if not url:
+        raise ConfigError(f"Prefect runs nowhere that we know of: {remedy}")
+    require_prefect(url, remedy)

@@ -2,18 +2,29 @@
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from flows.commands.deploy import check_recipes
 from flows.interruption import Stopped, interruptible
 from flows.progress import terminal
-from flows.servers import Server, ServerError, held_port, start_mlflow, start_prefect, start_worker
+from flows.servers import (
+    Server,
+    ServerError,
+    held_port,
+    kept_secret,
+    opening_address,
+    start_mlflow,
+    start_prefect,
+    start_worker,
+    use_prefect,
+)
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
+from nmt_core.processes import this_process
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _POOL = "cpu"
@@ -30,10 +41,11 @@ def up(recipes: Sequence[str]) -> None:
         Stopped: always, in the end.
     """
     settings = Settings.load()
-    settings.prepare()
     running = settings.running()
     if running.prefect:
         raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
+    check_recipes(recipes, settings)
+    settings.prepare()
     console = terminal(to_stderr=False)
     try:
         with interruptible(), contextlib.ExitStack() as stack:
@@ -52,8 +64,9 @@ def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitSta
     ports = (stack.enter_context(held_port(port)) for port in (settings.prefect_port, settings.mlflow_port))
     prefect_port, mlflow_port = ports
     prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in (prefect_port, mlflow_port))
-    os.environ["PREFECT_API_URL"] = f"{prefect_url}/api"
-    servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, embedded=False)))]
+    secret = kept_secret(settings.secret_file)
+    use_prefect(f"{prefect_url}/api", secret)
+    servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, secret, embedded=False)))]
     from flows.deploy import Pools, table  # this takes seconds, in which Prefect starts
     from flows.installation import install
 
@@ -71,8 +84,15 @@ def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitSta
     install(entries, Pools(_POOL, _POOL))
     _close_orphans(settings, console)
     servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
-    console.print(f"Prefect  {prefect_url}\nMLflow   {mlflow_url}")
+    console.print(f"Prefect  {_shown(prefect_url, secret, settings, console)}\nMLflow   {mlflow_url}", soft_wrap=True)
     return servers
+
+
+def _shown(prefect_url: str, secret: str, settings: Settings, console: Console) -> str:
+    """Return how to open Prefect's pages. The secret goes to a terminal alone: a log may be read by others."""
+    if console.is_terminal:
+        return opening_address(prefect_url, secret)
+    return f"{prefect_url}, which asks for the password in {settings.secret_file}"
 
 
 def _close_orphans(settings: Settings, console: Console) -> None:
@@ -99,7 +119,7 @@ def _owned(server: Server) -> Iterator[Server]:
 @contextlib.contextmanager
 def _written_down(file: Path, prefect_url: str, mlflow_url: str) -> Iterator[None]:
     """Let `nmt run` find the servers."""
-    values = {"pid": os.getpid(), "prefect": f"{prefect_url}/api", "mlflow": mlflow_url}
+    values = {"process": this_process(), "prefect": f"{prefect_url}/api", "mlflow": mlflow_url}
     file.write_text(json.dumps(values), encoding="utf-8")
     try:
         yield

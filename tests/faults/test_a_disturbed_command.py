@@ -16,9 +16,10 @@ import psutil
 import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+from support.prefect_api import headers
 from support.until import patient, until
 
-from flows.servers import Server, held_port, start_mlflow, start_prefect
+from flows.servers import Server, held_port, new_secret, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 
@@ -203,6 +204,7 @@ class Servers:
     settings: Settings
     prefect_port: int
     mlflow_port: int
+    secret: str = field(default_factory=new_secret)
     running: list[Server] = field(default_factory=list)
 
     @property
@@ -210,12 +212,13 @@ class Servers:
         """What tells `nmt` where they are."""
         return {
             "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
+            "PREFECT_API_AUTH_STRING": self.secret,
             "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.mlflow_port}",
         }
 
     def start(self) -> None:
         self.running.append(start_mlflow(self.settings, self.mlflow_port))
-        self.running.append(start_prefect(self.settings, self.prefect_port, embedded=False))
+        self.running.append(start_prefect(self.settings, self.prefect_port, self.secret, embedded=False))
         self.running[0].wait_until(f"http://127.0.0.1:{self.mlflow_port}/health", timeout=patient(120))
         self.running[1].wait_until(f"http://127.0.0.1:{self.prefect_port}/api/health", timeout=patient(120))
 
@@ -229,7 +232,8 @@ class Servers:
         found: list[dict[str, Any]] = []
         while True:  # a page has 200 at most
             page = {"limit": 200, "offset": len(found)}
-            response = httpx.post(f"{self.environment['PREFECT_API_URL']}/{kind}/filter", json=page)
+            api = self.environment["PREFECT_API_URL"]
+            response = httpx.post(f"{api}/{kind}/filter", json=page, headers=headers(api, self.secret))
             response.raise_for_status()
             found += response.json()
             if len(response.json()) < page["limit"]:

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from support.forked import Zygote, start
 from support.homes import changes, copy, once, snapshot
+from support.prefect_api import headers, secret_of
 from support.until import patient, until, until_gone
 
 from flows.servers import held_port
@@ -74,7 +75,9 @@ class Nmt:
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
         dead = {"HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
-        server = {"PREFECT_API_URL": self.prefect.address} if self.prefect else {}
+        server = {}
+        if self.prefect:
+            server = {"PREFECT_API_URL": self.prefect.address, "PREFECT_API_AUTH_STRING": self.prefect.secret}
         return own | dead | ports_for_up() | server | {"NMT_HOME": str(self.home), "NMT_THREADS": "1"}
 
     def start(
@@ -163,14 +166,14 @@ class Up:
 
     def call(self, path: str, body: Any = None, method: str | None = None) -> Any:
         """Ask Prefect's API, and read its JSON. On SQLite it says 503 while the database is busy."""
-        return self.ask(f"{self.servers['prefect']}/{path}", body, method)
+        api = self.servers["prefect"]
+        return self.ask(f"{api}/{path}", body, method, headers(api, secret_of(self.nmt.home)))
 
     @staticmethod
-    def ask(url: str, body: Any = None, method: str | None = None) -> Any:
+    def ask(url: str, body: Any = None, method: str | None = None, headers: dict[str, str] | None = None) -> Any:
         """Ask any server."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(url, data=data, headers=headers, method=method)
+        request = urllib.request.Request(url, data=data, headers=headers or {}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
         def answer() -> list[Any]:

@@ -16,9 +16,10 @@ import psutil
 import pytest
 from support.until import patient, until, until_gone
 
-from flows.servers import Server, start_prefect
+from flows.servers import Server, kept_secret, start_prefect
 from flows.settings import Settings
 from flows.silence import HEARTBEATS_MISSED
+from nmt_core.processes import this_process
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -259,12 +260,13 @@ def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     # `nmt` finds it there, as it finds those of `nmt up`
-    addresses = {"pid": os.getpid(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
+    addresses = {"process": this_process(), "prefect": f"http://127.0.0.1:{free_port}/api", "mlflow": ""}
     (nmt.home / "servers.json").write_text(json.dumps(addresses))
     started: list[Server] = []
 
     def start() -> Server:
-        started.append(start_prefect(Settings.load({"NMT_HOME": str(nmt.home)}), free_port, embedded=False))
+        settings = Settings.load({"NMT_HOME": str(nmt.home)})
+        started.append(start_prefect(settings, free_port, kept_secret(settings.secret_file), embedded=False))
         started[-1].wait_until(f"http://127.0.0.1:{free_port}/api/health", timeout=patient(120))
         return started[-1]
 

@@ -4,7 +4,6 @@ What differs: every port is a free one of 127.0.0.1, moto's server stands in pla
 Caddy are those of Debian; an older Caddy spells `basic_auth` in another way.
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from support.prefect_api import headers
 from support.until import patient, until
 
 from flows.servers import answers, held_port
@@ -205,10 +205,10 @@ class Stack:
 
     def prefect(self, path: str, body: Any = None) -> Any:
         """Ask Prefect, with the password; it may be away for a moment."""
-        login = base64.b64encode(f"nmt:{self.values['NMT_PASSWORD']}".encode()).decode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Basic {login}"}
+        api = self._here("http://prefect:4200/api")
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._here(f"http://prefect:4200/api/{path}"), data, headers)
+        own = headers(api, f"nmt:{self.values['NMT_PASSWORD']}")
+        request = urllib.request.Request(f"{api}/{path}", data, own)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
         def answer() -> list[Any]:

@@ -143,6 +143,17 @@ def test_prefect_refuses_whoever_has_no_password(stack: Any) -> None:
     assert "401" in done.stdout + done.stderr
 
 
+def test_prefect_lets_pages_of_no_other_site_read_or_write(stack: Any) -> None:
+    api, login = stack.here("http://prefect:4200/api"), ("nmt", stack.values["NMT_PASSWORD"])
+    for origin, allowed in {
+        "https://prefect.localhost": "https://prefect.localhost",
+        "https://evil.example": "",
+    }.items():
+        answer = httpx.get(f"{api}/admin/version", auth=login, headers={"Origin": origin}, trust_env=False)
+        assert answer.headers.get("Access-Control-Allow-Origin", "") == allowed
+    assert httpx.post(f"{api}/flows/count", json={}, auth=login, trust_env=False).status_code == 403, "without a token"
+
+
 @pytest.mark.parametrize("page", ["mlflow.localhost", "prefect.localhost"])
 def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str) -> None:
     statuses = []

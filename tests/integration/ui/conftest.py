@@ -2,12 +2,15 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.prefect_api import secret_of
+
+from flows.servers import opening_address
 
 _MILLISECONDS = 120_000  # for whatever a page should show
 _SIZE = {"width": 1400, "height": 1000}
@@ -42,6 +45,19 @@ def page(browser: Any, asked_outside: list[str]) -> Iterator[Any]:
     page.set_default_timeout(_MILLISECONDS)
     yield page
     context.close()
+
+
+@pytest.fixture
+def signed_in(page: Any) -> Callable[[Any], str]:
+    """Signs the page in at the servers of `nmt up`, as its printed address does, and gives Prefect's address."""
+
+    def sign_in(up: Any) -> str:
+        site: str = up.servers["prefect"].removesuffix("/api")
+        page.goto(opening_address(site, secret_of(up.nmt.home)))
+        page.wait_for_url(f"{site}/dashboard")
+        return site
+
+    return sign_in
 
 
 @pytest.fixture

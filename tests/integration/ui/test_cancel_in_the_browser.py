@@ -48,12 +48,12 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     return ranks(up)
 
 
-def test_two_ranks_end_with_a_checkpoint(nmt: Any, start_up: Any, page: Any, endless: Path) -> None:
+def test_two_ranks_end_with_a_checkpoint(nmt: Any, start_up: Any, page: Any, signed_in: Any, endless: Path) -> None:
     up = start_up(nmt, str(endless), NMT_PROCESSES=str(_RANKS))
     run = up.start("retrain/endless", until="train")
     training = wait_until_they_train(up, run)
     assert len(training) == _RANKS
-    page.goto(f"{up.servers['prefect'].removesuffix('/api')}/runs/flow-run/{run}")
+    page.goto(f"{signed_in(up)}/runs/flow-run/{run}")
     page.locator(".flow-run-menu").first.click()
     page.get_by_text("Cancel", exact=True).click()
     page.get_by_role("button", name="Confirm").click()

@@ -10,7 +10,7 @@ import pytest
 
 from flows.markdown import cells, plain
 from flows.reports import markdown
-from flows.servers import Server, free_port
+from flows.servers import Server, held_port
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
@@ -28,36 +28,36 @@ def ask(url: str, body: Any) -> Any:
 @pytest.fixture
 def prefect(tmp_path: Path, prefect_database: Path) -> Iterator[str]:
     """A server whose pages are those of the version that is installed, whatever `nmt up` puts around it."""
-    port = free_port()
-    (tmp_path / "prefect.db").write_bytes(prefect_database.read_bytes())
-    environment = {
-        "PREFECT_HOME": str(tmp_path),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_UI_V2_ENABLED": "false",
-        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    }
-    command = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    server = Server("Prefect", command, tmp_path / "log", environment)
-    server.wait_until(f"http://127.0.0.1:{port}/api/health", timeout=400)
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with held_port() as port:
+        (tmp_path / "prefect.db").write_bytes(prefect_database.read_bytes())
+        environment = {
+            "PREFECT_HOME": str(tmp_path),
+            "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_SERVER_UI_V2_ENABLED": "false",
+            "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        }
+        command = ["-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        server = Server("Prefect", command, tmp_path / "log", environment)
+        server.wait_until(f"http://127.0.0.1:{port}/api/health", timeout=400)
+        yield f"http://127.0.0.1:{port}"
+        server.stop()
 
 
 @pytest.fixture
 def mlflow(tmp_path: Path, mlflow_database: Path) -> Iterator[str]:
-    port = free_port()
-    (tmp_path / "mlflow.db").write_bytes(mlflow_database.read_bytes())
-    environment = {
-        "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    }
-    command = ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    server = Server("MLflow", command, tmp_path / "mlflow.log", environment)
-    server.wait_until(f"http://127.0.0.1:{port}/health", timeout=400)
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    with held_port() as port:
+        (tmp_path / "mlflow.db").write_bytes(mlflow_database.read_bytes())
+        environment = {
+            "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        command = ["-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+        server = Server("MLflow", command, tmp_path / "mlflow.log", environment)
+        server.wait_until(f"http://127.0.0.1:{port}/health", timeout=400)
+        yield f"http://127.0.0.1:{port}"
+        server.stop()
 
 
 def test_prefect_shows_a_report_and_a_table_as_they_are(prefect: str, page: Any, asked_outside: list[str]) -> None:

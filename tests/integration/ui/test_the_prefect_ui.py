@@ -56,10 +56,10 @@ def wait_for_the_graph(page: Any) -> None:
 
 
 def test_a_stage_and_a_retraining_from_the_browser(
-    nmt: Any, start_up: Any, page: Any, small_file: Path, picture: Any, asked_outside: list[str]
+    nmt: Any, start_up: Any, page: Any, signed_in: Any, small_file: Path, picture: Any, asked_outside: list[str]
 ) -> None:
     up = start_up(nmt, str(small_file))
-    site = up.servers["prefect"].removesuffix("/api")
+    site = signed_in(up)
     assert up.wait(up.start("download/small")) == "COMPLETED"
 
     clean = up.deployment("clean/small")["id"]
@@ -96,11 +96,11 @@ def test_a_stage_and_a_retraining_from_the_browser(
 
 
 def test_a_value_out_of_bounds_is_refused_in_the_browser(
-    nmt: Any, start_up: Any, page: Any, small_file: Path, picture: Any
+    nmt: Any, start_up: Any, page: Any, signed_in: Any, small_file: Path, picture: Any
 ) -> None:
     up = start_up(nmt, str(small_file))
     clean = up.deployment("clean/small")["id"]
-    page.goto(f"{up.servers['prefect'].removesuffix('/api')}/deployments/deployment/{clean}/run")
+    page.goto(f"{signed_in(up)}/deployments/deployment/{clean}/run")
     knob(page, "Max Words").locator("input").fill("0")
     page.get_by_role("button", name="Submit").click()
     page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()

@@ -49,6 +49,23 @@ def test_an_error_is_one_line_with_a_remedy(tmp_path: Path, arguments: tuple[str
     assert not list(tmp_path.iterdir()), "nothing is made before the input is checked"
 
 
+def test_deploy_and_up_refuse_what_plan_refuses(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("{name: mine, corpus: {train: [missing.tsv]}}")
+    commands = (
+        ("plan", "mine.yaml"),
+        ("deploy", "mine.yaml"),
+        ("deploy", "mine.yaml", "--dry-run"),
+        ("up", "mine.yaml"),
+    )
+    refused = [nmt(tmp_path, *command) for command in commands]
+    assert {done.returncode for done in refused} == {1}
+    assert "missing.tsv: no such file" in refused[0].stderr
+    assert {done.stderr.splitlines()[-1].partition("corpus ")[2] for done in refused} == {
+        refused[0].stderr.splitlines()[-1].partition("corpus ")[2]
+    }
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.yaml"], "nothing is made before the input is checked"
+
+
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     done = nmt(tmp_path, "run", "nowhere", "--debug")
     assert done.returncode == 1

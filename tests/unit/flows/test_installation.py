@@ -11,13 +11,16 @@ from prefect.blocks.notifications import SendgridEmail, SlackWebhook
 from prefect.blocks.webhook import Webhook
 from prefect.cli.deploy._config import _load_deploy_configs_and_actions
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.flows import load_flow_from_entrypoint
+from prefect.workers.process import ProcessWorker
 from rich.console import Console
 
 from flows.automations import NOTIFY
-from flows.deploy import TRAINING_QUEUE, Entry, Pools, prefect_yaml, table
+from flows.deploy import JOB, TRAINING_QUEUE, Entry, Pools, prefect_yaml, table
 from flows.installation import install
 from flows.selection import STEPS
 from nmt_core.errors import ConfigError
@@ -127,9 +130,79 @@ def test_a_schedule_that_somebody_paused_stays_paused(client: SyncPrefectClient,
     deployment = client.read_deployment_by_name(entry.full_name)
     (mine,) = [s for s in client.read_deployment_schedules(deployment.id) if s.slug == "recipe"]
     client.update_deployment_schedule(deployment.id, mine.id, active=False)
+    for cron in ("0 5 * * 1", "0 6 * * 2"):
+        install([replace(entry, cron=cron)], POOLS)
+        (now,) = [s for s in client.read_deployment_schedules(deployment.id) if s.slug == "recipe"]
+        assert (now.id, now.active) == (mine.id, False)
+        assert now.schedule.cron == cron
+    assert not client.read_deployment_by_name(entry.full_name).paused
+
+
+def test_a_deployment_that_somebody_paused_or_limited_stays_so(client: SyncPrefectClient, retrain: Entry) -> None:
+    entry = replace(retrain, name="operated", cron="0 5 * * 1")
     install([entry], POOLS)
-    (mine,) = [s for s in client.read_deployment_schedules(deployment.id) if s.slug == "recipe"]
-    assert not mine.active
+    deployment = client.read_deployment_by_name(entry.full_name)
+    assert not deployment.paused
+    client.update_deployment(deployment.id, DeploymentUpdate(paused=True))
+    skip = ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
+    client.update_deployment(deployment.id, DeploymentUpdate(concurrency_limit=1, concurrency_options=skip))
+    install([replace(entry, cron="0 6 * * 1")], POOLS)
+    now = client.read_deployment_by_name(entry.full_name)
+    assert now.paused
+    assert now.global_concurrency_limit and now.global_concurrency_limit.limit == 1
+    assert now.concurrency_options == skip
+
+
+def pool_made(client: SyncPrefectClient, name: str, **variables: Any) -> dict[str, Any]:
+    """Make a pool as an earlier version of this package did, or an operator; its template."""
+    template = ProcessWorker.get_default_base_job_template()
+    for variable, value in variables.items():
+        template["variables"]["properties"][variable]["default"] = value
+    client.create_work_pool(WorkPoolCreate(name=name, type="process", base_job_template=template))
+    return template
+
+
+def run_with(client: SyncPrefectClient, entry: Entry, **variables: Any) -> bool:
+    """Whether the server takes a run with these job variables."""
+    deployment = client.read_deployment_by_name(entry.full_name)
+    try:
+        run = client.create_flow_run_from_deployment(deployment.id, job_variables=variables)
+    except PrefectHTTPStatusError as error:
+        assert error.response.status_code == 422
+        return False
+    client.delete_flow_run(run.id)
+    return True
+
+
+_ANY = {"command": "touch here", "env": {"PYTHONPATH": "/tmp"}, "working_dir": "/tmp", "unknown": "x"}
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_whoever_starts_a_run_cannot_choose_what_it_runs(
+    client: SyncPrefectClient, retrain: Entry, there: bool
+) -> None:
+    pools = Pools(*2 * (f"closed-{there}",))
+    if there:
+        pool_made(client, pools.cpu, env={"NMT_THREADS": "2"})
+    install([retrain], pools)
+    assert not [name for name, value in _ANY.items() if run_with(client, retrain, **{name: value})]
+    assert run_with(client, retrain)
+    job = client.read_work_pool(pools.cpu).base_job_template["job_configuration"]
+    assert (job["command"], job["working_dir"]) == (JOB["command"], JOB["working_dir"])
+    assert job["env"] == ({"NMT_THREADS": "2"} if there else {}), "what the pool gives to all of its runs stays"
+    assert not any("work pool" in line for line in install([retrain], pools)), "again is as good as once"
+
+
+def test_a_pool_that_others_use_stays_open_and_this_is_said(client: SyncPrefectClient, retrain: Entry) -> None:
+    pools = Pools("theirs", "theirs")
+    template = pool_made(client, "theirs")
+    flow = client.read_flow_by_name("retrain").id
+    client.create_deployment(flow, "someone-elses", work_pool_name="theirs", job_variables={"env": {"A": "1"}})
+    (line,) = [line for line in install([retrain], pools) if "left the work pool theirs" in line]
+    assert "someone-elses" in line and "choose their command" in line
+    assert client.read_work_pool("theirs").base_job_template == template
+    assert client.read_deployment_by_name(retrain.full_name).job_variables == JOB
+    install([retrain], POOLS)
 
 
 def test_a_schedule_that_is_none_is_named(client: SyncPrefectClient, retrain: Entry) -> None:

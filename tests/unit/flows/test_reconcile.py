@@ -15,7 +15,8 @@ from prefect.client.schemas.objects import State
 from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Failed, Running
 from support.until import until
 
-from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, close_orphans, this_process
+from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG, close_orphans
+from nmt_core.processes import this_process
 
 
 @flow
@@ -45,7 +46,7 @@ def mlflow(made_database: str) -> Iterator[MlflowClient]:
 
 def child() -> tuple[subprocess.Popen[bytes], str]:
     """A process that waits, and what it calls itself."""
-    code = "from flows.reconcile import this_process; print(this_process(), flush=True); input()"
+    code = "from nmt_core.processes import this_process; print(this_process(), flush=True); input()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
     return process, process.stdout.readline().decode().strip()

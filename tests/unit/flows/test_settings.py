@@ -9,6 +9,7 @@ import pytest
 from flows.settings import RunningServers, Settings
 from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
+from nmt_core.processes import this_process
 from nmt_core.shared_store import SharedStore
 
 
@@ -60,14 +61,39 @@ def test_the_servers_of_a_dead_nmt_up_are_not_used(tmp_path: Path) -> None:
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     assert settings.running() == RunningServers()
     addresses = {"prefect": "http://127.0.0.1:1/api", "mlflow": "http://127.0.0.1:2"}
-    settings.servers_file.write_text(json.dumps({"pid": os.getpid(), **addresses}))
+    settings.servers_file.write_text(json.dumps({"process": this_process(), **addresses}))
     assert settings.running() == RunningServers(**addresses)
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    settings.servers_file.write_text(json.dumps({"pid": dead.pid, **addresses}))
+    dead = subprocess.run(
+        [sys.executable, "-c", "from nmt_core.processes import this_process; print(this_process())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    settings.servers_file.write_text(json.dumps({"process": dead.stdout.strip(), **addresses}))
     assert settings.running() == RunningServers()
-    settings.servers_file.write_text("{")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"prefect": "", "mlflow": ""}', '{"process": 1, "prefect": "a", "mlflow": "b"}', '{"process": "a b"}'],
+)
+def test_a_file_that_names_no_process_names_no_servers(text: str, tmp_path: Path) -> None:
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    settings.servers_file.write_text(text)
     assert settings.running() == RunningServers()
+
+
+def test_a_process_that_has_the_number_of_a_dead_nmt_up_is_not_taken_for_it(tmp_path: Path) -> None:
+    """After a reboot, or as the first process of a container, another program has its id."""
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    host, number, start = this_process().split(" ")
+    boot, _, ticks = start.partition("/")
+    addresses = {"prefect": "http://127.0.0.1:1/api", "mlflow": "http://127.0.0.1:2"}
+    left_over = f"{host} {number} {boot}/{int(ticks) - 1}"
+    elsewhere = f"another-{host} {number} {start}"
+    for process in (left_over, elsewhere):
+        settings.servers_file.write_text(json.dumps({"process": process, **addresses}))
+        assert settings.running() == RunningServers(), process
 
 
 def test_prepare_keeps_what_the_user_has_set(tmp_path: Path) -> None:
@@ -167,7 +193,7 @@ def test_links_lead_to_where_browsers_find_the_pages(tmp_path: Path) -> None:
 def test_links_lead_to_a_running_nmt_up(tmp_path: Path) -> None:
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
     addresses = {"prefect": "http://127.0.0.1:1/api", "mlflow": "http://127.0.0.1:2"}
-    settings.servers_file.write_text(json.dumps({"pid": os.getpid(), **addresses}))
+    settings.servers_file.write_text(json.dumps({"process": this_process(), **addresses}))
     assert settings.pages() == RunningServers("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 

@@ -1,0 +1,123 @@
+"""The automation for lost runs starts `reconcile` for a run that falls silent, and for none that has ended."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+from prefect.events import emit_event
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+from prefect.states import Completed, Running
+from support.homes import copy
+from support.until import until
+
+from flows import automations
+from flows.automations import silent_runs
+from flows.maintenance import reconcile
+from flows.servers import held_port, new_secret, start_prefect
+from flows.settings import Settings
+from flows.silence import HEARTBEAT, say_the_end, says_its_end
+from flows.stages import STAGE_FLOWS
+from flows.watch import watch
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, prefect_database: Path) -> Iterator[SyncPrefectClient]:
+    """Of a whole server: an embedded one fires no automations."""
+    home = tmp_path_factory.mktemp("server") / "home"
+    copy(prefect_database.parent, home / "prefect")
+    secret = new_secret()
+    with held_port() as port:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PREFECT_HOME", str(home / "prefect"))
+            patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+            server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, secret, embedded=False)
+        api = f"http://127.0.0.1:{port}/api"
+        server.wait_until(f"{api}/health")
+        with temporary_settings({PREFECT_API_URL: api, PREFECT_API_AUTH_STRING: secret}):
+            with get_client(sync_client=True) as client:
+                yield client
+            for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
+                background.drain_all(timeout=5)
+        server.stop()
+
+
+@flow
+def short() -> None: ...
+
+
+@pytest.fixture
+def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> UUID:
+    """A deployment in place of `reconcile`: the automation starts it for runs that were silent for twelve seconds.
+
+    Prefect takes no fewer than ten.
+    """
+    monkeypatch.setattr(automations, "heartbeat_seconds", lambda: 4)
+    deployment = client.create_deployment(client.create_flow(short), name="looks")
+    automations.install(client, [silent_runs(deployment)])
+    return deployment
+
+
+def started(client: SyncPrefectClient, deployment: UUID) -> int:
+    """How often the automation has fired."""
+    ours = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
+    return len(client.read_flow_runs(deployment_filter=ours))
+
+
+def heartbeat(run: UUID) -> None:
+    """Send a sign of life, as a run does."""
+    emit_event(event=HEARTBEAT, resource={"prefect.resource.id": f"prefect.flow-run.{run}"}, occurred=datetime.now(UTC))
+
+
+def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefectClient, looked_after: UUID) -> None:
+    runs = [client.create_flow_run(short, state=Running()) for _ in range(5)]
+    for run in runs:
+        client.set_flow_run_state(run.id, Completed())
+        heartbeat(run.id)  # it was on its way
+        say_the_end(short, run, Completed())
+    lost = client.create_flow_run(short, state=Running())
+    heartbeat(lost.id)
+    until(lambda: started(client, looked_after), "the automation does not fire for a run that falls silent")
+    for _ in range(2):  # those who ended before have had as much time, and as much again
+        heartbeat(client.create_flow_run(short, state=Running()).id)
+        before = started(client, looked_after)
+        until(lambda: started(client, looked_after) > before)  # noqa: B023  # it is called at once
+    assert started(client, looked_after) == 3, "once for each that fell silent"
+
+
+def test_all_flows_say_their_end() -> None:
+    for each in (*STAGE_FLOWS.values(), reconcile, watch):
+        hooks = (each.on_completion_hooks, each.on_failure_hooks, each.on_cancellation_hooks, each.on_crashed_hooks)
+        assert all(say_the_end in registered for registered in hooks), each.name
+
+
+def test_a_run_that_ends_says_so_after_its_last_heartbeat(client: SyncPrefectClient) -> None:
+    run_ids: list[UUID] = []
+
+    @says_its_end
+    @flow
+    def real() -> None:
+        from prefect.runtime import flow_run
+
+        run_ids.append(UUID(str(flow_run.id)))
+
+    real()
+    (run,) = run_ids
+
+    def told() -> list[str]:
+        page = client.request("POST", "/events/filter", json={"filter": _of(run), "limit": 50}).json()
+        names = [event["event"] for event in sorted(page["events"], key=lambda event: event["received"])]
+        return names if "nmt.flow-run.ended" in names else []
+
+    names = until(told, "the end was not said")
+    assert names.index(HEARTBEAT) < names.index("nmt.flow-run.ended")
+
+
+def _of(run: UUID) -> dict[str, object]:
+    return {"resource": {"id": [f"prefect.flow-run.{run}"]}}
