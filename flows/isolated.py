@@ -14,6 +14,6 @@ import sys
 from prefect.utilities import importtools
 
 if __name__ == "__main__":
-    importtools.load_module = importlib.import_module
+    importtools.load_module = lambda module_name: importlib.import_module(module_name)
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
