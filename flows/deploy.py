@@ -28,7 +28,7 @@ from nmt_core.recipe import load_recipe, recipe_names
 TAG = "nmt"
 TRAINING_QUEUE = "training"
 """Work queue of whatever trains: one run at a time, unless somebody raises its limit."""
-JOB = {"command": "python -m prefect.engine", "working_dir": "."}
+JOB = {"command": "python -P -m flows.isolated prefect.engine", "working_dir": "."}
 """Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder.
 
 A work pool of ours fixes both for all of its runs; deployments for other pools carry them.

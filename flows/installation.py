@@ -41,8 +41,8 @@ from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
 """Slug of the schedule that a recipe asks for, among those that people have added."""
-_FIXED: dict[str, Any] = {**JOB, "env": {}}
-"""Variables of Prefect's pools for processes by which a run could become any program."""
+_ENV = "env"
+"""Variable of Prefect's pools for processes by which, as by those of `JOB`, a run could become any program."""
 
 
 def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
@@ -102,19 +102,18 @@ def closed_template(template: dict[str, Any]) -> dict[str, Any]:
     """
     made = copy.deepcopy(template)
     variables = made["variables"]
-    for name, value in _FIXED.items():
-        if name in variables["properties"]:
-            own = variables["properties"].pop(name)
-            made["job_configuration"][name] = own.get("default", value) if name == "env" else value
+    own = {name: variables["properties"].pop(name, {}) for name in (*JOB, _ENV)}
+    made["job_configuration"] |= JOB
+    if own[_ENV]:
+        made["job_configuration"][_ENV] = own[_ENV].get("default", {})
     variables["additionalProperties"] = False  # else a variable that is not there is no error
     return made
 
 
 def _is_closed(pool: WorkPool) -> bool:
     """Whether runs of a pool cannot choose what they run."""
-    variables = pool.base_job_template.get("variables", {})
-    open_ones = _FIXED.keys() & variables.get("properties", {}).keys()
-    return variables.get("additionalProperties", True) is False and not open_ones
+    template = pool.base_job_template
+    return pool.type == ProcessWorker.type and bool(template) and closed_template(template) == template
 
 
 def _close(client: SyncPrefectClient, pool: WorkPool) -> list[str]:

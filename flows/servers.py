@@ -218,7 +218,7 @@ def start_worker(settings: Settings, pool: str) -> Server:
     """Start a worker for a work pool."""
     log = settings.home / "logs" / f"worker-{pool}.log"
     environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is our own
-    command = ["-m", "prefect", "worker", "start", *worker_arguments(pool)]
+    command = ["-m", "flows.isolated", "prefect", "worker", "start", *worker_arguments(pool)]
     return Server(f"the worker of {pool}", command, log, environment)
 
 

@@ -77,4 +77,4 @@ def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
 
 if __name__ == "__main__":
     os.environ["PYTHONSAFEPATH"] = "1"  # of runs too: a folder here that is called `flows` must not hide ours
-    sys.exit(supervise([sys.executable, "-m", "prefect", "worker", "start", *sys.argv[1:]]))
+    sys.exit(supervise([sys.executable, "-m", "flows.isolated", "prefect", "worker", "start", *sys.argv[1:]]))

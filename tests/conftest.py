@@ -137,7 +137,11 @@ def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
     from prefect.logging.handlers import APILogWorker
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: prefect_server.address, PREFECT_API_AUTH_STRING: prefect_server.secret}):
+    ours = {PREFECT_API_URL: prefect_server.address, PREFECT_API_AUTH_STRING: prefect_server.secret}
+    with temporary_settings(ours), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(
+            "PREFECT_API_AUTH_STRING", prefect_server.secret
+        )  # of processes that a test starts, as commands do
         yield prefect_server.address
         for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
             background.drain_all(timeout=5)
