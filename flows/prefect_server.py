@@ -24,7 +24,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flows.servers import HOSTS, OPEN_PATH, origins
+from flows.secret import OPEN_PATH
+from flows.servers import HOSTS, origins
 
 _SIGN_IN = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Prefect</title><script>

@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import os
-import secrets
 import shlex
 import socket
 import sys
@@ -15,17 +14,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from flows.secret import new_secret
 from flows.settings import Settings
 from nmt_core import processes
 from nmt_core.errors import ConfigError, NmtError
 
 HOSTS = ("127.0.0.1", "localhost")
 """Where our servers are: their address, and its name, by which browsers may ask for them as well."""
-OPEN_PATH = "/nmt-open"
-"""Page of our Prefect server that signs a browser in; see `opening_address`."""
 
 _HOST = HOSTS[0]
-_USER = "nmt"
 _UNAUTHORIZED = 401
 _SECONDS_TO_ANSWER = 60  # of a server that listens, and may be busy
 _GRACE_SECONDS = 20
@@ -132,44 +129,6 @@ def origins(port: int) -> list[str]:
     return [f"http://{host}:{port}" for host in HOSTS]
 
 
-def new_secret() -> str:
-    """Return a user and a random password, as Prefect reads them: user:password."""
-    return f"{_USER}:{secrets.token_urlsafe(32)}"
-
-
-def kept_secret(file: Path) -> str:
-    """Read the secret that lets clients in to the server of `nmt up`, or make one that only this user can read.
-
-    A file that others can read, or have written, holds no secret: it is made anew.
-
-    Raises:
-        ConfigError: the file can be neither read nor written.
-    """
-    try:
-        with contextlib.suppress(FileNotFoundError):
-            status = file.stat()
-            if status.st_uid == os.getuid() and not status.st_mode & 0o077 and (secret := file.read_text().strip()):
-                return secret
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        draft.unlink(missing_ok=True)
-        secret = new_secret()
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:
-            output.write(f"{secret}\n")
-        draft.replace(file)
-        return secret
-    except OSError as error:
-        raise ConfigError(f"{file}: the password of the Prefect server cannot be kept there: {error}") from None
-
-
-def opening_address(prefect_url: str, secret: str) -> str:
-    """Return the address that opens Prefect's pages without asking for the password.
-
-    The password comes behind the `#`, which browsers send to no server.
-    """
-    return f"{prefect_url}{OPEN_PATH}#{base64.b64encode(secret.encode()).decode()}"
-
-
 def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool) -> Server:
     """Start a Prefect server that only clients with the secret may ask; see `flows.prefect_server`.
 
@@ -247,8 +206,9 @@ def use_known_prefect(settings: Settings) -> str:
                 f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): only "
                 "the user who has started it may use it; take another NMT_HOME, or have it ended"
             ) from None
-        use_prefect(url, secret)
-    elif url:
+        use_prefect(running, secret)
+        return running
+    if url:
         os.environ["PREFECT_API_URL"] = url
     return url
 

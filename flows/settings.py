@@ -38,16 +38,16 @@ This module imports neither Prefect nor MLflow: it sets the environment that bot
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows import relocation
+from flows import setting_values as values
 from flows.cost import Prices
 from nmt_core.artifacts import Store
 from nmt_core.digests import remember_in
-from nmt_core.errors import ConfigError, without_password
+from nmt_core.errors import without_password
 from nmt_core.processes import is_here
 from nmt_core.shared_store import Objects, SharedStore
 from nmt_core.stage import Resources
@@ -73,13 +73,7 @@ _ENVIRONMENT = {
 
 _HASHES = "hashes.db"  # of large files, so that no process hashes again what has not changed
 
-DEVICES = Path("/dev")
-"""Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
-
 ALLOW_CODE = "NMT_ALLOW_CODE"
-
-LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
-"""Where training can run."""
 
 
 @dataclass(frozen=True)
@@ -132,26 +126,26 @@ class Settings:
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
             mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
-            prefect_pages=_pages(environment, "NMT_PREFECT_PAGES"),
-            mlflow_pages=_pages(environment, "NMT_MLFLOW_PAGES"),
-            prefect_port=_count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
-            mlflow_port=_count(environment, "MLFLOW_PORT") or 5_000,
-            gpus=_gpus(environment),
-            processes=_count(environment, "NMT_PROCESSES") or len(_gpus(environment)) or 1,
-            threads=_count(environment, "NMT_THREADS") or _cpus(),
-            workers=_workers(environment),
+            prefect_pages=values.pages(environment, "NMT_PREFECT_PAGES"),
+            mlflow_pages=values.pages(environment, "NMT_MLFLOW_PAGES"),
+            prefect_port=values.count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
+            mlflow_port=values.count(environment, "MLFLOW_PORT") or 5_000,
+            gpus=values.gpus(environment),
+            processes=values.count(environment, "NMT_PROCESSES") or len(values.gpus(environment)) or 1,
+            threads=values.count(environment, "NMT_THREADS") or values.cpus(),
+            workers=values.workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
-            shared_store=_shared_store(environment),
-            launcher=_launcher(environment),
-            nodes=_nodes(environment),
-            node_processes=str(_count(environment, "NMT_PROCESSES") or "gpu"),
+            shared_store=values.shared_store(environment),
+            launcher=values.launcher(environment),
+            nodes=values.nodes(environment),
+            node_processes=str(values.count(environment, "NMT_PROCESSES") or "gpu"),
             launch_template=environment.get("NMT_LAUNCH_TEMPLATE", ""),
             prices=Prices(
-                _price(environment, "NMT_GPU_HOUR_PRICE"),
-                _price(environment, "NMT_CPU_HOUR_PRICE"),
+                values.price(environment, "NMT_GPU_HOUR_PRICE"),
+                values.price(environment, "NMT_CPU_HOUR_PRICE"),
                 environment.get("NMT_CURRENCY", "") or "EUR",
             ),
-            allow_code=_switch(environment, ALLOW_CODE),
+            allow_code=values.switch(environment, ALLOW_CODE),
         )
 
     @property
@@ -241,89 +235,6 @@ class Settings:
             os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
 
 
-def _count(environment: Mapping[str, str], name: str) -> int:
-    text = environment.get(name, "")
-    if not text:
-        return 0
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
-    return int(text)
-
-
 def allow_code_of_its_owner() -> None:
     """Let the recipe of a command run the code that it names, unless NMT_ALLOW_CODE says otherwise."""
     os.environ[ALLOW_CODE] = os.environ.get(ALLOW_CODE) or "1"
-
-
-def _switch(environment: Mapping[str, str], name: str) -> bool:
-    text = environment.get(name, "")
-    if text not in {"", "0", "1"}:
-        raise ConfigError(f"{name}={text!r}: must be 0 or 1, or not be set")
-    return text == "1"
-
-
-def _price(environment: Mapping[str, str], name: str) -> float:
-    text = environment.get(name, "")
-    if not re.fullmatch(r"([0-9]+(\.[0-9]*)?)?", text):
-        raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or not be set")
-    return float(text or 0)
-
-
-def _pages(environment: Mapping[str, str], name: str) -> str:
-    text = environment.get(name, "").rstrip("/")
-    if text and not re.match(r"https?://.", text):
-        raise ConfigError(f"{name}={text!r}: must be a web address such as https://mlflow.example, or not be set")
-    return text
-
-
-def _workers(environment: Mapping[str, str]) -> str:
-    text = environment.get("NMT_WORKERS", "") or "local"
-    if not re.fullmatch(r"local|dask|ray|(dask|tcp|tls|ray)://[^/\s]+:\d+", text):
-        raise ConfigError(
-            f"NMT_WORKERS={text!r}: must be local, dask, ray, or the address of a cluster such as dask://host:8786 or "
-            "ray://host:10001"
-        )
-    return text
-
-
-def _shared_store(environment: Mapping[str, str]) -> str:
-    text = environment.get("NMT_STORE", "")
-    if text and not re.match(r"[a-z0-9+]+://.", text):
-        raise ConfigError(f"NMT_STORE={text!r}: must be an address such as s3://bucket/nmt, or not be set")
-    return text
-
-
-def _launcher(environment: Mapping[str, str]) -> str:
-    text = environment.get("NMT_LAUNCHER", "") or "local"
-    if text not in LAUNCHERS:
-        raise ConfigError(f"NMT_LAUNCHER={text!r}: must be {', '.join(LAUNCHERS[:-1])} or {LAUNCHERS[-1]}")
-    return text
-
-
-def _nodes(environment: Mapping[str, str]) -> str:
-    text = environment.get("NMT_NODES", "") or "1"
-    counts = re.fullmatch(r"([1-9][0-9]*)(?::([1-9][0-9]*))?", text)
-    if not counts or int(counts[1]) > int(counts[2] or counts[1]):
-        raise ConfigError(
-            f"NMT_NODES={text!r}: must be a number of nodes such as 4, or MIN:MAX such as 1:4 for training that goes "
-            "on with fewer"
-        )
-    if text != "1" and _launcher(environment) == "local":
-        raise ConfigError(
-            f"NMT_NODES={text!r}: without a cluster there is one node: unset it, or choose the cluster by NMT_LAUNCHER"
-        )
-    return text
-
-
-def _cpus() -> int:
-    """CPUs that this process may use; macOS does not tell, so there it is all of them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """GPUs that this process may use, without importing torch."""
-    devices = len([device for device in DEVICES.glob("nvidia*") if device.name[6:].isdigit()])
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or not devices:  # what says which ones may be seen makes none
-        return tuple(map(str, range(devices)))
-    return tuple(name for one in visible.split(",") if (name := one.strip()) not in {"", "-1", "NoDevFiles"})

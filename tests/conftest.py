@@ -93,7 +93,8 @@ class PrefectServer:
 @contextlib.contextmanager
 def _serve_prefect(home: Path) -> Iterator[PrefectServer]:
     """Serve a home, which may be empty, by an embedded Prefect server."""
-    from flows.servers import held_port, new_secret, start_prefect
+    from flows.secret import new_secret
+    from flows.servers import held_port, start_prefect
     from flows.settings import Settings
 
     secret = new_secret()

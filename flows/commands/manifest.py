@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from flows.launchers import cluster_launcher
-from flows.settings import LAUNCHERS, Settings
+from flows.setting_values import LAUNCHERS
+from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.stages import plan

@@ -11,12 +11,11 @@ from rich.console import Console
 from flows.commands.deploy import check_recipes
 from flows.interruption import Stopped, interruptible
 from flows.progress import terminal
+from flows.secret import kept_secret, opening_address
 from flows.servers import (
     Server,
     ServerError,
     held_port,
-    kept_secret,
-    opening_address,
     start_mlflow,
     start_prefect,
     start_worker,

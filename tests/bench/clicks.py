@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 
 from flows import servers
+from flows.secret import new_secret
 from flows.settings import Settings
 
 _DEFERRED = "import flows.prefect_server as it; it._begin_immediately = lambda: None; it.main()"
@@ -114,7 +115,7 @@ def main() -> None:
         settings = Settings.load()
         settings.prepare()
         Path(folder, "logs").mkdir()
-        secret = servers.new_secret()
+        secret = new_secret()
         server = servers.start_prefect(settings, port, secret, embedded=False)
         api = f"http://127.0.0.1:{port}/api"
         try:

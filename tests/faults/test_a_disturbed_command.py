@@ -19,7 +19,8 @@ from mlflow.tracking import MlflowClient
 from support.prefect_api import headers
 from support.until import patient, until
 
-from flows.servers import Server, held_port, new_secret, start_mlflow, start_prefect
+from flows.secret import new_secret
+from flows.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 

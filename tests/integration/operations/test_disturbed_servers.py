@@ -16,7 +16,8 @@ import psutil
 import pytest
 from support.until import patient, until, until_gone
 
-from flows.servers import Server, kept_secret, start_prefect
+from flows.secret import kept_secret
+from flows.servers import Server, start_prefect
 from flows.settings import Settings
 from flows.silence import HEARTBEATS_MISSED
 from nmt_core.processes import this_process

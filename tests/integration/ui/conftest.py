@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.prefect_api import secret_of
 
-from flows.servers import opening_address
+from flows.secret import opening_address
 
 _MILLISECONDS = 120_000  # for whatever a page should show
 _SIZE = {"width": 1400, "height": 1000}

@@ -20,7 +20,8 @@ from support.until import until
 from flows import automations
 from flows.automations import silent_runs
 from flows.maintenance import reconcile
-from flows.servers import held_port, new_secret, start_prefect
+from flows.secret import new_secret
+from flows.servers import held_port, start_prefect
 from flows.settings import Settings
 from flows.silence import HEARTBEAT, say_the_end, says_its_end
 from flows.stages import STAGE_FLOWS

@@ -15,7 +15,8 @@ import httpx
 import pytest
 from support.prefect_api import headers
 
-from flows.servers import kept_secret, lets_us_in, new_secret, use_known_prefect
+from flows.secret import kept_secret, new_secret
+from flows.servers import lets_us_in, use_known_prefect
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
 from nmt_core.processes import this_process

@@ -42,7 +42,7 @@ def test_the_environment_decides() -> None:
 def test_gpus_are_those_that_may_be_seen(
     visible: str | None, gpus: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.settings.DEVICES", tmp_path)
+    monkeypatch.setattr("flows.setting_values.DEVICES", tmp_path)
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert Settings.load(environment).gpus == (), "a machine that has none"
     for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
