@@ -206,9 +206,8 @@ def use_known_prefect(settings: Settings) -> str:
                 f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): only "
                 "the user who has started it may use it; take another NMT_HOME, or have it ended"
             ) from None
-        use_prefect(running, secret)
-        return running
-    if url:
+        use_prefect(url, secret)
+    elif url:
         os.environ["PREFECT_API_URL"] = url
     return url
 
