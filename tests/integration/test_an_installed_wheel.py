@@ -65,7 +65,7 @@ def commands(nmt: Any, program: Path, tmp_path: Path) -> Iterator[Any]:
     for each in reversed(started):
         if each.poll() is None:
             os.killpg(each.pid, signal.SIGINT)
-        each.communicate()
+            each.communicate()
 
 
 def test_folders_of_the_user_do_not_hide_ours(nmt: Any, ask: Any, commands: Any) -> None:
