@@ -15,7 +15,7 @@ import torch
 from flows.champions import Author, Champions
 from flows.gate import pass_gate
 from flows.summary import RegisteredModel
-from nmt_core.artifacts import REPORT
+from nmt_core.artifacts import MANIFEST, REPORT, Artifact, describe_outputs
 from nmt_core.config import ModelConfig, PipelineConfig
 from nmt_core.evaluate.verdict import Check, CheckKind
 from nmt_core.models.transformer import Transformer
@@ -111,7 +111,9 @@ def test_kept_translations_of_the_same_text_are_used(
 ) -> None:
     """The champion's own file says that it writes nothing but q; with another text, it translates anew."""
     (kept,) = registry.settings.store.root.glob("evaluate/*/own.hypotheses.txt")
-    kept.write_bytes(re.sub(rb"[^\n]", b"q", kept.read_bytes()))  # of the same size: else it were damaged
+    kept.write_bytes(re.sub(rb"[^\n]", b"q", kept.read_bytes()))
+    manifest = Artifact.at(kept.parent).manifest().model_copy(update={"outputs": describe_outputs(kept.parent)})
+    (kept.parent / MANIFEST).write_text(manifest.model_dump_json())  # else it were damaged, and not used
     config = registry.config()
     own = registry.split(own=registry.references(tiny_bundle))
     first = registry.register(registry.candidate(config, other_bundle, own), config)
