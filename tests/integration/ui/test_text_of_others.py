@@ -12,7 +12,7 @@ from flows.markdown import cells, in_mlflow
 from flows.reports import markdown
 from flows.servers import Server, free_port
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(60)]
 
 EVIL = "http://evil.example/t.gif"
 TEXT = f"![x]({EVIL}) <img src={EVIL}> **bold** [click](javascript:alert(1)) ~~a~~ & \"b\" 'c' d@e.org www.f.org | _g_"
