@@ -17,20 +17,32 @@ _ADDRESS = re.compile(r"https?://[\w.~:/?#%&+=,;-]+")
 
 
 def plain(text: object) -> str:
-    """A text as one line of Markdown that shows just that text: no image, link, HTML, table or heading comes of it."""
-    line = _inline(text)
+    """A text as one line of Markdown that shows just that text: no image, link, HTML, table or heading comes of it.
+
+    For Prefect, and for all that follows CommonMark; for what MLflow shows, see `in_mlflow`.
+    """
+    return _begun(_inline(text))
+
+
+def in_mlflow(text: object) -> str:
+    """As `plain`, for MLflow, which knows no escaped colon; Prefect in its turn knows no entity for one."""
+    return _begun(_inline(text, colon="&#58;"))
+
+
+def _begun(line: str) -> str:
+    """A line that begins nothing: no heading, list or rule."""
     if begin := _BEGIN.match(line):
         place = begin.end() if begin[0].isdigit() else 0
         line = f"{line[:place]}\\{line[place:]}"
     return line
 
 
-def _inline(text: object) -> str:
+def _inline(text: object, colon: str = r"\:") -> str:
     """A text that something else of ours comes before, on the same line."""
     line = " ".join(str(text).split())
     line = "".join(_ENTITIES.get(character, character) for character in line)
     line = _SPECIAL.sub(r"\\\g<0>", line)
-    return _LINK.sub(r"\\\g<0>", line)
+    return _LINK.sub(lambda found: colon if found[0] == ":" else r"\.", line)
 
 
 def code(text: str) -> str:
@@ -39,8 +51,8 @@ def code(text: str) -> str:
 
 
 def link(address: str) -> str:
-    """An address that can be clicked, if it is one of the web; any other text is shown as it is."""
-    return f"<{address}>" if _ADDRESS.fullmatch(address) else plain(address)
+    """An address that can be clicked in MLflow, if it is one of the web; any other text is shown as it is."""
+    return f"<{address}>" if _ADDRESS.fullmatch(address) else in_mlflow(address)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

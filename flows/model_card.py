@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flows.candidate import Candidate
-from flows.markdown import code, link, plain
+from flows.markdown import code, link
+from flows.markdown import in_mlflow as plain
 from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.sources import CorpusIndex, StoredCorpus, licence_files

@@ -21,7 +21,7 @@ from flows.html_report.champion import champion_before
 from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
 from flows.lineage import leaves, text_parts
-from flows.markdown import plain
+from flows.markdown import in_mlflow, plain
 from flows.progress import StageReporter, current_display
 from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
 from flows.register import register_model
@@ -89,7 +89,7 @@ class Retraining:
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
         self._alive = {ATTEMPT_TAG: str(flow_run.run_count or ""), PROCESS_TAG: this_process()}
-        more = {"mlflow.note.content": plain(self.config.description)} | self._alive
+        more = {"mlflow.note.content": in_mlflow(self.config.description)} | self._alive
         self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
         self._save()
         return self

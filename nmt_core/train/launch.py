@@ -91,7 +91,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     start = find_start(config.train, config.model, inputs["tokenizer"])
     if start.name:
         job.reporter.log(f"starting from {start.name}")
+    is_new = read_continued(out) is None
     continued = take_up_another(out, config.train, job.reporter.log)
+    if continued and is_new:
+        _tell_the_curves_of_another(out, job)
     _require_a_budget(out, job.budget)
     start = start.model_copy(update={"continued": continued})
     settings = _job(config, inputs, start) | {BUDGET: job.budget.model_dump()}
@@ -104,6 +107,13 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
     _require_the_end(out, code, last_lines)
     forget_restarts(out)
     return _report(out, inputs["encode"].report()["items_out"], start.name, read_spent(out))
+
+
+def _tell_the_curves_of_another(out: Path, job: Job) -> None:
+    """Report the points of the updates that another training has made, so that no curve begins in its middle."""
+    for line in (out / METRICS).read_text(encoding="utf-8").splitlines():
+        point = json.loads(line)
+        job.reporter.metrics(int(point.pop("update")), point)
 
 
 def _job(config: PipelineConfig, inputs: Inputs, start: Start) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from flows.markdown import cells, link, plain
+from flows.markdown import cells, in_mlflow, link, plain
 from flows.reports import markdown
 
 HOSTILE = (
@@ -54,9 +54,10 @@ def test_hostile_text_is_shown_as_it_was_written(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_so_it_is_in_a_list_and_a_paragraph(text: str) -> None:
     for around, tags in (("{}", {"p"}), ("- {}", {"ul", "li"}), ("Now {}, and", {"p"})):
-        page = render(around.format(plain(text)))
-        assert set(re.findall(r"<([a-z0-9]+)", page)) <= tags
-        assert texts_of(page) == texts_of(html.escape(around.removeprefix("- ").format(text)))
+        for escaped in (plain(text), in_mlflow(text)):
+            page = render(around.format(escaped))
+            assert set(re.findall(r"<([a-z0-9]+)", page)) <= tags
+            assert texts_of(page) == texts_of(html.escape(around.removeprefix("- ").format(text)))
 
 
 def test_the_texts_are_live_where_nobody_escapes_them() -> None:

@@ -207,6 +207,7 @@ def test_the_stage_says_from_which_training_it_goes_on(
     assert short.fingerprint != together.fingerprint == alone.fingerprint
     assert together.report()["continued_from"] == f"{short.short} at update 40"
     assert short.report()["continued_from"] == alone.report()["continued_from"] == ""
+    assert [update for update, _ in reporter.points].count(10) == 3, "no curve begins in its middle"
     hashes = [
         {name: file.sha256 for name, file in artifact.manifest().outputs.items() if name.startswith("weights/")}
         for artifact in (together, alone)
