@@ -24,6 +24,8 @@ def show(summary: RunSummary, console: Console) -> None:
             f"{score.metric} [bold]{score.score:.2f}[/]{interval} on {score.test_set}  ({score.signature})",
             highlight=False,
         )
+    for line in summary.not_published:
+        console.print(line, highlight=False, markup=False)
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(

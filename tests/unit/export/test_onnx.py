@@ -127,14 +127,42 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
     report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8", "fp16"])
     assert report.bleu["fp32"] == pytest.approx(100)
-    assert report.not_published.keys() == {"int8", "fp16"}
-    assert re.fullmatch(r"BLEU on 5 dev sentences is .* less than in fp32; .*", report.not_published["int8"])
+    assert report.not_published.keys() == {"int8, cache in int8", "int8", "fp16"}
+    assert re.fullmatch(
+        r"BLEU on 5 dev sentences is .* \(95% interval .*\) against fp32; .*", report.not_published["int8"]
+    )
+    in_int8, in_fp16 = report.costs
+    assert re.match(r"int8 is not published, users translate in fp32 \([\d,]+ tokens/s in place of [\d,]+\): ", in_int8)
+    assert in_fp16.startswith("fp16 is not published: the output of")
     assert re.match(r"the output of decoder\.\d\.feed_forward\.inner gets as large as", report.not_published["fp16"])
     assert {file.name for file in (tmp_path / "out").iterdir() if file.is_dir()} == {"fp32"}
     in_fp32 = Translator.load(tmp_path / "out", SearchConfig(precision="fp32")).translate(LINES)
     assert Translator.load(tmp_path / "out", SearchConfig()).translate(LINES) == in_fp32
     with pytest.raises(ConfigError, match=r"search\.precision=int8 on cpu: the model has fp32"):
         Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
+
+
+def test_int8_keeps_its_cache_in_fp32_where_integers_lose_too_much(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(tiny_tokenizer_file)
+    model = random_model(PRE_NORM, tokenizer.vocab_size)
+    for layer in model.decoder:  # a key that no query looks at takes the whole range of the integers
+        weight, (width, *_) = layer.self_attention.query_key_value.weight.data, layer.self_attention.widths
+        weight[: 2 * width] *= 4
+        weight[0] = 0
+        weight[width] *= 1e5
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
+    targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
+    report = run_stage(
+        model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8"], bleu_loss_bound=25.0
+    )
+    assert report.not_published.keys() == {"int8, cache in int8"}
+    (cost,) = report.costs
+    assert "users translate with its cache in fp32 (" in cost
+    assert report.bleu.keys() == {"fp32", "int8, cache in int8", "int8"}
+    assert report.bleu["int8"] > report.bleu["int8, cache in int8"] + 10
+    assert report.bleu_changes["int8"].difference == pytest.approx(report.bleu["int8"] - 100, abs=1e-3)
+    in_int8 = Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
+    assert in_int8.precision == "int8" and len(in_int8.translate(LINES)) == len(LINES)
 
 
 def test_where_a_screen_would_drop_the_likeliest_token_greedy_search_keeps_its_scores(
@@ -196,7 +224,7 @@ def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     assert report.bleu["fp32"] == pytest.approx(100)
     assert report.bleu["fp32, shortlist"] < 99
     assert re.fullmatch(
-        r"BLEU on 5 dev sentences is .* with it in fp32, .* less than without; .* raise .*",
+        r"BLEU on 5 dev sentences is .* against fp32; .* raise .*",
         report.not_published["shortlist"],
     )
     assert "shortlist" not in (out / "config.json").read_text()
