@@ -34,6 +34,8 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
                 f"{interval} on {score.test_set}  ({score.signature})",
             )
         )
+    for line in summary.not_published:
+        console.print(line, highlight=False, markup=False)
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(

@@ -191,11 +191,12 @@ class Gate:
             )
         except _UNUSABLE as error:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
-        ratio = speed_ratio(Dev.read(split.path).spread(_SPEED_LINES).sources, ours, theirs)
+        lines = Dev.read(split.path).spread(_SPEED_LINES).sources
+        ratio = speed_ratio(lines, ours, theirs, bound=1 - registry.max_slowdown)
         ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
         threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
         note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
-        return [gate.speed(ratio, note, registry)]
+        return [gate.speed(ratio.median, note, registry, (ratio.low, ratio.high))]
 
     def _contamination(self) -> Check:
         unknown = contamination.unknown(self._config, self._candidate, self._settings.store)

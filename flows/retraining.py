@@ -275,6 +275,8 @@ class Retraining:
             self.summary.metrics = [Score.model_validate(score) for score in report["scores"]]
             self.summary.samples = [Sample.model_validate(sample) for sample in report["samples"]]
             self._tracker.metrics(self._tracked, reports.metrics({"scores": report["scores"]}))
+        if stage.name == "export":
+            self.summary.not_published = report.get("costs", [])
         return Made(report, outcome.reused, str(artifact.path), artifact.short)
 
     def _register(self, candidate: Candidate, step: Step) -> Made:

@@ -121,6 +121,8 @@ class RunSummary(BaseModel):
     stages: list[StageSummary] = Field(default_factory=list)
     metrics: list[Score] = Field(default_factory=list)
     samples: list[Sample] = Field(default_factory=list)
+    not_published: list[str] = Field(default_factory=list)
+    """What the model has not been exported in, why, and what that costs: a line each."""
     model: RegisteredModel | None = None
     champion: Champion | None = None
     currency: str = ""

@@ -62,7 +62,7 @@ STAGES: dict[str, Stage] = {
         Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
-            11,
+            12,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",

@@ -30,8 +30,11 @@ class ExportConfig(Section):
     quality_sentences: int = Field(1_000, ge=1)
     """Sentences that each precision translates; these and the others are spread evenly over the dev set."""
     max_bleu_loss: float = Field(0.2, ge=0)
-    """BLEU that a precision may lose against fp32 there, or any of them by the shortlist; what loses more is not
-    published."""
+    """BLEU that a precision may lose there against fp32, or any of them by the shortlist. What loses more is not
+    published if the loss is significant (p < 0.05): a thousand sentences move BLEU by as much by themselves."""
+    bleu_loss_bound: float = Field(1.0, ge=0)
+    """BLEU from which on a loss counts whether it is significant or not, as of a dev set of few sentences; never less
+    than `max_bleu_loss`."""
     shortlist: bool = False
     """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
     text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,

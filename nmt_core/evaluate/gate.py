@@ -34,13 +34,14 @@ def parity(export: Report, config: ExportConfig) -> Check:
     return Check(kind="parity", name="ONNX Runtime computes what PyTorch does", passed=passed, why=why)
 
 
-def speed(ratio: float, note: str, registry: RegistryConfig) -> Check:
+def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[float, float] | None = None) -> Check:
     """Whether the challenger is fast enough beside the champion.
 
     Args:
         ratio: the challenger's tokens per second over the champion's.
         note: beside which version, and how both translated.
         registry: how much slower it may be.
+        between: the 95% interval of the ratio, if it is known.
     """
     passed = 1 - ratio <= registry.max_slowdown
     why = f"{ratio:.2f} times as many tokens per second as {note}"
@@ -52,6 +53,8 @@ def speed(ratio: float, note: str, registry: RegistryConfig) -> Check:
         champion=1.0,
         challenger=round(ratio, 4),
         difference=round(ratio - 1, 4),
+        low=between[0] - 1 if between else None,
+        high=between[1] - 1 if between else None,
         passed=passed,
         why=why,
     )

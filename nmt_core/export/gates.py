@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,13 +14,14 @@ from nmt_core.config import PipelineConfig, Precision, SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.export.calibration import Ranges, calibrate
 from nmt_core.export.dev import Dev, spread
+from nmt_core.export.losses import Change, change, too_much
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
 from nmt_core.export.speed import timed
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.rnn import RecurrentModel
-from nmt_core.scoring import score
+from nmt_core.scoring import SentenceStatistics
 from nmt_core.search.onnx_session import Device, best_device
 from nmt_core.search.onnx_step import SHORTLIST_STEP_FILE, STEP_FILE, UNSCORED_STEP_FILE, OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
@@ -28,6 +30,9 @@ from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
+INT8_CACHE = "cache in int8"
+FP32_CACHE = "cache in fp32"
+"""How int8 graphs keep keys and values: as integers, or, where that loses too much, as they are."""
 _LARGEST_IN_FP16 = torch.finfo(torch.float16).max
 _SHARE_OF_FP16 = 0.5
 """Of that, what a model's numbers may come to on the dev set: other text has larger ones, and two are summed up."""
@@ -60,7 +65,10 @@ class Gates:
         self.bleu: dict[str, float] = {}
         self.tokens_per_second: dict[str, float] = {}
         self.devices: dict[str, Device] = {}
+        self.changes: dict[str, Change] = {}
+        """Of BLEU against fp32; with the shortlist, against the same precision without."""
         self.refused: dict[str, str] = {}
+        self._statistics: dict[str, SentenceStatistics] = {}
         self.shortlist: Shortlist | None = None
         """Of the model, if sets have the graphs for it."""
 
@@ -89,10 +97,15 @@ class Gates:
             )
         return self.refused.get(f"{precision} without scores", "")
 
-    def kernels(self, precision: Precision) -> OnnxKernels:
+    def degrees(self, precision: Precision) -> tuple[str, ...]:
+        """Ways to make a precision, from the fastest to the exactest, each by what is said of it; see `kernels`."""
+        has_two = precision == "int8" and Int8Kernels(self.model, self._ranges).has_int8_cache
+        return (INT8_CACHE, FP32_CACHE) if has_two else ("",)
+
+    def kernels(self, precision: Precision, degree: str = "") -> OnnxKernels:
         """What a set of graphs is exported with; for int8 after a look at how large the model's numbers get."""
         if precision == "int8":
-            return Int8Kernels(self.model, self._ranges)
+            return Int8Kernels(self.model, self._ranges, cache_in_int8=degree != FP32_CACHE)
         return onnx_kernels(copy.deepcopy(self.model).half() if precision == "fp16" else self.model)
 
     def cannot_make(self, precision: Precision) -> str:
@@ -132,34 +145,55 @@ class Gates:
         translator.translate(dev.sources[:1])  # what is set up at the first call counts for no precision
         translations, rate = timed(translator, dev.sources)
         texts = [translation.text for translation in translations]
-        self.bleu[name] = score("dev", texts, dev.references, self.target_language)[0].score
+        self._statistics[name] = SentenceStatistics("BLEU", texts, dev.references, self.target_language)
+        self.bleu[name] = round(self._statistics[name].score, 4)
         self.tokens_per_second[name], self.devices[name] = round(rate, 1), device
 
-    def refuse(self, folder: Path, precision: Precision) -> str:
-        """Measure a precision; why it must not be published, or nothing."""
+    def refuse(self, folder: Path, precision: Precision, degree: str = "") -> str:
+        """Measure a precision; why it must not be published in this degree, or nothing."""
         self.measure(folder, precision)
-        loss = self.bleu["fp32"] - self.bleu[precision]
-        if not loss <= self.config.max_bleu_loss:  # not(<=) refuses NaN as well
-            self.refused[precision] = (
-                f"BLEU on {len(self._judged.sources):,} dev sentences is "
-                f"{self.bleu[precision]:.2f}, {loss:.2f} less than in fp32; export.max_bleu_loss="
-                f"{self.config.max_bleu_loss:g} is allowed"
-            )
-        return self.refused.get(precision, "")
+        reason = self._lost(precision, "fp32")
+        if reason and degree == INT8_CACHE:  # there is one that is exacter, which gets the name
+            self._call(precision, f"{precision}, {degree}")
+        self.refused |= {f"{precision}, {degree}" if degree == INT8_CACHE else precision: reason} if reason else {}
+        return reason
 
     def refuse_shortlist(self, folder: Path, precisions: Sequence[Precision]) -> str:
         """Measure the shortlist in these precisions; why it must not be published, or nothing."""
         for precision in precisions:
             self.measure(folder, precision, listed=True)
-            loss = self.bleu[precision] - self.bleu[with_shortlist(precision)]
-            if not loss <= self.config.max_bleu_loss:
-                self.refused["shortlist"] = (
-                    f"BLEU on {len(self._judged.sources):,} dev sentences is "
-                    f"{self.bleu[with_shortlist(precision)]:.2f} with it in {precision}, {loss:.2f} less than without; "
-                    f"export.max_bleu_loss={self.config.max_bleu_loss:g} is allowed: raise "
-                    "export.shortlist_translations or export.shortlist_frequent"
-                )
+            if reason := self._lost(with_shortlist(precision), precision):
+                remedy = "raise export.shortlist_translations or export.shortlist_frequent"
+                self.refused["shortlist"] = f"{reason}: {remedy}"
         return self.refused.get("shortlist", "")
+
+    def costs(self) -> list[str]:
+        """A line for each thing that is not published: why, and what speed that costs."""
+        # Where no degree of a precision is published, the last one speaks for all of them
+        shown = [name for name in self.refused if "," not in name or name.partition(",")[0] not in self.refused]
+        return [f"{name} is not published{self._cost(name)}: {self.refused[name]}" for name in shown]
+
+    def _cost(self, name: str) -> str:
+        """What users have in place of a precision, as measured on this machine."""
+        precision, _, degree = name.partition(", ")
+        instead = precision if degree else "fp32"
+        if name not in self.tokens_per_second or self.devices[name] != self.devices[instead]:
+            return ""
+        rates = f"{self.tokens_per_second[instead]:,.0f} tokens/s in place of {self.tokens_per_second[name]:,.0f}"
+        return f", users translate {f'with its {FP32_CACHE}' if degree else f'in {instead}'} ({rates})"
+
+    def _lost(self, name: str, before: str) -> str:
+        """Why the loss of what was measured under a name is too much beside another, or nothing."""
+        found = self.changes[name] = change(self._statistics[before], self._statistics[name])
+        problem = too_much(found, self.config)
+        what = f"BLEU on {len(self._judged.sources):,} dev sentences is {self.bleu[name]:.2f}, {found} against {before}"
+        return f"{what}; {problem}" if problem else ""
+
+    def _call(self, name: str, new: str) -> None:
+        """Give what was measured under a name another one."""
+        kinds: tuple[dict[str, Any], ...] = (self.bleu, self.tokens_per_second, self.devices, self.changes)
+        for figures in (*kinds, self._statistics):
+            figures[new] = figures.pop(name)
 
     def _stepper(self, graphs: Path, device: Device, *, listed: bool) -> Stepper:
         step = SHORTLIST_STEP_FILE if listed else STEP_FILE

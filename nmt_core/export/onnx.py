@@ -13,6 +13,7 @@ from nmt_core.export.dev import Dev
 from nmt_core.export.gates import Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.lexicon import make_shortlist
+from nmt_core.export.losses import Change
 from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
 from nmt_core.search.alignment import ALIGNMENT_FILE
@@ -45,8 +46,12 @@ class ExportReport(StageReport):
     """Target tokens per second of translating them, end marks counted, by the same."""
     devices: dict[str, Device]
     """On which they were translated, by the same: without a GPU, fp16 is computed on the CPU, and slowly."""
+    bleu_changes: dict[str, Change]
+    """Of BLEU with its interval: of a precision against fp32, of one with the shortlist against the same without."""
     not_published: dict[str, str]
     """Why a precision, its greedy search without scores, or the shortlist is not in the bundle."""
+    costs: list[str]
+    """The same, a line each, with what speed that costs."""
     bytes: dict[str, int]
     """Size of each file of the bundle, by its path in it."""
 
@@ -77,12 +82,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     _judge_unscored(gates, out, reporter)
     for number, precision in enumerate(others, 2):
         reporter.progress(number, steps, f"exporting {precision}")
-        if not (reason := gates.cannot_make(precision)):
-            export_graphs(gates.kernels(precision), out / precision, with_shortlist=listed)
-            reason = gates.refuse(out, precision)
-        if reason:
-            shutil.rmtree(out / precision, ignore_errors=True)
-            reporter.log(f"{precision} is not published: {reason}")
+        _export_judged(gates, precision, out, reporter, with_shortlist=listed)
     if listed:
         reporter.progress(steps - 1, steps, "comparing with the shortlist and without")
         _judge_shortlist(gates, out, reporter)
@@ -103,9 +103,24 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         bleu=gates.bleu,
         tokens_per_second=gates.tokens_per_second,
         devices=gates.devices,
+        bleu_changes=gates.changes,
         not_published=gates.refused,
+        costs=gates.costs(),
         bytes={file.relative_to(out).as_posix(): file.stat().st_size for file in files},
     )
+
+
+def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
+    """Export a precision in the first of its degrees that the gate lets pass; without one, leave it out."""
+    if reason := gates.cannot_make(precision):
+        reporter.log(f"{precision} is not published: {reason}")
+        return
+    for degree in gates.degrees(precision):
+        export_graphs(gates.kernels(precision, degree), out / precision, with_shortlist=with_shortlist)
+        if not (reason := gates.refuse(out, precision, degree)):
+            return
+        shutil.rmtree(out / precision)
+        reporter.log(f"{precision}{f' with its {degree}' if degree else ''} is not published: {reason}")
 
 
 def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:

@@ -168,10 +168,13 @@ class Int8Kernels(OnnxKernels):
     Args:
         model: in fp32.
         ranges: of every layer's input and of keys and values; see `calibration.py`.
+        cache_in_int8: whether keys and values are kept as integers too; else they are kept in fp32, which is exacter,
+            takes four times the memory, and more time for long sentences.
     """
 
-    def __init__(self, model: TranslationModel, ranges: Ranges) -> None:
+    def __init__(self, model: TranslationModel, ranges: Ranges, *, cache_in_int8: bool = True) -> None:
         super().__init__(model)
+        self.has_int8_cache = cache_in_int8 and self.fits_operator
         self.ranges = ranges
         self.integers = quantized(model)
 
@@ -181,7 +184,7 @@ class Int8Kernels(OnnxKernels):
     @property
     def cache_dtype(self) -> torch.dtype:
         """As `Kernels.cache_dtype`."""
-        return torch.int8 if self.fits_operator else super().cache_dtype
+        return torch.int8 if self.has_int8_cache else super().cache_dtype
 
     def embed(self, ids: Tensor, side: Side) -> Tensor:
         """As `Kernels.embed`; a row has a scale of its own."""
@@ -223,6 +226,8 @@ class Int8Kernels(OnnxKernels):
         return self.linear(self.linear(x, layer.inner), layer.outer)
 
     def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
+        if not self.has_int8_cache:
+            return super()._cache(number)
         attributes = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8}
         return list(self.ranges.of_cache(number)), attributes
 

@@ -25,8 +25,10 @@ from nmt_core.config import (
 from nmt_core.errors import ConfigError, ModelError, StageError
 from nmt_core.explain.explanation import explain
 from nmt_core.export.calibration import calibrate
+from nmt_core.export.dev import Dev
+from nmt_core.export.gates import Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
-from nmt_core.export.onnx import ExportReport, run
+from nmt_core.export.onnx import ExportReport, _export_judged, run
 from nmt_core.export.onnx_kernels import Int8Kernels, OnnxKernels
 from nmt_core.export.parity import compare
 from nmt_core.models.transformer import Transformer
@@ -127,14 +129,43 @@ def test_a_precision_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     targets = tokenizer.decode([hypothesis.ids for hypothesis in expected])
     report = run_stage(model, PRE_NORM, tiny_tokenizer_file, tmp_path, targets, precisions=["int8", "fp16"])
     assert report.bleu["fp32"] == pytest.approx(100)
-    assert report.not_published.keys() == {"int8", "fp16"}
-    assert re.fullmatch(r"BLEU on 5 dev sentences is .* less than in fp32; .*", report.not_published["int8"])
+    assert report.not_published.keys() == {"int8, cache in int8", "int8", "fp16"}
+    assert re.fullmatch(
+        r"BLEU on 5 dev sentences is .* \(95% interval .*\) against fp32; .*", report.not_published["int8"]
+    )
+    in_int8, in_fp16 = report.costs
+    assert re.match(r"int8 is not published, users translate in fp32 \([\d,]+ tokens/s in place of [\d,]+\): ", in_int8)
+    assert in_fp16.startswith("fp16 is not published: the output of")
     assert re.match(r"the output of decoder\.\d\.feed_forward\.inner gets as large as", report.not_published["fp16"])
     assert {file.name for file in (tmp_path / "out").iterdir() if file.is_dir()} == {"fp32"}
     in_fp32 = Translator.load(tmp_path / "out", SearchConfig(precision="fp32")).translate(LINES)
     assert Translator.load(tmp_path / "out", SearchConfig()).translate(LINES) == in_fp32
     with pytest.raises(ConfigError, match=r"search\.precision=int8 on cpu: the model has fp32"):
         Translator.load(tmp_path / "out", SearchConfig(precision="int8"))
+
+
+def test_int8_keeps_its_cache_in_fp32_where_integers_lose_too_much(tiny_tokenizer_file: Path, tmp_path: Path) -> None:
+    """Scales that one outlier of the calibrated text has made so large that all keys and values round to 0."""
+    tokenizer = Tokenizer(tiny_tokenizer_file)
+    model = random_model(PRE_NORM, tokenizer.vocab_size)
+    for layer in model.decoder:
+        layer.self_attention.output.weight.data *= 4
+    expected = beam_search(TorchStepper(model), tokenizer.encode(LINES), SearchConfig(beam_size=4))
+    dev = Dev(LINES, tokenizer.decode([hypothesis.ids for hypothesis in expected]))
+    languages = {"source": "en", "target": "ja"}  # whose BLEU counts letters: random models write no spaces
+    values = {"name": "tiny", "corpus": CorpusConfig(toy=ToyCorpusConfig()), "languages": languages}
+    values["export"] = {"bleu_loss_bound": 5}  # five sentences say little
+    gates = Gates(model, Tokenizers(tokenizer, tokenizer), dev, PipelineConfig.model_validate(values), threads=1)
+    gates._ranges.cache |= dict.fromkeys(gates._ranges.cache, (1e6, 1e6))
+    export_graphs(onnx_kernels(model), tmp_path / "fp32")
+    gates.measure(tmp_path, "fp32")
+    _export_judged(gates, "int8", tmp_path, SilentReporter(), with_shortlist=False)
+    assert gates.refused.keys() == {"int8, cache in int8"}, gates.bleu
+    assert gates.bleu.keys() == gates.changes.keys() | {"fp32"} == {"fp32", "int8, cache in int8", "int8"}
+    (cost,) = gates.costs()
+    assert re.match(r"int8, cache in int8 is not published, users translate with its cache in fp32 \([\d,]+ tok", cost)
+    held = {one.type for one in OnnxStepper(tmp_path / "int8", tokenizer.vocab_size).past_inputs}
+    assert held == {"tensor(float)"}
 
 
 def test_where_a_screen_would_drop_the_likeliest_token_greedy_search_keeps_its_scores(
@@ -196,7 +227,7 @@ def test_a_shortlist_that_loses_too_much_is_not_published(tiny_tokenizer_file: P
     assert report.bleu["fp32"] == pytest.approx(100)
     assert report.bleu["fp32, shortlist"] < 99
     assert re.fullmatch(
-        r"BLEU on 5 dev sentences is .* with it in fp32, .* less than without; .* raise .*",
+        r"BLEU on 5 dev sentences is .* against fp32; .* raise .*",
         report.not_published["shortlist"],
     )
     assert "shortlist" not in (out / "config.json").read_text()
