@@ -252,14 +252,8 @@ class Retraining:
         force, store = stage.name in self._selection.force, self._settings.store
         launcher = launcher_for(self._settings, self.config.name)
         with workers_for(self._settings) as workers:
-            job = Job(
-                step.reporter,
-                self._settings.resources,
-                workers,
-                launcher,
-                self.config.budget,
-                allow_code=self._settings.allow_code,
-            )
+            settings, budget = self._settings, self.config.budget
+            job = Job(step.reporter, settings.resources, workers, launcher, budget, allow_code=settings.allow_code)
             try:
                 outcome = run_stage(stage, self.config, store, inputs, job, force=force)
             except BaseException:
