@@ -252,7 +252,7 @@ class Retraining:
         with workers_for(self._settings) as workers:
             job = Job(step.reporter, self._settings.resources, workers, launcher, self.config.budget)
             try:
-                outcome = run_stage(stage, self.config, store, inputs, job, force=force)
+                outcome = run_stage(stage, self.config, store, inputs, job, force=force, on_damage=step.reporter.warn)
             except BaseException:
                 show_training(store.partial(stage.name, self._fingerprints[stage.name]), self._tracker, step.tracked)
                 raise
