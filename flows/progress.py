@@ -163,6 +163,11 @@ class StageReporter:
         """Write a line to the log of the Prefect run."""
         self._logger.info(without_password(message))
 
+    def warn(self, message: str) -> None:
+        """Write a line to the log of the Prefect run, and show it to the person who watches."""
+        self._logger.warning(without_password(message))
+        self._display.say(without_password(message))
+
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Add a point to each curve in MLflow."""
         self.curves |= values.keys()

@@ -255,7 +255,7 @@ class Retraining:
             settings, budget = self._settings, self.config.budget
             job = Job(step.reporter, settings.resources, workers, launcher, budget, allow_code=settings.allow_code)
             try:
-                outcome = run_stage(stage, self.config, store, inputs, job, force=force)
+                outcome = run_stage(stage, self.config, store, inputs, job, force=force, on_damage=step.reporter.warn)
             except BaseException:
                 show_training(store.partial(stage.name, self._fingerprints[stage.name]), self._tracker, step.tracked)
                 raise

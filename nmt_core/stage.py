@@ -177,9 +177,18 @@ def restrict(config: PipelineConfig, sections: Sequence[str]) -> PipelineConfig:
 
 
 def run_stage(
-    stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, *, force: bool = False
+    stage: Stage,
+    config: PipelineConfig,
+    store: Store,
+    inputs: Inputs,
+    job: Job,
+    *,
+    force: bool = False,
+    on_damage: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Reuse the stage's artifact or make it. Safe against other processes that want the same one.
+
+    `on_damage` is called with a sentence about an artifact that cannot be reused; by default it goes to the log.
 
     Raises:
         NmtError: what the stage raises, or StageError when the disk is full.
@@ -190,7 +199,7 @@ def run_stage(
     def warn(problem: str) -> None:
         if problem not in noted:
             noted.add(problem)
-            job.reporter.log(f"WARNING: {problem}; {stage.name} is made anew if no other place has it")
+            (on_damage or job.reporter.log)(f"WARNING: {problem}; {stage.name} is made anew if no other place has it")
 
     def find() -> Outcome | None:
         fingerprint = fingerprint_of(_identity(stage, config, inputs))
