@@ -104,7 +104,7 @@ def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> R
     open_database(tracking_uri)
     client = MlflowClient(tracking_uri)
     experiment = client.create_experiment("register", (folder / "files").as_uri())
-    allowed = RegistryConfig(contamination="allow")  # it was trained on nothing
+    allowed = RegistryConfig(contamination="allow", min_score=0)  # it was trained on nothing
     config = PipelineConfig(
         name="quickstart", corpus=CorpusConfig(toy=ToyCorpusConfig()), search=QUICK, registry=allowed
     )
