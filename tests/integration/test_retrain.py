@@ -306,3 +306,17 @@ def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(continued: Finished, st
     registration = nmt.run(code=1, MLFLOW_TRACKING_URI="http://127.0.0.1:9")
     assert statuses(registration)["register"] == "failed"
     assert "MLflow at http://127.0.0.1:9 does not answer" in registration["error"]
+
+
+def test_a_flipped_byte_is_told_of_and_the_artifact_is_made_anew(continued: Finished, statuses: Statuses) -> None:
+    nmt, summary = continued
+    model = Path(summary["stages"][STEPS.index("tokenizer")]["artifact"]) / "spm.model"
+    content = model.read_bytes()
+    middle = len(content) // 2
+    model.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    assert "spm.model has another sha256" in nmt("artifacts", "verify", "tokenizer", code=1).stdout
+    again = nmt.run("--until", "encode")
+    assert {name for name, status in statuses(again).items() if status == "done"} == {"tokenizer"}
+    assert model.read_bytes() == content
+    log = nmt("artifacts", "verify", "tokenizer").stdout
+    assert log.startswith("tokenizer/") and "sha256" not in log
