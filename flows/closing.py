@@ -35,7 +35,7 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
             )
         )
     for line in summary.not_published:
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
     if model := summary.model:
         aliases = ", ".join(model.aliases)
         console.print(

@@ -26,7 +26,7 @@ from prefect.tasks import Task as PrefectTask
 from flows.settings import Settings
 from flows.shards import PERFORM, Runner, TaskFailedError, submit_bare
 from nmt_core.errors import ConfigError, StageError
-from nmt_core.stage import DATA_LIBRARIES, versions
+from nmt_core.library_versions import DATA_LIBRARIES, versions
 from nmt_core.worker import pack, unpack
 from nmt_core.workers import ATTEMPTS, WORKER_ENVIRONMENT, LocalWorkers, Workers, shown
 

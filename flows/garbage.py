@@ -68,7 +68,8 @@ def _here(settings: Settings, kept: set[Name], age: timedelta) -> Iterator[Rubbi
     whole = {(artifact.stage, artifact.fingerprint) for artifact in artifacts}
     for folder in store.garbage(artifacts):
         fingerprint, _, unfinished = folder.name.partition(".")
-        if unfinished and ((folder.parent.name, fingerprint) in kept - whole or _last_written(folder) > now - age):
+        is_needed = (folder.parent.name, fingerprint) in kept - whole  # a run may go on there, or it is damaged
+        if is_needed or (unfinished and _last_written(folder) > now - age):
             continue
         yield Rubbish(str(folder.relative_to(store.root)), _size_of(folder), partial(_free, folder, settings))
 

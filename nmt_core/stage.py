@@ -7,18 +7,15 @@ the Prefect UI. A stage sees only the sections of the configuration that its fin
 """
 
 import errno
-import functools
 import hashlib
 import importlib
 import importlib.metadata
 import json
 import os
-import platform
 import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -29,6 +26,7 @@ from nmt_core.artifacts import REPORT, Artifact, Identity, Manifest, Store, desc
 from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import DamagedError, StageError
 from nmt_core.launchers import Launcher, LocalTorchrun
+from nmt_core.library_versions import versions
 from nmt_core.workers import InProcess, Workers
 
 Inputs = Mapping[str, Artifact]
@@ -40,9 +38,6 @@ STRICT_VERSIONS = "NMT_STRICT_VERSIONS"
 """Setting that makes the versions of libraries a part of what decides an artifact."""
 
 _WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
-DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
-"""Libraries that decide what becomes of text."""
-_LIBRARIES = (*DATA_LIBRARIES, "torch", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
 
 
 class StageReport(BaseModel):
@@ -283,20 +278,6 @@ def is_full_disk(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python, of this package and of the libraries that results depend on, as far as installed."""
-    return dict(_versions())
-
-
-@functools.cache  # to look them up takes longer than all the rest of a fingerprint
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = [("python", platform.python_version())]
-    for name in ("nmt-pipeline", *_LIBRARIES):
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found.append((name, importlib.metadata.version(name)))
-    return tuple(found)
 
 
 def _load(name: str) -> Any:

@@ -13,7 +13,8 @@ from flows.settings import Settings
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
-from nmt_core.stage import STRICT_VERSIONS, versions
+from nmt_core.library_versions import versions
+from nmt_core.stage import STRICT_VERSIONS
 from nmt_core.stages import STAGES, plan
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from nmt_core.artifacts import MANIFEST, REPORT, Manifest, Store, describe_outputs, now
 from nmt_core.config import PipelineConfig
+from nmt_core.library_versions import versions
 from nmt_core.recipe import load_recipe
-from nmt_core.stage import versions
 from nmt_core.stages import plan
 
 _FILES = 12  # of an artifact: as many as trainings and exports have

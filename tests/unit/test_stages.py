@@ -13,7 +13,8 @@ import pytest
 from flows.commands.plan import other_versions
 from nmt_core.artifacts import MANIFEST, Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Stage, versions
+from nmt_core.library_versions import versions
+from nmt_core.stage import Stage
 from nmt_core.stages import _COMPARED, STAGES, PlannedStage, explain_miss, plan
 
 NAMES = list(STAGES)

@@ -18,8 +18,9 @@ from nmt_core.artifacts import REPORT, Artifact, Manifest, describe_outputs, fin
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate.report import run as evaluate
 from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.library_versions import versions
 from nmt_core.recipe import load_recipe
-from nmt_core.stage import Job, Resources, SilentReporter, restrict, versions
+from nmt_core.stage import Job, Resources, SilentReporter, restrict
 from nmt_core.stages import STAGES, plan
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
