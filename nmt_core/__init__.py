@@ -8,8 +8,8 @@ between arrows is a stage: one function of one shape (`stage.py`), listed in one
 
 Layers; imports point only to the left, and a test says so:
 
-    codes, config, errors, spelling, processes, worker, digests, durable -> manifests -> artifacts, objects,
-    shared_store, workers, launchers -> stage -> corpus -> tokenizer -> batches -> models -> search, scoring
+    codes, config, errors, spelling, processes, library_versions, worker, digests, durable -> manifests -> artifacts,
+    objects, shared_store, workers, launchers -> stage -> corpus -> tokenizer -> batches -> models -> search, scoring
     -> train -> evaluate -> export -> jobs, explain -> stages -> flows
 
 `translator.py` and `bundle.py` stand beside the path: they load what `export` made and translate, with onnxruntime and

@@ -8,7 +8,7 @@ from support.published import identity_like
 
 from flows.commands.artifacts import collect_garbage, list_artifacts, pin_artifact, show_lineage, verify
 from flows.settings import Settings
-from nmt_core.artifacts import MANIFEST, Artifact, Manifest, describe_outputs, fingerprint_of, now
+from nmt_core.artifacts import MANIFEST, REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.errors import ArtifactError, ConfigError
 
 
@@ -27,6 +27,7 @@ def put(settings: Settings, name: str, *inputs: Artifact) -> Artifact:
     folder = settings.store.partial(stage, fingerprint_of(identity))
     folder.mkdir(parents=True)
     (folder / "data").write_text(name)
+    (folder / REPORT).write_text("{}")
     values: dict[str, Any] = {"versions": {}, "seconds": 0, "host": "", "created": now(), "recipe": "test"}
     values |= {"stage": stage, "fingerprint": fingerprint_of(identity), "identity": identity}
     return settings.store.publish(folder, Manifest(outputs=describe_outputs(folder), **values))
