@@ -26,6 +26,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch/tmp"
 trap 'rm -rf "$scratch"' EXIT
 
+unset PYTHONSAFEPATH  # the programs import each other from their folder
 export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 export TMPDIR=$scratch/tmp XDG_CACHE_HOME=$scratch/cache CUDA_CACHE_PATH=$scratch/cuda
 export TORCHINDUCTOR_CACHE_DIR=$scratch/inductor TRITON_CACHE_DIR=$scratch/triton
