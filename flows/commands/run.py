@@ -21,6 +21,7 @@ from nmt_core.stage import is_full_disk
 from nmt_core.stages import plan
 
 _LEAST_FREE_BYTES = 65_536
+_BYTES_OF_NEW_DATABASES = 4 << 20  # a server that cannot make its database may leave so much free when it ends
 
 Retrain = Callable[[PipelineConfig, Selection, str], RunSummary]
 """One retraining, under a run id."""
@@ -108,7 +109,8 @@ def explained(error: BaseException, settings: Settings, run_id: str) -> NmtError
     if isinstance(error, NmtError) and not isinstance(error, ServerError):
         return error
     # On a full disk, servers and databases fail in many words, and nothing more can be written
-    if is_full_disk(error) or shutil.disk_usage(settings.home).free < _LEAST_FREE_BYTES:
+    needed = _BYTES_OF_NEW_DATABASES if isinstance(error, ServerError) else _LEAST_FREE_BYTES
+    if is_full_disk(error) or shutil.disk_usage(settings.home).free < needed:
         return UnexpectedError(f"the disk of {settings.home} is full: free space, then run the same command again")
     if isinstance(error, ServerError):
         return error

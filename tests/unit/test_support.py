@@ -1,5 +1,6 @@
 """The machinery of the tests keeps its word: forks are processes as others are, and a change reaches its tests."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -118,7 +119,11 @@ def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, 
     command += ["--session-timeout", "0.1"] if number is None else []
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    run = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, text=True, **pipes)
+    # Whoever runs the tests in the background may have SIGINT ignored, which children inherit
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    run = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, start_new_session=True, text=True, preexec_fn=heed, **pipes
+    )
     until((tmp_path / "started").exists)
     started = [psutil.Process(int((tmp_path / name).read_text())) for name in ("hears", "deaf")]
     assert all(map(runs, started))

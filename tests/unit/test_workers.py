@@ -353,7 +353,7 @@ def test_no_child_outlives_a_parent_that_is_killed(
 def test_children_find_what_the_parent_finds(tmp_path: Path) -> None:
     (tmp_path / "queue.py").write_text("raise ValueError('a file of the user with the name of a module')")
     code = (
-        "import sys; sys.path.remove('')\n"
+        "import sys; sys.path[:] = filter(None, sys.path)\n"
         "from nmt_core.workers import LocalWorkers, shown\n"
         "with LocalWorkers(2) as workers: print(len(list(workers.map(str, [shown, LocalWorkers]))))"
     )
