@@ -44,7 +44,7 @@ def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
     assert rows[0]["status"] in {"ok", "unfinished"} and rows[0]["model"] == "quickstart"
     assert [row["status"] for row in rows][1:] == ["empty", "invalid_utf8"]
     shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
-    assert [each["key"] for each in shown] == ["report-translate"] and "invalid_utf8" in shown[0]["data"]
+    assert [each["key"] for each in shown] == ["report-translate"] and "invalid\\_utf8" in shown[0]["data"]
     assert nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
