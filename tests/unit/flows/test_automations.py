@@ -23,9 +23,11 @@ from flows.maintenance import reconcile
 from flows.secret import new_secret
 from flows.servers import held_port, start_prefect
 from flows.settings import Settings
-from flows.silence import HEARTBEAT, say_the_end, says_its_end
+from flows.silence import ENDED, HEARTBEAT, HEARTBEATS_MISSED, say_the_end, says_its_end
 from flows.stages import STAGE_FLOWS
 from flows.watch import watch
+
+SECONDS_OF_SILENCE = 12  # Prefect takes no fewer than ten
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +57,8 @@ def short() -> None: ...
 
 @pytest.fixture
 def looked_after(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> UUID:
-    """A deployment in place of `reconcile`: the automation starts it for runs that were silent for twelve seconds.
-
-    Prefect takes no fewer than ten.
-    """
-    monkeypatch.setattr(automations, "heartbeat_seconds", lambda: 4)
+    """A deployment in place of `reconcile`: the automation starts it for runs that were silent for so long."""
+    monkeypatch.setattr(automations, "heartbeat_seconds", lambda: SECONDS_OF_SILENCE // HEARTBEATS_MISSED)
     deployment = client.create_deployment(client.create_flow(short), name="looks")
     automations.install(client, [silent_runs(deployment)])
     return deployment
@@ -76,12 +75,29 @@ def heartbeat(run: UUID) -> None:
     emit_event(event=HEARTBEAT, resource={"prefect.resource.id": f"prefect.flow-run.{run}"}, occurred=datetime.now(UTC))
 
 
+def last_events(client: SyncPrefectClient, run: UUID) -> dict[str, dict[str, datetime]]:
+    """When the last event of each kind of a run occurred, and when the server received it."""
+    about = {"resource": {"id": [f"prefect.flow-run.{run}"]}}
+    page = client.request("POST", "/events/filter", json={"filter": about, "limit": 50}).json()
+    events = sorted(page["events"], key=lambda event: event["received"])
+    times = ("occurred", "received")
+    return {event["event"]: {time: datetime.fromisoformat(event[time]) for time in times} for event in events}
+
+
+def said_in_time(client: SyncPrefectClient, run: UUID) -> bool:
+    """Whether the server heard of the end before it could take the run for silent; on a busy machine it may not."""
+    until(lambda: last_events(client, run).keys() >= {HEARTBEAT, ENDED}, "the end was not said")
+    last = last_events(client, run)
+    return (last[ENDED]["received"] - last[HEARTBEAT]["occurred"]).total_seconds() < SECONDS_OF_SILENCE - 1
+
+
 def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefectClient, looked_after: UUID) -> None:
     runs = [client.create_flow_run(short, state=Running()) for _ in range(5)]
     for run in runs:
         client.set_flow_run_state(run.id, Completed())
         heartbeat(run.id)  # it was on its way
         say_the_end(short, run, Completed())
+    late = sum(not said_in_time(client, run.id) for run in runs)
     lost = client.create_flow_run(short, state=Running())
     heartbeat(lost.id)
     until(lambda: started(client, looked_after), "the automation does not fire for a run that falls silent")
@@ -89,7 +105,7 @@ def test_a_heartbeat_that_comes_after_the_end_starts_nothing(client: SyncPrefect
         heartbeat(client.create_flow_run(short, state=Running()).id)
         before = started(client, looked_after)
         until(lambda: started(client, looked_after) > before)  # noqa: B023  # it is called at once
-    assert started(client, looked_after) == 3, "once for each that fell silent"
+    assert 3 <= started(client, looked_after) <= 3 + late, "once for each that fell silent"
 
 
 def test_all_flows_say_their_end() -> None:
@@ -111,14 +127,6 @@ def test_a_run_that_ends_says_so_after_its_last_heartbeat(client: SyncPrefectCli
     real()
     (run,) = run_ids
 
-    def told() -> list[str]:
-        page = client.request("POST", "/events/filter", json={"filter": _of(run), "limit": 50}).json()
-        names = [event["event"] for event in sorted(page["events"], key=lambda event: event["received"])]
-        return names if "nmt.flow-run.ended" in names else []
-
-    names = until(told, "the end was not said")
-    assert names.index(HEARTBEAT) < names.index("nmt.flow-run.ended")
-
-
-def _of(run: UUID) -> dict[str, object]:
-    return {"resource": {"id": [f"prefect.flow-run.{run}"]}}
+    until(lambda: ENDED in last_events(client, run), "the end was not said")
+    last = last_events(client, run)
+    assert last[HEARTBEAT]["received"] < last[ENDED]["received"]
