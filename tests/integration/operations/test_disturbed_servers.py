@@ -255,7 +255,7 @@ def looked(up: Any) -> None:
 @pytest.fixture
 def prefect_alone(nmt: Any, free_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Server]]:
     """Starts a Prefect server that may be killed, always at the same address."""
-    nmt.home.mkdir(parents=True)
+    nmt.home.mkdir(parents=True, exist_ok=True)
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "NMT_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PREFECT_HOME", str(nmt.home / "prefect"))
