@@ -15,9 +15,9 @@ _IN_A_QUERY = re.compile(
 )
 
 
-_WITHOUT_A_SCHEME = re.compile(r"([^/@\s:'\"=]+):(?!/)[^@\s'\"]+@")
+_WITHOUT_A_SCHEME = re.compile(r"(?<![^\s'\"=/:])(?!hf:|models:)([^/@\s:'\"=]+):(?!/)[^@\s'\"]+@")
 """A name and a password of an address that lacks `://`, or has it misspelt. In a sentence it may be an e-mail address
-after a colon, so it is hidden in errors alone."""
+after a colon, so it is hidden in errors alone. After `hf:` and `models:` an @ stands before a revision or an alias."""
 
 
 def without_password(text: str) -> str:

@@ -43,3 +43,9 @@ def test_the_words_of_an_error_are_one_short_line_without_passwords() -> None:
     # a cut in the middle of a password must not hide that it is one
     assert words_of(OSError(f"at {ADDRESS}"), most=16) == "at ftp://nmt:***"
     assert len(words_of(OSError("word " * 1_000))) == 300
+
+
+@pytest.mark.parametrize("address", ["hf:org/name@main", "models:name@champion", "hf:ORG/NAME@REVISION"])
+def test_an_address_with_a_revision_holds_no_password(address: str) -> None:
+    assert str(ConfigError(f"corpus news: {address}: is not there")) == f"corpus news: {address}: is not there"
+    assert str(ConfigError(f"NMT_STORE='nmt:{'planted'}@b'")) == "NMT_STORE='nmt:***@b'"

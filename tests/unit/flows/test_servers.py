@@ -110,6 +110,7 @@ def test_the_password_of_a_database_is_no_argument(tmp_path: Path, free_port: in
     server = start_mlflow(settings, free_port)
     try:
         process = psutil.Process(server.pid)
+        until(process.environ)  # it is empty while the process becomes another program
         assert process.environ()["MLFLOW_BACKEND_STORE_URI"] == address
         assert "mlflow" in process.cmdline()
         assert not any("planted" in word for word in process.cmdline())
