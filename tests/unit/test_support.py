@@ -117,7 +117,7 @@ def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, 
     (tmp_path / "pytest.ini").touch()
     command = [sys.executable, "-m", "pytest", "-p", "support.keeper", "--grace", "1", "--numprocesses", workers]
     command += ["--session-timeout", "0.1"] if number is None else []
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_ADDOPTS": ""}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     # Whoever runs the tests in the background may have SIGINT ignored, which children inherit
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
