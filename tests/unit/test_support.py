@@ -73,8 +73,12 @@ def test_a_change_reaches_the_tests_that_import_it_the_nearest_first() -> None:
     assert "tests/unit/test_translator.py" in files
     assert "tests/unit/test_errors.py" not in files
     assert not [file for file in files if file.startswith("tests/faults/")]
-    fitting, left_out = reach.chosen(files, seconds=0)
-    assert (fitting, left_out) == ([], len(files))
+
+
+def test_only_files_whose_costs_fit_together_are_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "costs.json").write_text('{"a": 2.0, "b": 3.5, "c": 0.0, "d": 1.0}')
+    monkeypatch.setattr(reach, "read_costs", functools.partial(costs.read_costs, tmp_path / "costs.json"))
+    assert reach.chosen(["a", "b", "c", "d"], seconds=3) == (["a", "c", "d"], 1)
 
 
 def test_the_costs_of_children_are_those_of_a_test(tmp_path: Path) -> None:
