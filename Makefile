@@ -11,12 +11,13 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requi
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check quick test faults ui nightly everything interpreter lock clean
+.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
 	@echo "make quick        the tests that the changed files reach, a minute at most (SINCE=REVISION: changed since then)"
-	@echo "make test         format, lint, types, and every test"
+	@echo "make test         format, lint, types, and the tests, but for those of the next four"
+	@echo "make slow         the tests that take long and break rarely: environments, schedules, PostgreSQL"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
 	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
@@ -63,6 +64,9 @@ quick: $(WITH_TESTS)
 
 test: check
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
+
+slow: $(WITH_TESTS)
+	$(BIN)/pytest -m slow --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 0
 
 faults: $(WITH_TESTS)
 	$(BIN)/pytest -m faults --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 0
