@@ -38,6 +38,7 @@ from nmt_core.manifests import (
 
 __all__ = [
     "MANIFEST",
+    "PARTIAL",
     "PIN",
     "REPORT",
     "Artifact",
@@ -51,7 +52,8 @@ __all__ = [
 ]
 
 PIN = ".pin"
-_PARTIAL = ".partial"
+PARTIAL = ".partial"
+"""What the name of a folder ends in while its artifact is being made."""
 _OLD = ".old"
 _LOCK = ".lock"
 
@@ -167,7 +169,7 @@ class Store:
 
     def partial(self, stage: str, fingerprint: str) -> Path:
         """Where an artifact is made."""
-        return self.root / stage / f"{fingerprint}{_PARTIAL}"
+        return self.root / stage / f"{fingerprint}{PARTIAL}"
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
         """Write the manifest into `partial` and rename it into place, in one atomic step.
@@ -179,7 +181,7 @@ class Store:
         sync(partial)
         final = self.path(manifest.stage, manifest.fingerprint)
         if final.exists():  # a forced rerun, or a damaged one: a folder cannot be renamed onto another
-            old = final.with_name(f"{final.name}{_OLD}{_PARTIAL}")
+            old = final.with_name(f"{final.name}{_OLD}{PARTIAL}")
             shutil.rmtree(old, ignore_errors=True)
             final.rename(old)
             partial.rename(final)
@@ -227,8 +229,8 @@ class Store:
         """Folders that nothing needs: artifacts that are not kept, and partial ones that no process is making."""
         kept = {artifact.path for artifact in keep}
         rubbish = sorted(artifact.path for artifact in self.published() if artifact.path not in kept)
-        for partial in sorted(self.root.glob(f"*/*{_PARTIAL}")):
-            maker = partial.name.removesuffix(_PARTIAL).removesuffix(_OLD)
+        for partial in sorted(self.root.glob(f"*/*{PARTIAL}")):
+            maker = partial.name.removesuffix(PARTIAL).removesuffix(_OLD)
             lock = FileLock(partial.with_name(maker + _LOCK))
             try:
                 with lock.acquire(timeout=0):

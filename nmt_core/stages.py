@@ -12,6 +12,8 @@ from nmt_core.stage import Stage
 
 _COMPARED = 50
 """Artifacts of a stage, the newest, among which the most similar one is looked for: a store may hold thousands."""
+FORCED = "forced"
+"""Why a stage would run whatever is there."""
 _DAMAGED = "made once, but its files are damaged or gone"
 
 STAGES: dict[str, Stage] = {
@@ -95,7 +97,7 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
         artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
         compared = artifact
         if stage.name in force:
-            reason = "forced"
+            reason = FORCED
         elif artifact:
             reason = "made already"
         else:

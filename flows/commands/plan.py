@@ -15,7 +15,10 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.library_versions import versions
 from nmt_core.stage import STRICT_VERSIONS
-from nmt_core.stages import STAGES, plan
+from nmt_core.stages import FORCED, STAGES, PlannedStage, plan
+from nmt_core.train.continuing import foresee
+
+_TRAIN = "train"
 
 
 def show_plan(config: PipelineConfig, selection: Selection) -> None:
@@ -38,7 +41,8 @@ def show_plan(config: PipelineConfig, selection: Selection) -> None:
         else:
             need = estimate(name, config, store)
             total, unknown = total + (need.bytes or 0), unknown or need.bytes is None
-            table.add_row(name, styled(("run", "bold")), planned.reason, _size(need), need.basis)
+            because = _why(planned, config, store)
+            table.add_row(name, styled(("run", "bold")), because, _size(need), need.basis)
     if selection.includes(REGISTER):
         table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already", "", "")
     console.print(table)
@@ -54,7 +58,7 @@ def show_reason(stage: str, config: PipelineConfig) -> None:
     planned = next(planned for planned in plan(config, store) if planned.stage.name == stage)
     would = "would be reused" if planned.artifact else "would run"
     console = terminal(to_stderr=False)
-    console.print(f"{stage} {would}: {planned.reason}", soft_wrap=True)
+    console.print(f"{stage} {would}: {_why(planned, config, store)}", soft_wrap=True)
     if planned.compared and (other := other_versions(store, planned.compared)):
         console.print(other, soft_wrap=True)
     console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", soft_wrap=True)
@@ -70,6 +74,14 @@ def other_versions(store: Store, artifact: Artifact) -> str:
     changes = ", ".join(f"{name} {made.get(name, 'none')} -> {here.get(name, 'none')}" for name in names)
     rule = "" if os.environ.get(STRICT_VERSIONS) == "1" else f", which do not count ({STRICT_VERSIONS}=1: they do)"
     return f"versions since {artifact.short} was made{rule}: {changes}"
+
+
+def _why(planned: PlannedStage, config: PipelineConfig, store: Store) -> str:
+    """Why a stage would run, or not; of a training that is not forced, also where it would begin."""
+    if planned.stage.name != _TRAIN or planned.artifact or planned.reason == FORCED:
+        return planned.reason
+    start = foresee(store.partial(_TRAIN, planned.fingerprint), planned.identity, config.train)
+    return "; ".join(filter(None, (planned.reason, start)))
 
 
 def _size(need: Estimate) -> str:

@@ -18,7 +18,7 @@ class RegistryConfig(Section):
     """Name of the registered model; empty: the recipe's name."""
     max_slowdown: float = Field(0.2, ge=0)
     """How much slower than the champion a model may translate that takes its place, on the machine that registers it:
-    0.2 is 20% fewer tokens per second."""
+    0.2 is 20% fewer tokens per second. It is refused where the 95% interval of what was timed lies beyond that."""
     metric: MetricName = "BLEU"
     """What the quality of champion and challenger is compared in, on every test set."""
     min_score: float | None = Field(None, ge=0, le=100)

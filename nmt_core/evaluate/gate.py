@@ -35,7 +35,7 @@ def parity(export: Report, config: ExportConfig) -> Check:
 
 
 def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[float, float] | None = None) -> Check:
-    """Whether the challenger is fast enough beside the champion.
+    """Whether the challenger is fast enough beside the champion: not if all of the interval is beyond what is allowed.
 
     Args:
         ratio: the challenger's tokens per second over the champion's.
@@ -43,9 +43,13 @@ def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[floa
         registry: how much slower it may be.
         between: the 95% interval of the ratio, if it is known.
     """
-    passed = 1 - ratio <= registry.max_slowdown
+    low, high = between or (ratio, ratio)
+    slowest = 1 - registry.max_slowdown
+    passed = high >= slowest
     why = f"{ratio:.2f} times as many tokens per second as {note}"
-    why += "" if passed else f"; registry.max_slowdown={registry.max_slowdown:g} is allowed"
+    if ratio < slowest:
+        why += f"; registry.max_slowdown={registry.max_slowdown:g} is allowed"
+        why += f", which the 95% interval holds ({low:.2f} to {high:.2f})" if passed else ""
     return Check(
         kind="speed",
         name=_speed_name(registry),
@@ -53,8 +57,8 @@ def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[floa
         champion=1.0,
         challenger=round(ratio, 4),
         difference=round(ratio - 1, 4),
-        low=between[0] - 1 if between else None,
-        high=between[1] - 1 if between else None,
+        low=low - 1 if between else None,
+        high=high - 1 if between else None,
         passed=passed,
         why=why,
     )

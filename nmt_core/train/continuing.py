@@ -20,20 +20,18 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import MANIFEST, REPORT, Identity, Manifest
+from nmt_core.artifacts import PARTIAL, REPORT, Identity
 from nmt_core.config import TrainConfig
 from nmt_core.stage import IDENTITY
 from nmt_core.train.curves import LOG_EVERY, METRICS
+from nmt_core.train.other_trainings import Other, UnfitError, newest_update, other_trainings
 from nmt_core.train.progress import Progress
 from nmt_core.train.watchdog import INCIDENTS
 from nmt_core.train.weights import CHECKPOINTS, WEIGHTS
 
-ONLY_THE_END = ("max_updates", "patience", "checkpoint_every", "validate_every", "keep_checkpoints", "max_rollbacks")
-"""Options of `train` that change no update."""
 CONTINUED = "continued.json"
 """File of a training that goes on from another one: which, and from where."""
 
-_PARTIAL = ".partial"  # as the store names what is being made
 _Point = Mapping[str, Any]
 
 
@@ -57,32 +55,14 @@ class Continued(BaseModel):
 
 
 @dataclass(frozen=True)
-class _Other:
-    """A training that differs in `ONLY_THE_END` at most."""
+class _Legacy:
+    """What a training would have left behind by an update that another one has reached."""
 
-    folder: Path
-    train: Mapping[str, Any]
-    """Its section `train`, as far as its fingerprint holds it."""
-
-    @property
-    def name(self) -> str:
-        return f"train/{self.folder.name.removesuffix(_PARTIAL)[:12]}"
-
-    @property
-    def update(self) -> int:
-        """Update of its newest checkpoint; 0 if it has none, or none but the first."""
-        found = (self.folder / CHECKPOINTS).glob("*/.metadata")
-        return max((int(file.parent.name) for file in found if file.parent.name.isdigit()), default=0)
-
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        """Records of one of its files, up to a line that a crash has cut off."""
-        file = self.folder / name
-        lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
-
-
-class _UnfitError(Exception):
-    """Why another training is of no use."""
+    continued: Continued
+    points: list[dict[str, Any]]
+    incidents: list[dict[str, Any]]
+    checkpoint: Path
+    weights: list[Path]
 
 
 def read_continued(out: Path) -> Continued | None:
@@ -103,55 +83,46 @@ def take_up_another(out: Path, config: TrainConfig, log: Callable[[str], None]) 
     """
     if any((out / CHECKPOINTS).glob("*/.metadata")):
         return read_continued(out)
-    for other in sorted(_others(out), key=lambda each: each.update, reverse=True):
+    own = json.loads((out / IDENTITY).read_text(encoding="utf-8")) if (out / IDENTITY).is_file() else None
+    for other in other_trainings(out, own) if own else ():
         with _held(other.folder) as is_free:
             try:
                 if not is_free:
-                    raise _UnfitError("it is being trained")
-                continued = _take(other, out, config)
-            except (_UnfitError, OSError) as error:
+                    raise UnfitError("it is being trained")
+                legacy = _examine(other, config)
+                _take(legacy, out)
+            except (UnfitError, OSError) as error:
                 log(f"not going on from {other.name}, with {other.update:,} updates: {error}")
                 _clear(out)
                 continue
-        log(f"going on from {other.name}, which has made the first {continued.update:,} updates")
-        return continued
+        log(f"going on from {other.name}, which has made the first {legacy.continued.update:,} updates")
+        return legacy.continued
     return None
 
 
-def _others(out: Path) -> Iterator[_Other]:
-    """Trainings beside this one, finished or not, of the same identity but for `ONLY_THE_END`."""
-    own = json.loads((out / IDENTITY).read_text(encoding="utf-8")) if (out / IDENTITY).is_file() else None
-    if not own:
-        return
-    for folder in sorted(out.parent.iterdir()):
-        if folder == out or not folder.is_dir() or folder.name.endswith(f".old{_PARTIAL}"):
-            continue
-        identity = _identity_in(folder)
-        if identity and _without_the_end(identity) == _without_the_end(own):
-            other = _Other(folder, identity["config"]["train"])
-            if other.update:
-                yield other
+def foresee(out: Path, own: Identity, config: TrainConfig) -> str:
+    """Say from where a training would go on if it began now; empty if at update 0.
 
+    Whether the checkpoint there is sound, and whether somebody trains the other one, shows when it begins.
 
-def _identity_in(folder: Path) -> Identity | None:
-    with suppress(OSError, ValueError):
-        if (folder / MANIFEST).is_file():
-            return Manifest.model_validate_json((folder / MANIFEST).read_bytes()).identity
-        identity: Identity = json.loads((folder / IDENTITY).read_text(encoding="utf-8"))
-        return identity
-    return None
-
-
-def _without_the_end(identity: Identity) -> Identity:
-    config = identity.get("config", {})
-    train = {name: value for name, value in config.get("train", {}).items() if name not in ONLY_THE_END}
-    return dict(identity) | {"config": dict(config) | {"train": train}}
+    Args:
+        out: the folder in which it would be made, which need not be there.
+        own: its identity.
+        config: how to train.
+    """
+    if update := newest_update(out):
+        return f"goes on from update {update:,}"
+    for other in other_trainings(out, own):
+        with suppress(UnfitError, OSError):
+            continued = _examine(other, config).continued
+            return f"goes on from update {continued.update:,} of {continued.name}"
+    return ""
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[bool]:
     """Keep a training that has not ended from being taken up by its own command meanwhile; false if it is now."""
-    lock = FileLock(folder.with_name(f"{folder.name.removesuffix(_PARTIAL)}.lock"))
+    lock = FileLock(folder.with_name(f"{folder.name.removesuffix(PARTIAL)}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -163,26 +134,29 @@ def _held(folder: Path) -> Iterator[bool]:
         lock.release()
 
 
-def _take(other: _Other, out: Path, config: TrainConfig) -> Continued:
-    """Copy what the training would have left behind by that update."""
+def _examine(other: Other, config: TrainConfig) -> _Legacy:
+    """What the training would have left behind by that update, unless its checkpoint is damaged."""
     update = other.update
     if update >= config.max_updates:
-        raise _UnfitError(f"this training ends at {config.max_updates:,}")
+        raise UnfitError(f"this training ends at {config.max_updates:,}")
     points, incidents = other.lines(METRICS), _incidents(other, config)
     points = [point for point in points if point["update"] <= update]
     _require_its_curve(other, points)
     continued = _replayed(other, points, config)
     weights = _weights(other, config, continued.scores)
-    _require_sound(other.folder / CHECKPOINTS / f"{update:09d}")
-    _link(other.folder / CHECKPOINTS / f"{update:09d}", out / CHECKPOINTS / f"{update:09d}")
-    for file in weights:
-        _link(file, out / WEIGHTS / file.name)
     kept = [point for point in points if _is_ours(point, config)]
-    (out / METRICS).write_text("".join(f"{json.dumps(point)}\n" for point in kept), encoding="utf-8")
-    if incidents:
-        (out / INCIDENTS).write_text("".join(f"{json.dumps(each)}\n" for each in incidents), encoding="utf-8")
-    (out / CONTINUED).write_text(json.dumps(continued.model_dump()), encoding="utf-8")
-    return continued
+    return _Legacy(continued, kept, incidents, other.folder / CHECKPOINTS / f"{update:09d}", weights)
+
+
+def _take(legacy: _Legacy, out: Path) -> None:
+    _require_sound(legacy.checkpoint)
+    _link(legacy.checkpoint, out / CHECKPOINTS / legacy.checkpoint.name)
+    for file in legacy.weights:
+        _link(file, out / WEIGHTS / file.name)
+    (out / METRICS).write_text("".join(f"{json.dumps(point)}\n" for point in legacy.points), encoding="utf-8")
+    if legacy.incidents:
+        (out / INCIDENTS).write_text("".join(f"{json.dumps(each)}\n" for each in legacy.incidents), encoding="utf-8")
+    (out / CONTINUED).write_text(json.dumps(legacy.continued.model_dump()), encoding="utf-8")
 
 
 def _is_ours(point: _Point, config: TrainConfig) -> bool:
@@ -191,19 +165,19 @@ def _is_ours(point: _Point, config: TrainConfig) -> bool:
     return int(point["update"]) % every == 0
 
 
-def _require_its_curve(other: _Other, points: list[dict[str, Any]]) -> None:
+def _require_its_curve(other: Other, points: list[dict[str, Any]]) -> None:
     """Refuse the end of a training of an earlier version, which began a new point there and lost the sums before."""
     report = other.folder / REPORT
     is_cut = other.update % LOG_EVERY and any(
         "train_loss" in each and each["update"] == other.update for each in points
     )
     if is_cut and report.is_file() and "continued_from" not in json.loads(report.read_text(encoding="utf-8")):
-        raise _UnfitError(
+        raise UnfitError(
             "an earlier version of this package has made its last checkpoint, between two points of the curves"
         )
 
 
-def _replayed(other: _Other, points: list[dict[str, Any]], config: TrainConfig) -> Continued:
+def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -> Continued:
     """The validations of this training up to there, as the other one has made them."""
     by_update = {int(point["update"]): point for point in points if "dev_loss" in point}
     best_dev_loss = best = math.inf
@@ -211,7 +185,7 @@ def _replayed(other: _Other, points: list[dict[str, Any]], config: TrainConfig) 
     for update in range(config.validate_every, other.update + 1, config.validate_every):
         point = by_update.get(update)
         if point is None:
-            raise _UnfitError(f"it did not validate at update {update:,}, as train.validate_every asks for")
+            raise UnfitError(f"it did not validate at update {update:,}, as train.validate_every asks for")
         loss = float(point["dev_loss"])
         value = loss if config.stop_on == "dev_loss" else -float(point[f"dev_{config.stop_on}"])
         value = math.inf if math.isnan(value) else value
@@ -221,7 +195,7 @@ def _replayed(other: _Other, points: list[dict[str, Any]], config: TrainConfig) 
         if config.keep_best:
             scores[str(update)] = value
         if 0 < config.patience <= since_best:
-            raise _UnfitError(f"by train.patience this training ends at update {update:,}")
+            raise UnfitError(f"by train.patience this training ends at update {update:,}")
     return Continued(
         name=other.name,
         update=other.update,
@@ -232,19 +206,19 @@ def _replayed(other: _Other, points: list[dict[str, Any]], config: TrainConfig) 
     )
 
 
-def _incidents(other: _Other, config: TrainConfig) -> list[dict[str, Any]]:
+def _incidents(other: Other, config: TrainConfig) -> list[dict[str, Any]]:
     """Incidents after which it went back: the same would have happened to this training."""
     found = [each for each in other.lines(INCIDENTS) if each["back_to"] is not None]
     if found and other.train["checkpoint_every"] != config.checkpoint_every:
-        raise _UnfitError("it went back to a checkpoint, and train.checkpoint_every decides to which")
+        raise UnfitError("it went back to a checkpoint, and train.checkpoint_every decides to which")
     if len(found) > config.max_rollbacks:
-        raise _UnfitError(f"it went back {len(found)} times, and train.max_rollbacks is {config.max_rollbacks}")
+        raise UnfitError(f"it went back {len(found)} times, and train.max_rollbacks is {config.max_rollbacks}")
     if any(other.update <= each["back_to"] for each in found):
-        raise _UnfitError("it has gone back to its newest checkpoint, and has saved none since")
+        raise UnfitError("it has gone back to its newest checkpoint, and has saved none since")
     return found
 
 
-def _weights(other: _Other, config: TrainConfig, scores: Mapping[str, float]) -> list[Path]:
+def _weights(other: Other, config: TrainConfig, scores: Mapping[str, float]) -> list[Path]:
     """Files of weights that this training would have by now, and that it would not miss in the end."""
     update, every = other.update, config.checkpoint_every
     there = {int(file.stem): file for file in (other.folder / WEIGHTS).glob("*.safetensors") if file.stem.isdigit()}
@@ -258,7 +232,7 @@ def _weights(other: _Other, config: TrainConfig, scores: Mapping[str, float]) ->
     best = [-number for _, number in ranked[: config.keep_best]]
     missing = [number for number in (*last[-config.keep_checkpoints :], *best) if number not in there]
     if missing:
-        raise _UnfitError(f"it has no weights of update {missing[0]:,}, which this training would have kept")
+        raise UnfitError(f"it has no weights of update {missing[0]:,}, which this training would have kept")
     return list(there.values())
 
 
@@ -267,7 +241,7 @@ def _require_sound(checkpoint: Path) -> None:
 
     for file in sorted(each for each in checkpoint.iterdir() if each.is_file()):
         if problem := damage_of(file):
-            raise _UnfitError(problem)
+            raise UnfitError(problem)
 
 
 def _link(source: Path, target: Path) -> None:

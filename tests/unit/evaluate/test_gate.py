@@ -107,6 +107,13 @@ def test_speed(ratio: float, passed: bool) -> None:
     assert ("registry.max_slowdown=0.2 is allowed" in check.why) is not passed
 
 
+def test_a_model_is_too_slow_only_if_it_is_so_beyond_chance() -> None:
+    unclear = gate.speed(0.79, "version 1", REGISTRY, (0.7, 0.85))
+    assert unclear.passed and unclear.low == pytest.approx(-0.3) and unclear.high == pytest.approx(-0.15)
+    assert "registry.max_slowdown=0.2 is allowed, which the 95% interval holds (0.70 to 0.85)" in unclear.why
+    assert not gate.speed(0.76, "version 1", REGISTRY, (0.7, 0.79)).passed
+
+
 def test_contamination_that_is_not_known_to_be_none_is_refused_unless_it_is_allowed() -> None:
     clean = gate.contamination("", {"test/news": 1_200, "dev/dev": 3}, REGISTRY)
     assert clean.passed and clean.why.startswith(

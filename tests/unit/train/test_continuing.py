@@ -16,9 +16,10 @@ from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig, TrainConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import IDENTITY
-from nmt_core.train.continuing import ONLY_THE_END, take_up_another
+from nmt_core.train.continuing import take_up_another
 from nmt_core.train.curves import METRICS, Curves
 from nmt_core.train.distributed import World
+from nmt_core.train.other_trainings import ONLY_THE_END
 from nmt_core.train.start import Start
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
