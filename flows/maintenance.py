@@ -10,6 +10,7 @@ from prefect.client.orchestration import get_client
 from flows import reports
 from flows.garbage import garbage
 from flows.markdown import cells
+from flows.marks import forget_marks
 from flows.reconcile import Closed, close_orphans
 from flows.settings import Settings
 from flows.silence import end_silent, heartbeat_seconds, says_its_end
@@ -17,7 +18,14 @@ from flows.silence import end_silent, heartbeat_seconds, says_its_end
 
 @says_its_end
 @flow(name="gc", persist_result=False)
-def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30, unfinished: int = 30) -> list[str]:
+def gc(
+    keep_runs: int = 5,
+    delete: bool = False,
+    older_than: int = 30,
+    unfinished: int = 30,
+    gone: list[str] | None = None,
+    forget: list[str] | None = None,
+) -> list[str]:
     """Show which artifacts no recent run needs, here and in the shared store, and delete them if told to.
 
     Args:
@@ -25,9 +33,12 @@ def gc(keep_runs: int = 5, delete: bool = False, older_than: int = 30, unfinishe
         delete: Delete; else only show what would go.
         older_than: Of the shared store, only what is as old as this, in days.
         unfinished: Of stages that were interrupted, only what is as old as this, in days.
+        gone: Registries that are there no more, and are not asked.
+        forget: Marks of models that are there no more: take them away first.
     """
-    logger = get_run_logger()
-    rubbish = garbage(Settings.load(), keep_runs, older_than, unfinished_days=unfinished, note=logger.info)
+    logger, settings = get_run_logger(), Settings.load()
+    forget_marks(settings.store, forget or ())
+    rubbish = garbage(settings, keep_runs, older_than, unfinished_days=unfinished, gone=gone or (), note=logger.info)
     if delete:
         for one in rubbish:
             one.remove()

@@ -228,6 +228,21 @@ def test_the_flow_frees_the_shared_store_too(
     assert here.store.find("clean", loose.fingerprint) is None and kept.path.is_dir()
 
 
+def test_the_flow_takes_what_is_gone_and_what_is_to_be_forgotten(
+    home: Settings, put: Put, prefect_api: str, tmp_path: Path
+) -> None:
+    model = put(home, "export/1")
+    mark = mark_of("elsewhere", "m", {"export": model.fingerprint}, "me@there")
+    write(home.store, mark)
+    run_of(home, 1, model, registry=f"sqlite:///{tmp_path / 'gone.db'}")
+    with pytest.raises(ModelError, match=r"gone\.db"):
+        gc(keep_runs=0)
+    assert gc(keep_runs=0, gone=[f"sqlite:///{tmp_path / 'gone.db'}"]) == []
+    assert gc(keep_runs=0, gone=[f"sqlite:///{tmp_path / 'gone.db'}"], forget=[mark.id]) == [
+        f"export/{model.fingerprint}"
+    ]
+
+
 def test_the_shared_store_keeps_what_others_need(
     home: Settings,
     put: Put,
