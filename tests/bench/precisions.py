@@ -1,9 +1,10 @@
 """What the gate of precisions decides on trained models: by the difference alone, and by the paired test.
 
-    .venv/bin/python tests/bench/precisions.py [--updates 1500] [--pairs 20000] [--sets 4]
+    .venv/bin/python tests/bench/precisions.py [--recipes FILE ...] [--sets 4] [--updates 1500] [--pairs 20000]
 
-Trains five small models on the made-up text of the quickstart, which differ in seed and width. Each is exported, and
-translates several sets of held-out sentences in fp32, in int8, and in int8 with its cache in fp32. The sets show how
+Trains the models of some recipes, or five small ones on the made-up text of the quickstart, which differ in seed and
+width. Each is exported, and translates several sets of held-out sentences, of which the dev set is made, in fp32, in
+int8, and in int8 with its cache in fp32. The sets show how
 far a difference moves by chance: a gate that decides by chance says "no" on one set and "yes" on another. Printed is a
 row for each model and set: BLEU in fp32, the difference from it with its interval, and both decisions.
 """
@@ -14,15 +15,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nmt_core.config import ExportConfig, ModelConfig, PipelineConfig
+from nmt_core.config import ExportConfig, PipelineConfig
 from nmt_core.export.dev import Dev
 from nmt_core.export.gates import FP32_CACHE, INT8_CACHE, Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.losses import too_much
 from nmt_core.export.onnx import load_weights
+from nmt_core.recipe import load_recipe
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.weights import MODEL_FILE
 
@@ -30,27 +32,26 @@ _MODELS = ((1, 64), (2, 64), (3, 96), (4, 128), (5, 128))
 """Seed and width."""
 
 
-def _trained(home: Path, seed: int, width: int, options: argparse.Namespace) -> dict[str, Path]:
+def _toys(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str]]]:
+    """A name, a recipe and what is changed of it, for each of the small models."""
+    for seed, width in _MODELS[: options.models]:
+        values = {
+            "corpus.toy.pairs": options.pairs,
+            "corpus.toy.held_out": options.sentences * options.sets,
+            "split.dev_pairs": options.sentences * options.sets,
+            "model.d_model": width,
+            "model.d_ff": 2 * width,
+            "train.seed": seed,
+            "train.max_updates": options.updates,
+        }
+        yield f"seed {seed}, {width} wide", "quickstart", [f"{name}={value}" for name, value in values.items()]
+
+
+def _trained(home: Path, recipe: str, changes: Sequence[str]) -> dict[str, Path]:
     """The folders of what a run up to `average` has made, by stage."""
-    values = {
-        "corpus.toy.pairs": options.pairs,
-        "corpus.toy.held_out": options.sentences * options.sets,
-        "split.dev_pairs": options.sentences * options.sets,
-        "model.d_model": width,
-        "model.d_ff": 2 * width,
-        "train.seed": seed,
-        "train.max_updates": options.updates,
-    }
-    settings = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
-    command = [
-        str(Path(sys.executable).with_name("nmt")),
-        "run",
-        "quickstart",
-        *settings,
-        "--until",
-        "average",
-        "--json",
-    ]
+    settings = [part for change in changes for part in ("--set", change)]
+    nmt = str(Path(sys.executable).with_name("nmt"))
+    command = [nmt, "run", recipe, *settings, "--until", "average", "--json"]
     environment = os.environ | {"NMT_HOME": str(home)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     stages = json.loads(done.stdout.splitlines()[-1])["stages"]
@@ -95,6 +96,7 @@ def _row(number: int, degree: str, gates: Gates, name: str, config: ExportConfig
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--recipes", nargs="+", default=[], help="whose models to train, in place of the five")
     parser.add_argument("--updates", type=int, default=1_500)
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--sets", type=int, default=4)
@@ -106,18 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         home = options.home or Path(folder)
         print("| model | set | cache | BLEU fp32 | int8 | by the difference | by the test | tokens/s fp32 | int8 |")
         print("|---|---|---|---|---|---|---|---|---|")
-        for seed, width in _MODELS[: options.models]:
-            made = _trained(home, seed, width, options)
-            values = {"name": "bench", "corpus": {"toy": {}}, "model": _model(made)}
-            config = PipelineConfig.model_validate(values | {"languages": {"source": "en", "target": "ko"}})
-            for row in _judged(made, config, options.sets):
-                print(f"| seed {seed}, {width} wide {row}", flush=True)
-
-
-def _model(made: dict[str, Path]) -> dict[str, object]:
-    """The section `model` that a training was made with."""
-    manifest = json.loads((made["average"] / "manifest.json").read_text(encoding="utf-8"))
-    return ModelConfig.model_validate(manifest["identity"]["config"]["model"]).model_dump()
+        recipes = [(Path(recipe).stem, recipe, list[str]()) for recipe in options.recipes]
+        for name, recipe, changes in recipes or _toys(options):
+            made = _trained(home, recipe, changes)
+            for row in _judged(made, load_recipe(recipe, changes), options.sets):
+                print(f"| {name} {row}", flush=True)
 
 
 if __name__ == "__main__":
