@@ -7,11 +7,12 @@ INSTALLED := $(VENV)/.installed
 WITH_TESTS := $(VENV)/.installed-with-tests
 # Where Linux has no NVIDIA driver, PyTorch's build for CPUs is asked for here first: it saves 4 GB. Empty: the plain index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.lock
+# --no-compile: Python compiles what is imported, once; of the rest, that takes 40 s and 400 MB.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint requirements.lock
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter lock clean
+.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter coverage lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
@@ -25,6 +26,7 @@ help:
 	@echo "make interpreter  the tests that a change of Python may break: what pickles, starts processes and gets signals"
 	@echo "make check        format, lint and types alone"
 	@echo "make install      the environment in .venv alone, without what tests need"
+	@echo "make coverage     the share of lines and branches that the tests reach, by package, for an hour and more"
 	@echo "make lock         choose versions anew for requirements.lock"
 	@echo "make clean        remove .venv, .venv-* and caches; the results in .nmt stay"
 
@@ -85,6 +87,15 @@ interpreter: $(WITH_TESTS)
 	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
 		--no-loadscope-reorder --durations 20
 
+# Of all processes that tests start. For some tests alone:  make coverage ONLY=tests/unit/search
+ONLY ?= -m "not nightly"
+coverage: $(WITH_TESTS)
+	rm -rf .coverage-data && mkdir .coverage-data
+	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage run -m pytest $(ONLY) --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage combine --quiet
+	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage json --quiet -o .coverage-data/lines.json
+	PYTHONPATH=tests $(BIN)/python -m support.covered .coverage-data/lines.json
+
 # torch is held back: its later releases are not tested with the rest.
 lock: $(WITH_TESTS)
 	$(BIN)/pip install --quiet uv
@@ -94,4 +105,4 @@ lock: $(WITH_TESTS)
 	{ grep "^#" requirements.lock; cat $(VENV)/versions.txt; } > $(VENV)/lock.txt && mv $(VENV)/lock.txt requirements.lock
 
 clean:
-	rm -rf .venv .venv-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage-data
