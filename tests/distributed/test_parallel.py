@@ -11,12 +11,13 @@ import pytest
 import safetensors.torch
 import torch
 from support.keeper import mark
+from support.ranks import Ranks
 from support.until import patient
 
 from nmt_core import processes
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, LocalTorchrun, Rendezvous, torchrun_command
+from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 from nmt_core.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 from nmt_core.train.launch import METRICS
@@ -51,12 +52,12 @@ def config(make_config: Any) -> Callable[..., PipelineConfig]:
 
 @pytest.fixture(scope="module")
 def train(
-    training_inputs: Callable[..., dict[str, Artifact]], tmp_path_factory: pytest.TempPathFactory
+    training_inputs: Callable[..., dict[str, Artifact]], tmp_path_factory: pytest.TempPathFactory, ranks: Ranks
 ) -> Callable[[PipelineConfig, int], Artifact]:
     """Runs the real stage with so many processes."""
 
     def run(config: PipelineConfig, processes: int) -> Artifact:
-        job = Job(SilentReporter(), Resources(), launcher=LocalTorchrun(processes, processes))
+        job = Job(SilentReporter(), Resources(), launcher=ranks.launcher(processes))
         store = Store(tmp_path_factory.mktemp("store"))
         return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 
@@ -124,12 +125,13 @@ def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_
     assert expected["dev_loss", 10] < alone["dev_loss", 25], "it goes on from where the other has ended"
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "hsdp"])
+@pytest.mark.slow
+@pytest.mark.cpu(40)
 def test_two_nodes_of_two_processes_train_as_one_process_does(
-    tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int, parallel: str
+    tiny: dict[str, Artifact], config: Any, alone: Losses, tmp_path: Path, free_port: int
 ) -> None:
     """Two `torchrun` agents, each of which takes itself for a node, meet on the loopback; hsdp shards in a node."""
-    settings = config(parallel=parallel)
+    settings = config(parallel="hsdp")
     sections = {"train": settings.train.model_dump(), "model": settings.model.model_dump()}
     (tmp_path / CONFIG).write_text(json.dumps(sections | {"data": str(tiny["encode"].path)}))
     rendezvous = Rendezvous("2", "2", f"127.0.0.1:{free_port}", job_id="test", local_address="127.0.0.1")
