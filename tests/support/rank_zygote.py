@@ -8,11 +8,13 @@ import importlib
 import runpy
 import socket
 import sys
+from pathlib import Path
 
-from zygote import Blocked, Forker, end
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.zygote import Blocked, Forker, end
 
 IMPORTED = (
-    *("torch", "torch._dynamo", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
+    *("torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
     *("nmt_core.train.reading", "nmt_core.train.profile", "nmt_core.train.spent", "nmt_core.train.progress"),
     *("nmt_core.models.build", "nmt_core.search.methods", "nmt_core.search.torch_step", "nmt_core.scoring"),
     *("nmt_core.tokenizer.tokenizer", "nmt_core.launchers", "safetensors.torch", "sacrebleu"),
@@ -21,6 +23,7 @@ IMPORTED = (
 
 def import_all() -> None:
     """Import what a training process needs."""
+    importlib.import_module("torch._dynamo")  # which every optimizer imports; it looks for what is not to be imported
     blocked = Blocked()
     sys.meta_path.insert(0, blocked)
     for name in IMPORTED:
