@@ -25,10 +25,11 @@ from nmt_core.train.status import read_status
 
 Losses = dict[tuple[str, float], float]
 
+UPDATES = 12
 TRAIN = {
-    "max_updates": 25,
-    "validate_every": 1,  # so that there is a loss of every update
-    "checkpoint_every": 25,
+    "max_updates": UPDATES,
+    "validate_every": 3,
+    "checkpoint_every": UPDATES,
     "max_gradient_norm": 0.5,
     "slice_tokens": 128,
     "learning_rate_scale": 0.1,  # for so narrow a model the usual rate is wild, and makes differences of rounding grow
@@ -91,21 +92,21 @@ def test_the_losses_are_those_of_one_process(
         one = train(config(batching="packed", ema_decay=0.9), 1)
         several = train(config(**knobs), processes)
         expected, found = losses(one.path), losses(several.path)
-        for name in ("000000025.safetensors", "000000025.ema.safetensors"):
+        for name in (f"{UPDATES:09d}.safetensors", f"{UPDATES:09d}.ema.safetensors"):
             weights = [safetensors.torch.load_file(each.path / "weights" / name) for each in (one, several)]
             assert weights[0].keys() == weights[1].keys()
             for key, tensor in weights[0].items():
                 torch.testing.assert_close(weights[1][key], tensor, rtol=1e-3, atol=1e-5)
     else:
         expected, found = alone, losses(train(config(**knobs), processes).path)
-    assert len(expected) == 2 * 25 + 1, "loss and best loss of every update, mean loss of 25"
+    assert len(expected) == 2 * 4 + 1, "loss and best loss of each validation, mean loss of all updates"
     assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> None:
     model = {"architecture": "rnn", "encoder_layers": 2, "tied_embeddings": "none", "dropout": 0.0}
     model["rnn"] = {"hidden_size": 16, "alignment_size": 16, "maxout_size": 16}
-    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 15, "adam_epsilon": 1e-5}
+    knobs = TRAIN | {"dev_sentences": 10, "validate_every": 8, "adam_epsilon": 1e-5}
     expected = losses(train(make_config(train=knobs, model=model), 1).path)
     sharded = knobs | {"parallel": "fsdp", "activation_checkpointing": True}
     made = train(make_config(train=sharded, model=model), 2)
@@ -116,13 +117,13 @@ def test_a_recurrent_network_may_be_shared_too(train: Any, make_config: Any) -> 
 def test_processes_that_share_the_weights_start_from_a_model_and_its_moments_as_one_does(
     train: Any, config: Any, one: Artifact, alone: Losses
 ) -> None:
-    start = {"start_from": str(one.path), "start_optimizer": "kept", "max_updates": 10, "checkpoint_every": 10}
-    start["validate_every"] = 10
+    start = {"start_from": str(one.path), "start_optimizer": "kept", "max_updates": 6, "checkpoint_every": 6}
+    start["validate_every"] = 6
     expected = losses(train(config(**start), 1).path)
     sharded = train(config(**start, parallel="fsdp", activation_checkpointing=True), 2)
     assert losses(sharded.path) == pytest.approx(expected, rel=1e-5)
     assert sharded.report()["started_from"].startswith("train/")
-    assert expected["dev_loss", 10] < alone["dev_loss", 25], "it goes on from where the other has ended"
+    assert expected["dev_loss", 6] < alone["dev_loss", UPDATES], "it goes on from where the other has ended"
 
 
 @pytest.mark.slow
@@ -147,5 +148,5 @@ def test_two_nodes_of_two_processes_train_as_one_process_does(
     assert [node.returncode for node in nodes] == [0, 0], said
     status = read_status(tmp_path)
     assert status is not None
-    assert (status.state, status.update) == ("finished", 25)
+    assert (status.state, status.update) == ("finished", UPDATES)
     assert losses(tmp_path) == pytest.approx(alone, rel=1e-5)
