@@ -10,6 +10,8 @@ import socket
 import sys
 from pathlib import Path
 
+import torch
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.zygote import Blocked, Forker, end
 
@@ -28,6 +30,9 @@ def import_all() -> None:
     sys.meta_path.insert(0, blocked)
     for name in IMPORTED:
         importlib.import_module(name)
+    from nmt_core.train.speed import matrix_rate
+
+    matrix_rate(torch.device("cpu"), torch.float32)  # which each fork would measure for a quarter of a second
     sys.meta_path.remove(blocked)
     gc.collect()
     gc.freeze()  # the memory that forks share stays shared

@@ -94,7 +94,7 @@ def newest_update(store: Store) -> int:
 
 @pytest.fixture(scope="module")
 def config(make_config: Any) -> PipelineConfig:
-    scored = {"dev_sentences": 20, "dev_samples": 2, "keep_best": 1}
+    scored = {"dev_sentences": 10, "dev_samples": 2, "keep_best": 1}
     return make_config(train={"max_updates": 400, "checkpoint_every": 100, "validate_every": 50} | scored)
 
 

@@ -274,7 +274,7 @@ def ruin(model: Transformer) -> None:
 def test_a_checkpoint_that_was_saved_too_late_is_given_up(
     pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
 ) -> None:
-    config = make_config(train=SHORT | {"max_updates": 100})
+    config = make_config(train=SHORT | {"max_updates": 75})
     model = Transformer(config.model, pairs[0].vocab_size)
     listener = Ruining(model, update=50)
     trainer = Trainer(model, config.train, world, tmp_path, listener)
@@ -282,7 +282,7 @@ def test_a_checkpoint_that_was_saved_too_late_is_given_up(
     incidents = [json.loads(line) for line in (tmp_path / INCIDENTS).read_text().splitlines()]
     assert [(incident["update"], incident["back_to"]) for incident in incidents] == [(51, 50), (51, 25)]
     assert updates_passed_by(tmp_path) == 1 + 26
-    assert (trainer.progress.update, trainer.progress.rollbacks) == (100, 2)
+    assert (trainer.progress.update, trainer.progress.rollbacks) == (75, 2)
     for file in (tmp_path / "weights").iterdir():
         assert all(bool(weight.isfinite().all()) for weight in safetensors.torch.load_file(file).values()), file.name
     assert all(math.isfinite(loss) for loss in losses(listener.points).values())
@@ -326,7 +326,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
     """Pairs of random pieces, of a length that no other pairs have, so that they come together."""
     draw = np.random.default_rng(1)
     noise = [[*draw.integers(4, 600, 62).tolist(), 3] for _ in range(16)]
-    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 150}
+    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 75}
     config = make_config(train=SHORT | watched | {"checkpoint_every": 10})
     trainer, listener, incidents = watch(config, corpus_with(noise, noise[::-1]))
     assert 1 <= trainer.progress.rollbacks == len(incidents)
@@ -335,7 +335,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
         assert {pair.split(":")[0] for pair in incident["pairs"]} == {"poison"}
     halved = 0.5 ** (len(incidents) - 1)
     rates = {point["update"]: point["learning_rate"] for point in listener.points if "learning_rate" in point}
-    assert rates[150] == pytest.approx(16**-0.5 * 150**-0.5 * halved)
+    assert rates[75] == pytest.approx(16**-0.5 * 75**-0.5 * halved)
 
 
 def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, DevSet]) -> None:
