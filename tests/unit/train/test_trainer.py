@@ -326,7 +326,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
     """Pairs of random pieces, of a length that no other pairs have, so that they come together."""
     draw = np.random.default_rng(1)
     noise = [[*draw.integers(4, 600, 62).tolist(), 3] for _ in range(16)]
-    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 75}
+    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 150}
     config = make_config(train=SHORT | watched | {"checkpoint_every": 10})
     trainer, listener, incidents = watch(config, corpus_with(noise, noise[::-1]))
     assert 1 <= trainer.progress.rollbacks == len(incidents)
@@ -335,7 +335,7 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
         assert {pair.split(":")[0] for pair in incident["pairs"]} == {"poison"}
     halved = 0.5 ** (len(incidents) - 1)
     rates = {point["update"]: point["learning_rate"] for point in listener.points if "learning_rate" in point}
-    assert rates[75] == pytest.approx(16**-0.5 * 75**-0.5 * halved)
+    assert rates[150] == pytest.approx(16**-0.5 * 150**-0.5 * halved)
 
 
 def test_the_gradient_is_clipped(train: Any, make_config: Any, pairs: tuple[TokenShards, DevSet]) -> None:

@@ -75,6 +75,8 @@ def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_STAND_IN_FIRST", str(10 * os.getpid()))
 
 
+@pytest.mark.slow
+@pytest.mark.cpu(40)
 def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slurm: Any) -> None:
     launcher = SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2)
     with pytest.raises(InterruptionError):
@@ -86,6 +88,7 @@ def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slu
     assert slurm.states() == ["FAILED", "COMPLETED"]
 
 
+@pytest.mark.cpu(20)
 def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
     def evict() -> None:
         (running,) = cluster.jobs.values()
