@@ -134,6 +134,7 @@ def test_two_processes_have_the_translations_and_scores_of_one(
     assert [json.loads(each) for each in found] == [[scores, said]] * 2
 
 
+@pytest.mark.cpu(20)
 def test_two_processes_stop_and_one_goes_on(
     start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:

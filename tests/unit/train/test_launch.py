@@ -157,6 +157,7 @@ def test_a_finished_run_keeps_weights_to_average_and_one_checkpoint(undisturbed:
     assert names == [[f"000000{update}.safetensors" for update in (200, 300, 400)], ["000000400"]]
 
 
+@pytest.mark.cpu(25)
 def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     start_training: Train, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
