@@ -26,7 +26,7 @@ class Ranks:
 
     def start(
         self, arguments: Sequence[str], port: int, processes: int, *, nodes: int = 1, output: int = subprocess.PIPE
-    ) -> "list[subprocess.Popen[str]]":
+    ) -> list[subprocess.Popen[str]]:
         """Start them, in the order of their ranks.
 
         Args:
@@ -42,12 +42,12 @@ class Ranks:
         places = ({"RANK": str(rank), "LOCAL_RANK": str(rank % local)} for rank in range(processes))
         return [self._start(arguments, os.environ | group | place, output) for place in places]
 
-    def _start(self, arguments: Sequence[str], environment: "dict[str, str]", output: int) -> "subprocess.Popen[str]":
+    def _start(self, arguments: Sequence[str], environment: dict[str, str], output: int) -> subprocess.Popen[str]:
         options = {"env": environment, "cwd": str(Path.cwd()), "stdin": subprocess.DEVNULL, "stdout": output}
         options |= {"stderr": None if output == subprocess.PIPE else subprocess.STDOUT, "text": True}
         if self._zygote.fits(environment):
             return Forked(self._zygote, arguments, **options)
-        return subprocess.Popen([sys.executable, *arguments], **options)
+        return subprocess.Popen([sys.executable, "-u", *arguments], **options)
 
     def launcher(self, processes: int = 1) -> "ForkedRanks":
         """Return what takes the place of `LocalTorchrun`."""
@@ -90,7 +90,7 @@ class ForkedRanks:
 
 @dataclass(frozen=True)
 class _Job:
-    running: "list[subprocess.Popen[str]]"
+    running: list[subprocess.Popen[str]]
     output: Iterator[str]
 
     def lines(self) -> Iterator[str]:
