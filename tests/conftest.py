@@ -21,11 +21,12 @@ import torch
 import torch.distributed as dist
 from support.forked import Zygote
 from support.homes import once
+from support.ranks import Ranks
 from support.until import patient
 
 from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
-from nmt_core.launchers import LocalTorchrun
+from nmt_core.launchers import Launcher, LocalTorchrun
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
 from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
@@ -157,6 +158,14 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
 
 
 @pytest.fixture(scope="session")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
+    """The process that forks for each process of a training."""
+    ranks = Ranks(tmp_path_factory.mktemp("ranks"))
+    yield ranks
+    ranks.close()
+
+
+@pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a bucket on an S3 server of this machine, which this process and those that it starts find."""
     import fsspec
@@ -276,10 +285,12 @@ def training_inputs(tiny: dict[str, Artifact]) -> Callable[..., dict[str, Artifa
 
 @pytest.fixture(scope="session")
 def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> StartTraining:
-    """Runs the real `train` stage on the tiny corpus: `torchrun` and all."""
+    """Runs the real `train` stage on the tiny corpus, by `torchrun` if no other launcher is given."""
 
-    def start(config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1) -> Artifact:
-        launcher = LocalTorchrun(processes, threads=processes)
+    def start(
+        config: PipelineConfig, store: Store, reporter: Reporter, processes: int = 1, launcher: Launcher | None = None
+    ) -> Artifact:
+        launcher = launcher or LocalTorchrun(processes, threads=processes)
         job = Job(reporter, Resources(), launcher=launcher, budget=config.budget)
         return run_stage(STAGES["train"], config, store, training_inputs(), job).artifact
 

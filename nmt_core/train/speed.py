@@ -5,6 +5,7 @@ by those that the device did in its best matrix products in the same time. What 
 not count.
 """
 
+import functools
 import time
 
 import torch
@@ -22,8 +23,9 @@ def training_flop(model: TranslationModel, source_tokens: float, target_tokens: 
     return _FORWARD_AND_BACKWARD * (at_source * source_tokens + at_target * target_tokens)
 
 
+@functools.cache
 def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """Operations per second of this process in a large matrix product, the best of some."""
+    """Operations per second of this process in a large matrix product, the best of some; measured once."""
     side = _SIDE.get(device.type, 1_024)
     # Drawn from a generator of their own. Not constants: with those a GPU takes less power, and runs faster.
     draw = torch.Generator(device).manual_seed(0)

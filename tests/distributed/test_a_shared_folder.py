@@ -2,14 +2,13 @@
 only one of them finds the newest damaged."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.facts import missing
+from support.ranks import Ranks
 
 SAVING_AND_LOADING = """
 import json
@@ -78,42 +77,42 @@ print(json.dumps(found))
 """
 
 
-def two_nodes(folder: Path, port: int, late: int = 0, patience: float = 250, damaged: str = "") -> list[Any]:
-    """What each of two processes on nodes of their own has found, of which the second sees the newest late.
+@pytest.fixture
+def two_nodes(ranks: Ranks, tmp_path: Path, free_port: int) -> Callable[..., list[Any]]:
+    """Tells what each of two processes on nodes of their own has found, of which the second sees the newest late."""
 
-    Args:
-        folder: of the run.
-        port: by which they meet.
-        late: looks at which the second does not see the newest.
-        patience: seconds for which it looks again.
-        damaged: file of the newest in which a bit changes before any reads it.
-    """
-    command = [sys.executable, "-c", SAVING_AND_LOADING, str(folder), str(late), str(patience), *damaged.split()]
-    running = []
-    for rank in ("0", "1"):
-        each = {"RANK": rank, "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
-        each |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        running.append(subprocess.Popen(command, env=os.environ | each, stdout=subprocess.PIPE))
-    found = [process.communicate()[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0]
-    return [json.loads(each) for each in found]
+    def run(late: int = 0, patience: float = 250, damaged: str = "") -> list[Any]:
+        """Run them.
 
+        Args:
+            late: looks at which the second does not see the newest.
+            patience: seconds for which it looks again.
+            damaged: file of the newest in which a bit changes before any reads it.
+        """
+        program = ["-c", SAVING_AND_LOADING, str(tmp_path), str(late), str(patience), *damaged.split()]
+        running = ranks.start(program, free_port, 2, nodes=2)
+        found = [process.communicate()[0] for process in running]
+        assert [process.returncode for process in running] == [0, 0]
+        return [json.loads(each) for each in found]
 
-def test_all_wait_for_the_one_that_sees_the_newest_last(tmp_path: Path, free_port: int) -> None:
-    assert two_nodes(tmp_path, free_port, late=20) == [[20, 20]] * 2
+    return run
 
 
-def test_a_folder_that_is_not_shared_is_named(tmp_path: Path, free_port: int) -> None:
-    found = two_nodes(tmp_path, free_port, late=1_000_000, patience=1)
+def test_all_wait_for_the_one_that_sees_the_newest_last(two_nodes: Any) -> None:
+    assert two_nodes(late=20) == [[20, 20]] * 2
+
+
+def test_a_folder_that_is_not_shared_is_named(two_nodes: Any, tmp_path: Path) -> None:
+    found = two_nodes(late=1_000_000, patience=1)
     assert found[0] == found[1]
     place = (r"\bcheckpoint 20\b", f"{tmp_path}/checkpoints/000000020/\\S+ is missing")
     assert missing(found[0], *place, r"\b1 s\b", "see that all nodes share the file system") == []
 
 
 @pytest.mark.parametrize("damaged", ["__0_0.distcp", "__1_0.distcp", ".metadata"])
-def test_all_pass_over_a_checkpoint_of_which_one_file_is_damaged(tmp_path: Path, free_port: int, damaged: str) -> None:
+def test_all_pass_over_a_checkpoint_of_which_one_file_is_damaged(two_nodes: Any, damaged: str) -> None:
     """Each process checks some of the files."""
-    for newest, used, warning in two_nodes(tmp_path, free_port, damaged=damaged):
+    for newest, used, warning in two_nodes(damaged=damaged):
         assert (newest, used) == (20, 10)
         assert warning.startswith("checkpoint 20 cannot be read (")
         assert f"checkpoints/000000020/{damaged} differs from its checksum" in warning

@@ -1,16 +1,16 @@
-"""The number of processes changes the speed, never the result: two gloo processes against one, through `torchrun`."""
+"""The number of processes changes the speed, never the result: two gloo processes against one."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars
+import psutil
 import pytest
 import torch
+from support.ranks import Ranks
+from support.until import command_line
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.batches.plan import Plan
@@ -68,17 +68,17 @@ def one_process(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Call
 
 
 def test_an_update_of_one_slice_is_shared_by_two_processes(
-    start_training: Any, one_process: Any, make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
+    start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tiny: dict[str, Artifact], tmp_path: Path
 ) -> None:
     """One of them has nothing to do then, and must still take part in the update."""
     config = make_config(
-        train={"max_updates": 50, "validate_every": 25, "max_tokens": 64, "slice_tokens": 64},
+        train={"max_updates": 30, "validate_every": 15, "max_tokens": 64, "slice_tokens": 64},
         model=SMOOTH,
     )
     shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
     plan = Plan(shards, "padded", slice_tokens=64, max_tokens=64, seed=config.train.seed)
     assert {len(update) for update in plan.updates(0)} == {1}
-    artifact = start_training(config, Store(tmp_path), SilentReporter(), processes=2)
+    artifact = start_training(config, Store(tmp_path), SilentReporter(), launcher=ranks.launcher(2))
     assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)
 
 
@@ -102,7 +102,7 @@ print(json.dumps([scores, said]))
 
 
 def test_two_processes_have_the_translations_and_scores_of_one(
-    make_config: Any, tiny: dict[str, Artifact], world: World, tmp_path: Path, free_port: int
+    make_config: Any, tiny: dict[str, Artifact], world: World, ranks: Ranks, tmp_path: Path, free_port: int
 ) -> None:
     """Of a model of random weights; half of the references are what it says, so that there is something to score."""
     job = {"text": str(tmp_path), "tokenizers": str(tiny["tokenizer"].path), "target_language": "ko"}
@@ -127,26 +127,23 @@ def test_two_processes_have_the_translations_and_scores_of_one(
     scores, said = alone()
     assert scores["dev_bleu"] > 1
 
-    command = [sys.executable, "-c", TRANSLATING, json.dumps(job), model.config.model_dump_json()]
-    running = []
-    for rank in ("0", "1"):
-        each = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-        each |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port)}
-        running.append(subprocess.Popen(command, env=os.environ | each, stdout=subprocess.PIPE))
+    program = ["-c", TRANSLATING, json.dumps(job), model.config.model_dump_json()]
+    running = ranks.start(program, free_port, 2)
     found = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
     assert [json.loads(each) for each in found] == [[scores, said]] * 2
 
 
+@pytest.mark.cpu(20)
 def test_two_processes_stop_and_one_goes_on(
-    start_training: Any, one_process: Any, make_config: Any, tmp_path: Path
+    start_training: Any, ranks: Ranks, one_process: Any, make_config: Any, tmp_path: Path
 ) -> None:
-    """With several passes an update."""
+    """With several passes an update. `torchrun` starts the two, and passes the end of the stage on to them."""
     config = make_config(
         train={
             "max_updates": 150,
             "checkpoint_every": 150,
-            "slice_tokens": 64,
+            "slice_tokens": 128,
             "max_gradient_norm": 0.5,
             "learning_rate_scale": 0.2,
         },
@@ -156,6 +153,8 @@ def test_two_processes_stop_and_one_goes_on(
     with pytest.raises(InterruptionError):
         start_training(config, store, Interrupting(), processes=2)
     checkpoint = max(store.root.glob("train/*.partial/checkpoints/*/.metadata"))
-    assert 25 <= int(checkpoint.parent.name) < 150
-    artifact = start_training(config, store, SilentReporter(), processes=1)
+    assert 25 <= int(checkpoint.parent.name) < 150, "SIGTERM saves where it stands"
+    family = psutil.Process().children(recursive=True)
+    assert not [child for child in family if "nmt_core.train" in command_line(child)]
+    artifact = start_training(config, store, SilentReporter(), launcher=ranks.launcher())
     assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)

@@ -30,8 +30,9 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 class Zygote:
     """The process that has imported. It starts with the first command, and ends with this process or with `close`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, script: str = "zygote.py") -> None:
         self._folder = folder
+        self._script = Path(__file__).with_name(script)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
 
@@ -63,7 +64,7 @@ class Zygote:
         own |= settings._ENVIRONMENT | {"PREFECT_HOME": str(self._folder)}
         self._folder.mkdir(parents=True, exist_ok=True)
         with theirs, (self._folder / "log").open("wb") as log:
-            command = [sys.executable, str(Path(__file__).with_name("zygote.py")), str(theirs.fileno())]
+            command = [sys.executable, str(self._script), str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command,
                 env=own,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from filelock import FileLock
+from support.ranks import Ranks
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.batches.shards import TokenShards, read_pairs
@@ -20,41 +21,41 @@ from nmt_core.train.continuing import take_up_another
 from nmt_core.train.curves import METRICS, Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.other_trainings import ONLY_THE_END
+from nmt_core.train.progress import Progress
 from nmt_core.train.start import Start
 from nmt_core.train.trainer import Trainer
 from nmt_core.train.validate import DevSet
 from nmt_core.train.watchdog import INCIDENTS
 
-FIRST = {"max_updates": 40, "validate_every": 10, "checkpoint_every": 10, "keep_checkpoints": 3}
+FIRST = {"max_updates": 40, "validate_every": 10, "checkpoint_every": 10, "keep_checkpoints": 3, "max_tokens": 256}
 WILD = {"keep_best": 1, "keep_checkpoints": 2, "learning_rate_scale": 16.0}  # so that the best are not the last
 # What follows from a clock is no part of a comparison.
 TIMES = {"target_tokens_per_second", "model_flop_utilisation", "data_wait_share", "memory_bytes", "seconds_left"}
 
 
-class Job:
-    """Trains in folders side by side, as the stage does, but in this process."""
+class Trainings:
+    """Trains in this process, as the stage does."""
 
     def __init__(self, root: Path, encoded: Artifact, world: World) -> None:
         self.root = root
         self.world = world
         self.shards = TokenShards([encoded.path / "train-00000.parquet"])
         self.dev = DevSet(read_pairs([encoded.path / "dev.parquet"]))
-        self.said: list[str] = []
+        self.made: dict[str, tuple[Path, Progress]] = {}
 
-    def __call__(
-        self, name: str, config: PipelineConfig, stop_at: int = 0, ruined: int = 0, alone: bool = False
-    ) -> Any:
-        """Train; the progress in the end."""
-        out = self.root / ("alone" if alone else "store") / f"{name}.partial"
-        out.mkdir(parents=True, exist_ok=True)
-        identity = {"stage": "train", "inputs": {}, "config": {"train": config.train.model_dump(mode="json")}}
-        (out / IDENTITY).write_text(json.dumps(identity))
-        self.said = []
-        continued = take_up_another(out, config.train, self.said.append)
+    def alone(self, config: PipelineConfig, stop_at: int, ruined: int) -> tuple[Path, Progress]:
+        """A training that has no other one to go on from, and is made once."""
+        key = json.dumps([config.model_dump(mode="json"), stop_at, ruined])
+        if key not in self.made:
+            out = self.root / f"{len(self.made)}"
+            out.mkdir()
+            self.made[key] = out, self.train(out, config, Start(), stop_at, ruined)
+        return self.made[key]
+
+    def train(self, out: Path, config: PipelineConfig, start: Start, stop_at: int = 0, ruined: int = 0) -> Progress:
+        """Train in a folder; the progress in the end."""
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, self.shards.vocab_size)
-        # As the job's configuration takes it to the processes
-        start = Start.model_validate_json(json.dumps(Start(continued=continued).model_dump(mode="json")))
         trainer = Trainer(model, config.train, self.world, out, Curves(out / METRICS), start)
         was_ruined = False
 
@@ -68,6 +69,39 @@ class Job:
 
         assert trainer.fit(self.shards, self.dev, should_stop) is not bool(stop_at)
         return trainer.progress
+
+
+class Job:
+    """Trainings in folders side by side."""
+
+    def __init__(self, root: Path, trainings: Trainings) -> None:
+        self.root = root
+        self.trainings = trainings
+        self.said: list[str] = []
+
+    def begin(self, name: str, config: TrainConfig, *, alone: bool = False) -> Path:
+        """Make the folder of a training, with its identity."""
+        out = self.root / ("alone" if alone else "store") / f"{name}.partial"
+        out.mkdir(parents=True)
+        identity = {"stage": "train", "inputs": {}, "config": {"train": config.model_dump(mode="json")}}
+        (out / IDENTITY).write_text(json.dumps(identity))
+        return out
+
+    def first(
+        self, name: str, config: PipelineConfig, stop_at: int = 0, ruined: int = 0, *, alone: bool = False
+    ) -> Progress:
+        """Train where there is no other one; the progress in the end."""
+        folder, progress = self.trainings.alone(config, stop_at, ruined)
+        shutil.copytree(folder, self.begin(name, config.train, alone=alone), dirs_exist_ok=True)
+        return progress
+
+    def next(self, name: str, config: PipelineConfig) -> Progress:
+        """Train from where another one ended; the progress in the end."""
+        out = self.begin(name, config.train)
+        continued = take_up_another(out, config.train, self.said.append)
+        # As the job's configuration takes it to the processes
+        start = Start.model_validate_json(json.dumps(Start(continued=continued).model_dump(mode="json")))
+        return self.trainings.train(out, config, start)
 
     def what_is_left(self, name: str, *, alone: bool = False) -> dict[str, Any]:
         """Weights, points and incidents that a training leaves behind."""
@@ -83,9 +117,14 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     return sorted(points, key=lambda point: (point["update"], "dev_loss" in point))
 
 
+@pytest.fixture(scope="module")
+def trainings(tiny: dict[str, Artifact], world: World, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    return Trainings(tmp_path_factory.mktemp("trainings"), tiny["encode"], world)
+
+
 @pytest.fixture
-def job(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Job:
-    return Job(tmp_path, tiny["encode"], world)
+def job(trainings: Trainings, tmp_path: Path) -> Job:
+    return Job(tmp_path, trainings)
 
 
 @pytest.mark.parametrize(
@@ -102,38 +141,40 @@ def job(tiny: dict[str, Artifact], world: World, tmp_path: Path) -> Job:
     ],
     ids=["longer", "odd end", "stopped", "coarser", "rarer", "best", "average", "out of patience"],
 )
-@pytest.mark.cpu(20)
 def test_it_ends_as_if_it_had_begun_at_update_0(
     job: Job, make_config: Callable[..., PipelineConfig], first: Any, second: Any, stop_at: int
 ) -> None:
     longer = make_config(train=FIRST | second)
-    alone = job("longer", longer, alone=True)
-    short = job("short", make_config(train=FIRST | first), stop_at=stop_at)
+    alone = job.first("longer", longer, alone=True)
+    short = job.first("short", make_config(train=FIRST | first), stop_at=stop_at)
     assert 0 < short.update < longer.train.max_updates
-    together = job("longer", longer)
+    together = job.next("longer", longer)
     assert job.said == [f"going on from train/short, which has made the first {short.update} updates"]
     assert asdict(together) == asdict(alone)
     left = job.what_is_left("longer")
     assert left == job.what_is_left("longer", alone=True)
     assert left[METRICS]
+    if "keep_best" in first:
+        assert left["checkpoints"] == ["000000060"] and {f"weights/{n:09d}.safetensors" for n in (50, 60)} < left.keys()
+        assert len([name for name in left if name.startswith("weights/")]) == 3, "the best is none of the last two"
     if "patience" in first:
         assert short.update < FIRST["max_updates"], "patience ended it"
 
 
-@pytest.mark.cpu(20)
 def test_a_training_that_went_back_is_gone_on_from_as_well(
     job: Job, make_config: Callable[..., PipelineConfig]
 ) -> None:
     longer = make_config(train=FIRST | {"max_updates": 60, "max_rollbacks": 5})
-    alone = job("longer", longer, ruined=25, alone=True)
-    short = job("short", make_config(train=FIRST), ruined=25)
+    alone = job.first("longer", longer, ruined=25, alone=True)
+    short = job.first("short", make_config(train=FIRST), ruined=25)
     assert (short.rollbacks, short.update) == (1, 40)
-    assert asdict(job("longer", longer)) == asdict(alone)
+    assert asdict(job.next("longer", longer)) == asdict(alone)
     assert job.what_is_left("longer") == job.what_is_left("longer", alone=True)
-    for change in ({"checkpoint_every": 20, "max_updates": 60}, {"max_rollbacks": 0, "max_updates": 70}):
-        job("other", make_config(train=FIRST | change | {"keep_checkpoints": 2}))
-        assert any("it went back" in said for said in job.said)
-        shutil.rmtree(job.root / "store" / "other.partial")
+    for change in ({"checkpoint_every": 20, "max_updates": 70}, {"max_rollbacks": 0, "max_updates": 80}):
+        config = make_config(train=FIRST | change | {"keep_checkpoints": 2}).train
+        job.said.clear()
+        assert take_up_another(job.begin(f"{config.max_updates}", config), config, job.said.append) is None
+        assert len(job.said) == 2 and all("it went back" in said for said in job.said), "neither serves"
 
 
 @pytest.mark.parametrize(
@@ -149,29 +190,22 @@ def test_a_training_that_went_back_is_gone_on_from_as_well(
     ],
 )
 def test_it_begins_at_update_0_where_the_other_one_came_another_way(
-    job: Job, make_config: Callable[..., PipelineConfig], tmp_path: Path, change: Any, why: str
+    job: Job, make_config: Callable[..., PipelineConfig], change: Any, why: str
 ) -> None:
-    job("short", make_config(train=FIRST))
-    out, config = prepared(tmp_path, make_config(train=FIRST | change).train)
+    job.first("short", make_config(train=FIRST))
+    config = make_config(train=FIRST | change).train
+    out = job.begin("next", config)
     assert take_up_another(out, config, job.said.append) is None
     assert [why in said for said in job.said] == ([True] if why else [])
     assert [file.name for file in out.iterdir()] == [IDENTITY]
 
 
-def prepared(root: Path, config: TrainConfig) -> tuple[Path, TrainConfig]:
-    """The folder of a training that is about to begin."""
-    out = root / "store" / "next.partial"
-    out.mkdir()
-    identity = {"stage": "train", "inputs": {}, "config": {"train": config.model_dump(mode="json")}}
-    (out / IDENTITY).write_text(json.dumps(identity))
-    return out, config
-
-
 def test_a_training_that_is_under_way_or_damaged_is_left_alone(
     job: Job, make_config: Callable[..., PipelineConfig], tmp_path: Path
 ) -> None:
-    job("short", make_config(train=FIRST))
-    out, config = prepared(tmp_path, make_config(train=FIRST | {"max_updates": 60}).train)
+    job.first("short", make_config(train=FIRST))
+    config = make_config(train=FIRST | {"max_updates": 60}).train
+    out = job.begin("next", config)
     with FileLock(tmp_path / "store" / "short.lock"):
         assert take_up_another(out, config, job.said.append) is None
     assert "it is being trained" in job.said[-1]
@@ -195,16 +229,15 @@ def test_the_learning_rate_knows_nothing_of_these_options(make_config: Callable[
         assert rates[0] == rates[1]
 
 
-@pytest.mark.cpu(40)
 def test_the_stage_says_from_which_training_it_goes_on(
-    start_training: Any, make_config: Callable[..., PipelineConfig], tmp_path: Path, reporter: Any
+    start_training: Any, ranks: Ranks, make_config: Callable[..., PipelineConfig], tmp_path: Path, reporter: Any
 ) -> None:
     """Through the real stage: each training keeps a fingerprint of its own."""
-    store = Store(tmp_path / "together")
-    short = start_training(make_config(train=FIRST), store, reporter)
+    store, launcher = Store(tmp_path / "together"), ranks.launcher()
+    short = start_training(make_config(train=FIRST), store, reporter, launcher=launcher)
     longer = make_config(train=FIRST | {"max_updates": 60})
-    together = start_training(longer, store, reporter)
-    alone = start_training(longer, Store(tmp_path / "alone"), reporter)
+    together = start_training(longer, store, reporter, launcher=launcher)
+    alone = start_training(longer, Store(tmp_path / "alone"), reporter, launcher=launcher)
     assert short.fingerprint != together.fingerprint == alone.fingerprint
     assert together.report()["continued_from"] == f"{short.short} at update 40"
     assert short.report()["continued_from"] == alone.report()["continued_from"] == ""

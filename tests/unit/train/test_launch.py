@@ -1,4 +1,7 @@
-"""The `train` stage through the real `torchrun`: it learns, survives what befalls it, and tells why it failed."""
+"""The `train` stage: it learns, survives what befalls it, and tells why it failed.
+
+Where processes are preempted or killed, the real `torchrun` has started them. `tests/distributed` interrupts the stage.
+"""
 
 import json
 import os
@@ -16,20 +19,17 @@ import psutil
 import pytest
 import safetensors.torch
 import torch
+from support.ranks import Ranks
 from support.until import command_line, patient, until
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import BudgetError, PreemptedError, StageError
-from nmt_core.stage import Inputs, Job, SilentReporter, run_stage
+from nmt_core.stage import Inputs, Job, Resources, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 from nmt_core.train.spent import read_spent
 
 Train = Callable[..., Artifact]
-
-
-class InterruptionError(Exception):
-    """What the test throws into a running stage, as Ctrl-C or a cancelled flow would."""
 
 
 @dataclass
@@ -54,10 +54,6 @@ class Log(SilentReporter):
 
     def log(self, message: str) -> None:
         self.lines.append(message)
-
-
-def interrupt() -> None:
-    raise InterruptionError
 
 
 def training_processes() -> list[psutil.Process]:
@@ -98,7 +94,7 @@ def newest_update(store: Store) -> int:
 
 @pytest.fixture(scope="module")
 def config(make_config: Any) -> PipelineConfig:
-    scored = {"dev_sentences": 20, "dev_samples": 2, "keep_best": 1}
+    scored = {"dev_sentences": 10, "dev_samples": 2, "keep_best": 1}
     return make_config(train={"max_updates": 400, "checkpoint_every": 100, "validate_every": 50} | scored)
 
 
@@ -110,9 +106,9 @@ def log() -> Log:
 
 @pytest.fixture(scope="module")
 def undisturbed(
-    start_training: Train, config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory, log: Log
+    start_training: Train, ranks: Ranks, config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory, log: Log
 ) -> Artifact:
-    return start_training(config, Store(tmp_path_factory.mktemp("undisturbed")), log)
+    return start_training(config, Store(tmp_path_factory.mktemp("undisturbed")), log, launcher=ranks.launcher())
 
 
 def test_it_learns(undisturbed: Artifact) -> None:
@@ -161,20 +157,16 @@ def test_a_finished_run_keeps_weights_to_average_and_one_checkpoint(undisturbed:
     assert names == [[f"000000{update}.safetensors" for update in (200, 300, 400)], ["000000400"]]
 
 
+@pytest.mark.cpu(25)
 def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     start_training: Train, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
-    with pytest.raises(InterruptionError):
-        start_training(config, store, Acting(25, interrupt))
+    with pytest.raises(PreemptedError, match="goes on from there") as caught:
+        start_training(config, store, Acting(25, preempt))
+    assert caught.value.exit_code == 75
     assert 25 <= newest_update(store) < 400, "SIGTERM saves where it stands"
     assert newest_update(store) % 100, "and not only where it would have been saved anyway"
-    assert not training_processes()
-
-    with pytest.raises(PreemptedError, match="goes on from there") as caught:
-        start_training(config, store, Acting(newest_update(store) + 25, preempt))
-    assert caught.value.exit_code == 75
-    assert 50 <= newest_update(store) < 400
     assert not training_processes()
 
     killer = Acting(newest_update(store) + 125, kill_the_training_process)
@@ -184,25 +176,24 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
 
 
 def test_a_spent_budget_ends_training_with_a_checkpoint_and_a_larger_one_goes_on_from_there(
-    start_training: Train, make_config: Any, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
+    start_training: Train, ranks: Ranks, make_config: Any, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path)
+    store, launcher = Store(tmp_path), ranks.launcher()
     limited = config.model_copy(update={"budget": make_config(budget={"max_hours": 0.5 / 3_600}).budget})
     with pytest.raises(BudgetError, match=r"hours, and budget.max_hours=0.000138889\).*raise it") as caught:
-        start_training(limited, store, SilentReporter())
+        start_training(limited, store, SilentReporter(), launcher=launcher)
     assert caught.value.exit_code == 1
     assert 1 <= newest_update(store) < 400
-    assert not training_processes()
     [folder] = store.root.glob("train/*.partial")
     spent = read_spent(folder)
     assert spent.seconds > 0.5 and spent.cpu_seconds > 0 and (spent.attempts, spent.gpu_seconds) == (1, 0)
 
     stopped_at = newest_update(store)
     with pytest.raises(BudgetError, match=f"after {stopped_at} updates"):
-        start_training(limited, store, SilentReporter())
+        start_training(limited, store, SilentReporter(), launcher=launcher)
     assert read_spent(folder) == spent, "no process is started to see what is known"
 
-    artifact = start_training(config, store, SilentReporter())
+    artifact = start_training(config, store, SilentReporter(), launcher=launcher)
     assert_equal(artifact, undisturbed)
     assert artifact.fingerprint == undisturbed.fingerprint
     report = artifact.report()
@@ -220,13 +211,14 @@ def assert_equal(artifact: Artifact, undisturbed: Artifact) -> None:
 
 
 def test_a_failing_process_tells_its_reason(
-    make_config: Any, training_inputs: Any, copy_of: Callable[[Artifact], Artifact], tmp_path: Path, job: Job
+    make_config: Any, training_inputs: Any, copy_of: Callable[[Artifact], Artifact], tmp_path: Path, ranks: Ranks
 ) -> None:
     encode = copy_of(training_inputs()["encode"])
     shard = encode.path / "train-00000.parquet"
     shard.write_bytes(shard.read_bytes()[:1_000])
     inputs: Inputs = training_inputs(encode=encode)
     with pytest.raises(StageError, match="damaged token shard") as caught:
+        job = Job(SilentReporter(), Resources(), launcher=ranks.launcher())
         run_stage(STAGES["train"], make_config(), Store(tmp_path / "store"), inputs, job)
     assert str(encode.path) in str(caught.value)
     assert "--force encode" in str(caught.value)

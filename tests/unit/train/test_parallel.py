@@ -1,10 +1,8 @@
 """How processes are cut into groups that share one copy of the weights."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from support.ranks import Ranks
 
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.errors import ConfigError
@@ -36,11 +34,12 @@ print(mesh.mesh_dim_names, mesh.mesh.tolist())
         ("fsdp", 0, "('shard',) [0, 1, 2, 3, 4, 5, 6, 7]"),
     ],
 )
-def test_eight_processes_on_two_nodes(parallel: str, shard_size: int, groups: str) -> None:
+def test_eight_processes_on_two_nodes(
+    ranks: Ranks, free_port: int, parallel: str, shard_size: int, groups: str
+) -> None:
     """By default a node has one copy. The processes are PyTorch's pretended ones, which exchange nothing."""
-    command = [sys.executable, "-c", GROUPS, str(shard_size), parallel]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == groups, done.stderr
+    (process,) = ranks.start(["-c", GROUPS, str(shard_size), parallel], free_port, 1)
+    assert process.communicate()[0].strip() == groups
 
 
 def test_groups_must_divide_the_processes() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from support.ranks import Ranks
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
@@ -23,10 +24,10 @@ def config(make_config: Any) -> PipelineConfig:
 
 
 @pytest.fixture(scope="module")
-def traced(start_training: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+def traced(start_training: Any, ranks: Ranks, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     """Trained by two processes, three updates of which are traced."""
-    store = Store(tmp_path_factory.mktemp("traced"))
-    return start_training(make_config(train=SHORT | {"profile_updates": 3}), store, SilentReporter(), processes=2)
+    config, store = make_config(train=SHORT | {"profile_updates": 3}), Store(tmp_path_factory.mktemp("traced"))
+    return start_training(config, store, SilentReporter(), launcher=ranks.launcher(2))
 
 
 def trace_of(artifact: Artifact, rank: int) -> list[dict[str, Any]]:
@@ -55,9 +56,9 @@ def test_a_table_lists_the_costliest_operators(traced: Artifact) -> None:
 
 
 def test_the_weights_are_those_of_a_training_that_nobody_looked_at(
-    traced: Artifact, start_training: Any, config: PipelineConfig, tmp_path: Path
+    traced: Artifact, start_training: Any, ranks: Ranks, config: PipelineConfig, tmp_path: Path
 ) -> None:
-    plain = start_training(config, Store(tmp_path), SilentReporter(), processes=2)
+    plain = start_training(config, Store(tmp_path), SilentReporter(), launcher=ranks.launcher(2))
     assert plain.fingerprint == traced.fingerprint
     assert not (plain.path / "profile").exists()
     (file,) = (plain.path / "weights").iterdir()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from support.ranks import Ranks
 
 from nmt_core.artifacts import Artifact, Store
 from nmt_core.bundle import BUNDLE_FILE
@@ -17,7 +18,9 @@ from nmt_core.translator import Translator
 
 
 @pytest.fixture(scope="module")
-def made(tiny: dict[str, Artifact], make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+def made(
+    tiny: dict[str, Artifact], make_config: Any, tmp_path_factory: pytest.TempPathFactory, ranks: Ranks
+) -> dict[str, Artifact]:
     """The tiny pipeline from `tokenizer` to `export`, by stage."""
     config = make_config(
         tokenizer={"vocabularies": "separate", "vocab_size": 500},
@@ -25,9 +28,10 @@ def made(tiny: dict[str, Artifact], make_config: Any, tmp_path_factory: pytest.T
         train={"max_updates": 150, "learning_rate_scale": 2.0, "checkpoint_every": 50, "validate_every": 50},
     )
     store, artifacts = Store(tmp_path_factory.mktemp("separate")), dict(tiny)
+    job = Job(SilentReporter(), Resources(), launcher=ranks.launcher())
     for name in ("tokenizer", "encode", "train", "average", "export"):
         inputs = {needed: artifacts[needed] for needed in STAGES[name].needs}
-        artifacts[name] = run_stage(STAGES[name], config, store, inputs, Job(SilentReporter(), Resources())).artifact
+        artifacts[name] = run_stage(STAGES[name], config, store, inputs, job).artifact
     return artifacts
 
 

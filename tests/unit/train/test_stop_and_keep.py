@@ -38,30 +38,30 @@ class Remembering:
     def go_back(self, update: int) -> None: ...
 
 
-@pytest.fixture
-def trainer(tiny: dict[str, Artifact], make_config: Any, world: World, tmp_path: Path) -> Callable[..., Any]:
-    """A trainer with a translator, in a folder of the test's own."""
+@pytest.fixture(scope="module")
+def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callable[..., Any]:
+    """A trainer with a translator, in a folder."""
 
-    def make(knobs: Mapping[str, Any], listener: Listener, folder: str = "run") -> tuple[Trainer, DevTranslator | None]:
-        (tmp_path / folder).mkdir(exist_ok=True)
+    def make(knobs: Mapping[str, Any], listener: Listener, folder: Path) -> tuple[Trainer, DevTranslator | None]:
+        folder.mkdir(exist_ok=True)
         whole = make_config(train=knobs, average={"checkpoints": 1})
         config: TrainConfig = whole.train
         torch.manual_seed(config.seed)
         places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
         job = places | {"target_language": "ko", "spelling": ["NFC", "as is", "en"]}
         translator = DevTranslator.load(job, config, world) if config.dev_sentences else None
-        return Trainer(Transformer(whole.model, 600), config, world, tmp_path / folder, listener), translator
+        return Trainer(Transformer(whole.model, 600), config, world, folder, listener), translator
 
     return make
 
 
-@pytest.fixture
-def fit(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
-    """Trains to the end, or until it is stopped after an update."""
+@pytest.fixture(scope="module")
+def fit_in(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
+    """Trains in a folder to the end, or until it is stopped after an update."""
     data = tiny["encode"].path
     pairs = TokenShards([data / "train-00000.parquet"]), read_pairs([data / "dev.parquet"])
 
-    def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
+    def run(folder: Path, knobs: Mapping[str, Any], stop_at: int = 0) -> Remembering:
         listener = Remembering()
         one, translator = trainer(knobs, listener, folder)
         finished = one.fit(
@@ -69,6 +69,16 @@ def fit(trainer: Any, tiny: dict[str, Artifact]) -> Callable[..., Remembering]:
         )
         assert finished is not bool(stop_at)
         return listener
+
+    return run
+
+
+@pytest.fixture
+def fit(fit_in: Any, tmp_path: Path) -> Callable[..., Remembering]:
+    """Does so in a folder of the test's own."""
+
+    def run(knobs: Mapping[str, Any], folder: str = "run", stop_at: int = 0) -> Remembering:
+        return fit_in(tmp_path / folder, knobs, stop_at)
 
     return run
 
@@ -100,39 +110,46 @@ def test_training_stops_when_bleu_does_not_improve_though_the_dev_loss_does(fit:
 
 WILD = {"max_updates": 80, "validate_every": 8, "checkpoint_every": 8, "learning_rate_scale": 32.0}
 """At such a rate the loss runs away as soon as the rate has risen: the best validations are early ones."""
-SCORED = {"max_updates": 200, "validate_every": 8, "checkpoint_every": 8, "stop_on": "chrf", "dev_sentences": 20}
+SCORED = {"max_updates": 120, "validate_every": 8, "checkpoint_every": 8, "stop_on": "chrf", "dev_sentences": 20}
 """So young a model's chrF rises and falls: of so many, the best three are hardly ever the last three."""
+KEEPING = {"keep_checkpoints": 2, "keep_best": 3}
 
 
-@pytest.mark.parametrize(
-    ("name", "knobs"),
-    [("dev_loss", WILD), ("dev_chrf", SCORED)],
-)
+@pytest.fixture(scope="module")
+def scored(fit_in: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Curve]:
+    """Folder and validations of an undisturbed training that keeps the best by chrF; nobody changes it."""
+    folder = tmp_path_factory.mktemp("scored")
+    return folder, fit_in(folder, SCORED | KEEPING).validations
+
+
+@pytest.mark.parametrize("name", ["dev_loss", "dev_chrf"])
 def test_the_weights_that_are_kept_are_those_of_the_best_and_the_last(
-    fit: Any, tmp_path: Path, name: str, knobs: dict[str, Any]
+    fit: Any, scored: tuple[Path, Curve], tmp_path: Path, name: str
 ) -> None:
-    validations = fit(knobs | {"keep_checkpoints": 2, "keep_best": 3}).validations
+    folder, validations = scored if name == "dev_chrf" else (tmp_path / "run", fit(WILD | KEEPING).validations)
     expected, updates = best(validations, name, 3), sorted(validations)
     assert expected - set(updates[-3:]), "otherwise the last alone would pass"
-    assert kept(tmp_path / "run") == expected | set(updates[-2:])
+    assert kept(folder) == expected | set(updates[-2:])
 
 
-def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(fit: Any, tmp_path: Path) -> None:
+def test_a_stopped_run_keeps_and_scores_what_an_undisturbed_one_does(
+    fit: Any, scored: tuple[Path, Curve], tmp_path: Path
+) -> None:
     """Also when it is stopped between two checkpoints, and after the best of them."""
-    knobs = SCORED | {"keep_checkpoints": 1, "keep_best": 2}
-    undisturbed = fit(knobs, "undisturbed")
+    folder, validations = scored
     found: Curve = {}
     for stop_at in (20, 99, 0):
-        found |= fit(knobs, "stopped", stop_at).validations
-    assert found == undisturbed.validations
-    assert kept(tmp_path / "stopped") == kept(tmp_path / "undisturbed")
-    for update in kept(tmp_path / "undisturbed"):
-        files = [tmp_path / folder / "weights" / f"{update:09d}.safetensors" for folder in ("stopped", "undisturbed")]
+        found |= fit(SCORED | KEEPING, stop_at=stop_at).validations
+    assert found == validations
+    assert kept(tmp_path / "run") == kept(folder)
+    for update in kept(folder):
+        files = [each / "weights" / f"{update:09d}.safetensors" for each in (tmp_path / "run", folder)]
         stopped, expected = (safetensors.torch.load_file(file) for file in files)
         assert all(torch.equal(stopped[name], tensor) for name, tensor in expected.items())
 
 
 def test_patience_counts_on_through_a_stop(fit: Any) -> None:
+    """Undisturbed, as the test above has it, it ends at 30 as well."""
     assert max(fit(EARLY | {"stop_on": "bleu"}, stop_at=25).validations) == 20
     assert max(fit(EARLY | {"stop_on": "bleu"}).validations) == 30
 

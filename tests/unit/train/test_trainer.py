@@ -3,6 +3,7 @@
 import json
 import math
 import resource
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,21 +64,38 @@ def pairs(tiny: dict[str, Artifact]) -> tuple[TokenShards, DevSet]:
     return TokenShards([folder / "train-00000.parquet"]), DevSet(read_pairs([folder / "dev.parquet"]))
 
 
-@pytest.fixture
-def train(pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path) -> Any:
-    """Trains by a configuration in a folder of the test's own; returns what came of it and the points of the curves."""
+@pytest.fixture(scope="module")
+def train_in(pairs: tuple[TokenShards, DevSet], world: World) -> Callable[..., tuple[Run, Points]]:
+    """Trains by a configuration in a folder; returns what came of it and the points of the curves."""
 
-    def train_to_the_end(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
-        (tmp_path / folder).mkdir(exist_ok=True)
+    def train(folder: Path, config: PipelineConfig, stop_at: int = 0) -> tuple[Run, Points]:
+        folder.mkdir(exist_ok=True)
         torch.manual_seed(config.train.seed)
         model = Transformer(config.model, pairs[0].vocab_size)
         listener = Remembering()
-        trainer = Trainer(model, config.train, world, tmp_path / folder, listener)
+        trainer = Trainer(model, config.train, world, folder, listener)
         finished = trainer.fit(*pairs, lambda: bool(stop_at) and trainer.progress.update == stop_at - 1)
         assert finished is not bool(stop_at)
         return Run(model, trainer.progress), listener.points
 
-    return train_to_the_end
+    return train
+
+
+@pytest.fixture
+def train(train_in: Any, tmp_path: Path) -> Any:
+    """Does so in a folder of the test's own."""
+
+    def train(config: PipelineConfig, folder: str = "run", stop_at: int = 0) -> tuple[Run, Points]:
+        return train_in(tmp_path / folder, config, stop_at)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def undisturbed(train_in: Any, make_config: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Points]:
+    """Folder and curve of the training `SHORT`, which nobody changes."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return folder, train_in(folder, make_config(train=SHORT))[1]
 
 
 def losses(points: Points) -> dict[float, float]:
@@ -120,50 +138,37 @@ def lateness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("lateness")
 @pytest.mark.parametrize("stop_at", [25, 33])
-def test_a_stopped_run_goes_on_with_the_same_curve(train: Any, make_config: Any, stop_at: int) -> None:
-    """Wherever it is stopped: between two points of the curve as well as at one."""
-    config = make_config(train=SHORT)
-    _, undisturbed = train(config, folder="undisturbed")
-    _, before = train(config, folder="stopped", stop_at=stop_at)
-    _, after = train(config, folder="stopped")
-    assert losses(before) | losses(after) == losses(undisturbed)
-    dev = [[point["dev_loss"] for point in points if "dev_loss" in point] for points in (undisturbed, before + after)]
-    assert dev[0] == dev[1]
-
-
-def test_the_weights_of_a_stopped_run_are_those_of_an_undisturbed_one(
-    train: Any, make_config: Any, tmp_path: Path
+def test_a_stopped_run_goes_on_with_the_same_curve_to_the_same_weights(
+    train: Any, make_config: Any, tmp_path: Path, undisturbed: tuple[Path, Points], stop_at: int
 ) -> None:
-    config = make_config(train=SHORT)
-    train(config, folder="undisturbed")
-    train(config, folder="stopped", stop_at=33)
-    train(config, folder="stopped")
-    for name, tensor in weights(tmp_path / "undisturbed", 50).items():
-        assert torch.equal(weights(tmp_path / "stopped", 50)[name], tensor), name
+    """Wherever it is stopped: between two points of the curve as well as at one."""
+    config, (folder, expected) = make_config(train=SHORT), undisturbed
+    _, before = train(config, stop_at=stop_at)
+    _, after = train(config)
+    assert losses(before) | losses(after) == losses(expected)
+    dev = [[point["dev_loss"] for point in points if "dev_loss" in point] for points in (expected, before + after)]
+    assert dev[0] == dev[1]
+    for name, tensor in weights(folder, 50).items():
+        assert torch.equal(weights(tmp_path / "run", 50)[name], tensor), name
 
 
-def test_a_finished_run_ends_at_once(train: Any, make_config: Any) -> None:
-    config = make_config(train=SHORT)
-    train(config)
-    run, points = train(config)
+def test_a_finished_run_ends_at_once(
+    train: Any, make_config: Any, tmp_path: Path, undisturbed: tuple[Path, Points]
+) -> None:
+    shutil.copytree(undisturbed[0], tmp_path / "run")
+    run, points = train(make_config(train=SHORT))
     assert run.progress.update == 50
     assert points == []
 
 
 def test_patience_ends_training(train: Any, make_config: Any) -> None:
-    """With steps too small to change a weight the dev loss stays: the first validation is the best."""
+    """With steps too small to change a weight the dev loss stays: the first validation is the best. The stage's report
+    is made from the last point of the curve, which is that of the last update."""
     still = {"learning_rate_scale": 1e-30, "patience": 2, "validate_every": 10, "max_updates": 500}
     run, points = train(make_config(train=still))
     assert [point["update"] for point in points if "dev_loss" in point] == [10, 20, 30]
     assert run.progress.update == 30
-
-
-def test_training_that_ends_early_reports_its_last_update(train: Any, make_config: Any) -> None:
-    """The stage's report is made from the last point of the curve."""
-    still = {"learning_rate_scale": 1e-30, "patience": 1, "validate_every": 10, "max_updates": 500}
-    run, points = train(make_config(train=still))
-    assert run.progress.update == 20
-    assert max(losses(points), default=None) == 20
+    assert max(losses(points), default=None) == 30
 
 
 def test_divergence_is_told_with_what_to_change(train: Any, make_config: Any, tmp_path: Path) -> None:
@@ -269,7 +274,7 @@ def ruin(model: Transformer) -> None:
 def test_a_checkpoint_that_was_saved_too_late_is_given_up(
     pairs: tuple[TokenShards, DevSet], make_config: Any, world: World, tmp_path: Path
 ) -> None:
-    config = make_config(train=SHORT | {"max_updates": 100})
+    config = make_config(train=SHORT | {"max_updates": 75})
     model = Transformer(config.model, pairs[0].vocab_size)
     listener = Ruining(model, update=50)
     trainer = Trainer(model, config.train, world, tmp_path, listener)
@@ -277,7 +282,7 @@ def test_a_checkpoint_that_was_saved_too_late_is_given_up(
     incidents = [json.loads(line) for line in (tmp_path / INCIDENTS).read_text().splitlines()]
     assert [(incident["update"], incident["back_to"]) for incident in incidents] == [(51, 50), (51, 25)]
     assert updates_passed_by(tmp_path) == 1 + 26
-    assert (trainer.progress.update, trainer.progress.rollbacks) == (100, 2)
+    assert (trainer.progress.update, trainer.progress.rollbacks) == (75, 2)
     for file in (tmp_path / "weights").iterdir():
         assert all(bool(weight.isfinite().all()) for weight in safetensors.torch.load_file(file).values()), file.name
     assert all(math.isfinite(loss) for loss in losses(listener.points).values())
@@ -361,9 +366,8 @@ def test_bf16_learns_as_fp32_does(train: Any, make_config: Any) -> None:
     assert curves["bf16"] == pytest.approx(curves["fp32"], rel=0.02)
 
 
-def test_points_tell_of_speed_padding_and_rate(train: Any, make_config: Any) -> None:
-    _, points = train(make_config(train=SHORT))
-    point = next(point for point in points if point["update"] == 50 and "train_loss" in point)
+def test_points_tell_of_speed_padding_and_rate(undisturbed: tuple[Path, Points]) -> None:
+    point = next(point for point in undisturbed[1] if point["update"] == 50 and "train_loss" in point)
     assert point["learning_rate"] == pytest.approx(16**-0.5 * 50**-0.5)
     assert 0.85 < point["useful_token_share"] < 1
     assert point["target_tokens_per_second"] > 0

@@ -75,20 +75,20 @@ def _ports_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_STAND_IN_FIRST", str(10 * os.getpid()))
 
 
-def test_on_slurm_it_is_cancelled_then_preempted_then_goes_on_to_the_end(training: Training, slurm: Any) -> None:
+@pytest.mark.slow
+@pytest.mark.cpu(40)
+def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slurm: Any) -> None:
     launcher = SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2)
     with pytest.raises(InterruptionError):
         training.by(launcher, Acting(25, interrupt))
-    first = training.newest_update
-    assert 25 <= first < 500, "SIGTERM saves where it stands, and not only where it would have been saved anyway"
-    with pytest.raises(PreemptedError):
-        training.by(launcher, Acting(first + 25, lambda: slurm.send("SIGTERM")))
-    assert first < training.newest_update < 500
-    assert [job["code"] for job in slurm.jobs()] == ["75:0", "75:0"]
+    saved = training.newest_update
+    assert 25 <= saved < 500, "SIGTERM saves where it stands, and not only where it would have been saved anyway"
+    assert [job["code"] for job in slurm.jobs()] == ["75:0"]
     assert training.by(launcher).report()["updates"] == UPDATES
-    assert slurm.states() == ["FAILED", "FAILED", "COMPLETED"]
+    assert slurm.states() == ["FAILED", "COMPLETED"]
 
 
+@pytest.mark.cpu(25)
 def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
     def evict() -> None:
         (running,) = cluster.jobs.values()
