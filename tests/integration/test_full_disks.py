@@ -16,7 +16,7 @@ from support.until import patient
 
 from nmt_core.corpus import toy
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.cpu(25)
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
 
@@ -90,6 +90,7 @@ def noise(tmp_path: Path) -> str:
     return str(recipe)
 
 
+@pytest.mark.slow
 def test_a_disk_that_a_stage_fills(
     nmt: Any, own_mounts: list[str], noise: str, tmp_path: Path, statuses: Statuses
 ) -> None:
@@ -109,7 +110,9 @@ def test_a_disk_that_a_stage_fills(
     assert statuses(summary) == {"download": "reused", "clean": "done"}
 
 
-@pytest.mark.parametrize("size", ["400k", "3m"])
+@pytest.mark.parametrize(
+    "size", [pytest.param("400k", marks=pytest.mark.slow), pytest.param("3m", marks=pytest.mark.nightly)]
+)
 def test_a_disk_without_room_for_the_databases(
     untouched: Any, own_mounts: list[str], recipe: list[str], tmp_path: Path, size: str
 ) -> None:

@@ -14,6 +14,8 @@ from support.until import command_line, patient, runs, until
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
 
+pytestmark = pytest.mark.cpu(25)
+
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
 _LONG = ["--set", "train.max_updates=100000"]
@@ -40,14 +42,16 @@ def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[p
     return out, error, [child for child in family if runs(child)]
 
 
-def wait_for(process: "subprocess.Popen[str]", home: Path, pattern: str, holds: Callable[[Path], object]) -> None:
+def wait_for(
+    process: "subprocess.Popen[str]", home: Path, pattern: str, holds: Callable[[Path], object], every: float = 0.01
+) -> None:
     """Return as soon as a file or folder is there and holds what it should, while the process runs."""
 
     def is_there() -> bool:
         assert process.poll() is None, process.communicate()
         return any(holds(path) for path in home.glob(pattern) if not path.name.endswith("-journal"))
 
-    until(is_there, f"no {pattern}", every=0.005)
+    until(is_there, f"no {pattern}", every=every)
 
 
 def trains(path: Path) -> bool:
@@ -118,7 +122,7 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
     process = start(nmt, *recipe, *_LONG)
-    wait_for(process, nmt.home, _CURVE, trains)
+    wait_for(process, nmt.home, _CURVE, trains, every=0.1)
     out, error, left = end(process, number)
     assert process.returncode == code
     assert left == []
@@ -143,7 +147,7 @@ def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(served: Any, recipe: list[str]) -> None:
     """SIGTERM to the processes that train, and not to `nmt`, as a cluster does that takes its nodes back."""
     process = start(served, *recipe, *_LONG)
-    wait_for(process, served.home, _CURVE, trains)
+    wait_for(process, served.home, _CURVE, trains, every=0.1)
     for child in psutil.Process(process.pid).children(recursive=True):
         if "nmt_core.train" in command_line(child):
             child.terminate()
@@ -180,6 +184,7 @@ def test_a_run_that_is_killed_gets_there(served: Any, recipe: list[str]) -> None
 
 
 @pytest.mark.nightly
+@pytest.mark.cpu(80)
 def test_a_run_that_is_ended_again_and_again_gets_there(untouched: Any, recipe: list[str]) -> None:
     """With processes that start from nothing, and each with a Prefect server of its own."""
     ends = [

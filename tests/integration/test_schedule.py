@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.until import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(50)]
 
 # The scheduler looks at new schedules once a minute, which a test need not wait for
 SOON = {"PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}

@@ -13,7 +13,7 @@ from support.until import until, until_gone
 
 from flows.selection import STEPS
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
 
 _UPDATES = 1_000_000  # more than any machine makes before it is cancelled, however slow its server is
 _REUSED = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"

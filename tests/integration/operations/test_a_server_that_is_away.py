@@ -15,7 +15,7 @@ from flows.servers import Server, start_prefect
 from flows.settings import Settings
 from nmt_core.processes import this_process
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(50)]
 
 Deserted = Callable[[dict[str, Any], float], tuple[Any, Any, str]]
 

@@ -14,7 +14,7 @@ from support.until import until_gone
 
 from flows.silence import HEARTBEATS_MISSED
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(60)]
 
 _POOL = "other"
 _SECONDS_UNTIL_THE_END = 400

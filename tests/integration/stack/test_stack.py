@@ -24,7 +24,7 @@ from support.until import patient, until
 from nmt_core.config import CleanConfig
 from nmt_core.stages import STAGES
 
-pytestmark = pytest.mark.timeout(1_200)
+pytestmark = [pytest.mark.timeout(1_200), pytest.mark.cpu(90)]
 _SECONDS_BETWEEN_LOOKS = 0.1
 _SITE = "https://prefect.localhost"
 _MILLISECONDS = 120_000  # for whatever a page should show
