@@ -4,6 +4,7 @@
 `prefect.yaml` of their own.
 """
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,19 +98,25 @@ class Entry:
 
     def deployment(self, pools: Pools) -> RunnerDeployment:
         """As Prefect takes it, without what operators decide: whether it is paused, its limit, and its schedules."""
-        made: RunnerDeployment = RunnerDeployment.from_flow(
-            self.flow,
-            self.name,
-            parameters=dict(self.parameters),
-            description=self.description or None,
-            tags=[TAG],
-            work_pool_name=pools.training if self.trains else pools.cpu,
-            work_queue_name=TRAINING_QUEUE if self.trains else "default",
-            job_variables=dict(JOB),
-            entrypoint_type=EntrypointType.MODULE_PATH,
-        )
-        made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would take the place of what is there
-        return made
+        own: dict[str, Any] = {
+            "name": self.name,
+            "parameters": dict(self.parameters),
+            "work_pool_name": pools.training if self.trains else pools.cpu,
+            "work_queue_name": TRAINING_QUEUE if self.trains else "default",
+            "job_variables": dict(JOB),
+        }
+        own |= {"description": self.description} if self.description else {}
+        return _deployment_of(self.flow).model_copy(update=own)
+
+
+@functools.cache
+def _deployment_of(flow: Flow[..., Any]) -> RunnerDeployment:
+    """Return a deployment of a flow, to be copied: describing the flow's parameters takes as long as all the rest."""
+    made: RunnerDeployment = RunnerDeployment.from_flow(
+        flow, flow.name, tags=[TAG], entrypoint_type=EntrypointType.MODULE_PATH
+    )
+    made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would take the place of what is there
+    return made
 
 
 def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]:

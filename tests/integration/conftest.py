@@ -314,6 +314,14 @@ def make_nmt(zygote: Zygote, databases: Callable[[Path], Path]) -> Callable[...,
     return lambda home, **options: Nmt(databases(home), zygote, **options)
 
 
+@pytest.fixture
+def served(make_nmt: Callable[..., Nmt], prefect_server: Any, tmp_path: Path) -> Iterator[Nmt]:
+    """The command line in a home with databases. Its runs use one Prefect server, and start none of their own."""
+    nmt = make_nmt(tmp_path / "home", prefect=prefect_server)
+    yield nmt
+    nmt.close()
+
+
 @pytest.fixture(scope="session")
 def recipe() -> list[str]:
     """Arguments that name the small recipe."""

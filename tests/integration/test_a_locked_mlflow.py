@@ -8,17 +8,17 @@ from typing import Any
 from support.until import until
 
 
-def test_a_run_that_starts_while_mlflow_is_locked_logs_it_later(nmt: Any, recipe: list[str], tmp_path: Path) -> None:
+def test_a_run_that_starts_while_mlflow_is_locked_logs_it_later(served: Any, recipe: list[str], tmp_path: Path) -> None:
     """Its patience is five seconds; the lock is held until the run has gone on without it."""
     log = tmp_path / "log"
-    with contextlib.closing(sqlite3.connect(nmt.home / "mlflow.db", isolation_level=None)) as connection:
+    with contextlib.closing(sqlite3.connect(served.home / "mlflow.db", isolation_level=None)) as connection:
         connection.execute("begin exclusive")
-        run = nmt.start("run", *recipe, "--until", "download", log=log)
+        run = served.start("run", *recipe, "--until", "download", log=log)
         until(lambda: "logging it later" in log.read_text() or run.poll() is not None, log.read_text)
         assert run.poll() is None, log.read_text()
         connection.execute("rollback")
     until(lambda: run.poll() is not None, log.read_text)
     assert run.returncode == 0, log.read_text()
     assert "is lost" not in log.read_text()
-    runs = dict(nmt.select("mlflow.db", "select name, status from runs"))
+    runs = dict(served.select("mlflow.db", "select name, status from runs"))
     assert runs["download"] == "FINISHED" and set(runs.values()) == {"FINISHED"}, runs

@@ -1,18 +1,25 @@
-"""Runs that are ended at random moments: nothing is left running, nothing is half made, and the next run goes on."""
+"""Runs that are ended at any moment: nothing is left running, nothing is half made, and the next run goes on."""
 
 import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from support.until import command_line, patient, until
+from support.until import command_line, patient, runs, until
+
+Statuses = Callable[[dict[str, Any]], dict[str, str]]
+
+pytestmark = pytest.mark.cpu(25)
 
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
+_LONG = ["--set", "train.max_updates=100000"]
+_CURVE = "artifacts/train/*.partial/metrics.jsonl"
 
 
 def start(nmt: Any, *arguments: str, anew: bool = False) -> "subprocess.Popen[str]":
@@ -32,77 +39,161 @@ def end(process: "subprocess.Popen[str]", number: int) -> tuple[str, str, list[p
         pytest.fail(f"still there long after the signal:\n{process.communicate()[1]}")
     if number == signal.SIGKILL:
         psutil.wait_procs(family, timeout=patient(_SECONDS_UNTIL_CHILDREN_NOTICE))
-    return out, error, [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    return out, error, [child for child in family if runs(child)]
 
 
-def wait_for(home: Path, pattern: str, text: str) -> None:
-    """Return as soon as a file of the home holds the text."""
-    until(lambda: any(text in file.read_text() for file in home.glob(pattern)), f"no {text} in {pattern}")
+def wait_for(
+    process: "subprocess.Popen[str]", home: Path, pattern: str, holds: Callable[[Path], object], every: float = 0.01
+) -> None:
+    """Return as soon as a file or folder is there and holds what it should, while the process runs."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, process.communicate()
+        return any(holds(path) for path in home.glob(pattern) if not path.name.endswith("-journal"))
+
+    until(is_there, f"no {pattern}", every=every)
 
 
-def whole(home: Path) -> bool:
-    """Whether every folder that looks like an artifact is one."""
-    folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and not path.name.endswith(".partial")]
-    return all((folder / "manifest.json").is_file() and (folder / "report.json").is_file() for folder in folders)
+def trains(path: Path) -> bool:
+    """Whether a curve has begun."""
+    return "train_loss" in path.read_text()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def half_made(home: Path) -> list[Path]:
+    """Folders that are no artifact, and that no later run goes on with."""
+    folders = [path for path in home.glob("artifacts/*/*") if path.is_dir() and path.name != "fetching"]
+    resumable = [path for path in folders if path.parent.name == "train" and path.name.endswith(".partial")]
+    return sorted(set(folders) - set(filter(is_whole, folders)) - set(resumable))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder is an artifact."""
+    files = (folder / "manifest.json", folder / "report.json")
+    return not folder.name.endswith(".partial") and all(file.is_file() for file in files)
+
+
+def last_line(out: str) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return summary
+
+
+def interrupt(process: "subprocess.Popen[str]") -> None:
+    """Ctrl-C: it ends with 130 and says so, and nothing that it has started outlives it."""
+    _, error, left = end(process, signal.SIGINT)
+    assert process.returncode == 130, error
+    assert error.splitlines()[-1] == "nmt: stopped by SIGINT"
+    assert "Traceback" not in error
+    assert left == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_databases_are_made(untouched: Any, recipe: list[str]) -> None:
+    process = start(untouched, *recipe, "--until", "download", anew=True)
+    # some of its tables are there, and more are to come
+    wait_for(process, untouched.home, "mlflow.db*", lambda path: path.stat().st_size >= 200_000)
+    interrupt(process)
+    assert untouched.run("--until", "download")["status"] == "finished"
+
+
+def test_ctrl_c_in_an_early_stage(served: Any, recipe: list[str], statuses: Statuses) -> None:
+    enough = ["--set", "corpus.toy.pairs=40000", "--until", "clean"]  # for a second of cleaning
+    process = start(served, *recipe, *enough)
+    wait_for(process, served.home, "artifacts/clean/*.partial", Path.exists)
+    interrupt(process)
+    assert half_made(served.home) == []
+    assert statuses(served.run(*enough)) == {"download": "reused", "clean": "done"}
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_training_starts(served: Any, recipe: list[str], statuses: Statuses) -> None:
+    process = start(served, *recipe, "--until", "train")
+    wait_for(process, served.home, "artifacts/train/*.partial/config.json", Path.exists)
+    interrupt(process)
+    assert half_made(served.home) == []
+    became = statuses(served.run("--until", "train"))
+    assert became.pop("train") == "done"
+    assert set(became.values()) == {"reused"}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
-    process = start(nmt, *recipe, "--set", "train.max_updates=100000", anew=number == signal.SIGINT)
-    wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
+    process = start(nmt, *recipe, *_LONG)
+    wait_for(process, nmt.home, _CURVE, trains, every=0.1)
     out, error, left = end(process, number)
     assert process.returncode == code
     assert left == []
     assert "Traceback" not in error
     assert error.splitlines()[-1] == f"nmt: stopped by {signal.Signals(number).name}"
-    summary = json.loads(out.splitlines()[-1])
+    assert ended_as(nmt, last_line(out)) == [("CRASHED", "Crashed")]
+    assert half_made(nmt.home) == []
+
+
+def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The state of a killed run in Prefect, when the summary and MLflow call it killed too."""
     assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
     states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
     assert states[summary["mlflow_run_id"]] == "KILLED"
     assert "RUNNING" not in states.values()
-    assert nmt.in_prefect("select state_name from flow_run") == [("Crashed",)]
-    assert whole(nmt.home)
+    query = f"select state_type, state_name from flow_run where id = '{summary['prefect_flow_run_id']}'"
+    found: list[tuple[Any, ...]] = nmt.in_prefect(query)
+    return found
 
 
-def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(nmt: Any, recipe: list[str]) -> None:
+@pytest.mark.slow
+def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(served: Any, recipe: list[str]) -> None:
     """SIGTERM to the processes that train, and not to `nmt`, as a cluster does that takes its nodes back."""
-    process = start(nmt, *recipe, "--set", "train.max_updates=100000")
-    wait_for(nmt.home, "artifacts/train/*.partial/metrics.jsonl", "train_loss")
+    process = start(served, *recipe, *_LONG)
+    wait_for(process, served.home, _CURVE, trains, every=0.1)
     for child in psutil.Process(process.pid).children(recursive=True):
         if "nmt_core.train" in command_line(child):
             child.terminate()
     out, error = process.communicate(timeout=patient(_SECONDS_UNTIL_THE_END))
     assert process.returncode == 75, error
     assert "nmt: train: stopped from outside after " in error
-    summary = json.loads(out.splitlines()[-1])
-    assert (summary["status"], summary["stages"][-1]["status"]) == ("killed", "killed")
-    states = dict(nmt.select("mlflow.db", "select run_uuid, status from runs"))
-    assert states[summary["mlflow_run_id"]] == "KILLED"
-    found = nmt.in_prefect("select state_type, state_name from flow_run")
-    assert found == [("CRASHED", "Preempted")]
+    assert ended_as(served, last_line(out)) == [("CRASHED", "Preempted")]
 
 
-def test_a_run_that_is_ended_again_and_again_gets_there(nmt: Any, recipe: list[str]) -> None:
+def run_is_ended(nmt: Any, recipe: list[str], ends: Sequence[tuple[int, str]], *, anew: bool) -> set[str]:
+    """End a run as often as asked, each time as a stage begins; the stages that were finished before the last end."""
     finished: set[str] = set()
-    for number, stage in (
+    for number, stage in ends:
+        process = start(nmt, *recipe, anew=anew)
+        wait_for(process, nmt.home, f"artifacts/{stage}/*", Path.exists)
+        _, error, left = end(process, number)
+        assert left == []
+        assert "Traceback" not in error
+        whole = {path for path in nmt.home.glob("artifacts/*/*") if path.name.isalnum()}
+        assert [path for path in whole if not is_whole(path)] == [], "what looks like an artifact is one"
+        now = {str(path.relative_to(nmt.home)) for path in whole}
+        assert finished <= now, "what was finished stays"
+        finished = now
+    return {name.split("/")[1] for name in finished}
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_gets_there(served: Any, recipe: list[str]) -> None:
+    finished = run_is_ended(served, recipe, [(signal.SIGKILL, "encode")], anew=False)
+    summary = served.run("--until", "encode")
+    reused = {stage["name"] for stage in summary["stages"] if stage["status"] == "reused"}
+    assert finished <= reused
+    assert summary["status"] == "finished"
+
+
+@pytest.mark.nightly
+@pytest.mark.cpu(80)
+def test_a_run_that_is_ended_again_and_again_gets_there(untouched: Any, recipe: list[str]) -> None:
+    """With processes that start from nothing, and each with a Prefect server of its own."""
+    ends = [
         (signal.SIGINT, "clean"),
         (signal.SIGKILL, "encode"),
         (signal.SIGTERM, "train"),
         (signal.SIGKILL, "average"),
-    ):
-        process = start(nmt, *recipe, anew=True)
-        until(lambda: process.poll() is not None or list(nmt.home.glob(f"artifacts/{stage}/*")), every=0.005)  # noqa: B023
-        assert process.poll() is None, process.communicate()
-        _, error, left = end(process, number)
-        assert left == []
-        assert "Traceback" not in error
-        assert whole(nmt.home)
-        now = {str(path.relative_to(nmt.home)) for path in nmt.home.glob("artifacts/*/*") if path.name.isalnum()}
-        assert finished <= now, "what was finished stays"
-        finished = now
-    summary = nmt.run(anew=True)
+    ]
+    finished = run_is_ended(untouched, recipe, ends, anew=True)
+    summary = untouched.run(anew=True)
     assert summary["status"] == "finished"
-    reused = {stage["name"] for stage in summary["stages"] if stage["status"] == "reused"}
-    assert {name.split("/")[1] for name in finished} <= reused
+    assert finished <= {stage["name"] for stage in summary["stages"] if stage["status"] == "reused"}

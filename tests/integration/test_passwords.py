@@ -1,5 +1,6 @@
 """An address of a server or a file may hold a password, which no message, log, table or file of a run shows."""
 
+import secrets
 from typing import Any
 
 import pytest
@@ -32,10 +33,13 @@ def test_an_error_names_the_address_without_its_password(untouched: Any, argumen
     ] == []
 
 
-def test_a_run_without_its_mlflow_keeps_no_password(nmt: Any, recipe: list[str]) -> None:
-    done = nmt("run", *recipe, "--until", "download", MLFLOW_TRACKING_URI=_DEAD)
+def test_a_run_without_its_mlflow_keeps_no_password(served: Any, recipe: list[str]) -> None:
+    """The name of the recipe is looked for in the same way, so that looking in the wrong place cannot pass."""
+    name = f"hushed{secrets.token_hex(6)}"
+    done = served("run", *recipe, "--set", f"name={name}", "--until", "download", MLFLOW_TRACKING_URI=_DEAD)
     assert "http://nmt:***@127.0.0.1:9" in done.stdout + done.stderr
     assert _PASSWORD not in done.stdout + done.stderr
-    files = {file: file.read_bytes() for file in nmt.home.rglob("*") if file.is_file()}
-    assert any(b"quickstart" in content for file, content in files.items() if file.name.startswith("prefect.db"))
+    folders = (served.home, served.prefect.database.parent)
+    files = {file: file.read_bytes() for folder in folders for file in folder.rglob("*") if file.is_file()}
+    assert any(name.encode() in content for file, content in files.items() if file.name.startswith("prefect.db"))
     assert [file for file, content in files.items() if _PASSWORD.encode() in content] == []

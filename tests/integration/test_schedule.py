@@ -14,15 +14,21 @@ from typing import Any
 import pytest
 from support.until import until
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(50)]
+
 # The scheduler looks at new schedules once a minute, which a test need not wait for
 SOON = {"PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-_RECIPE = """
-name: mine
+_WATCHED = """
+name: watched
 corpus:
   train: [{address}/text.tsv]
 split: {{dev_pairs: 10, test_pairs: 10}}
 clean: {{min_language_probability: 0}}
-schedule: {schedule}
+"""
+_SCHEDULED = """
+name: scheduled
+corpus: {toy: {pairs: 1000, held_out: 10}}
+schedule: {watch: "* * * * *"}
 """
 
 
@@ -46,11 +52,10 @@ def done(up: Any, deployment: str, count: int = 1) -> list[dict[str, Any]]:
     return ended if len(ended) >= count else []
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """A web server on this machine, and the file that it serves."""
-    folder = tmp_path / "site"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("site")
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *arguments: Any) -> None: ...
@@ -65,6 +70,27 @@ def site(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def up(make_nmt: Any, ask: Any, site: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`nmt up` for a recipe with a schedule, and one whose text is on that site. Whoever ends it pauses nothing."""
+    folder = tmp_path_factory.mktemp("recipes")
+    (folder / "scheduled.yaml").write_text(_SCHEDULED)
+    (folder / "watched.yaml").write_text(_WATCHED.format(address=site[0]))
+    write(site[1], 400, day=1)
+    nmt = make_nmt(folder / "home")
+    up = ask(nmt)
+    up.process = nmt.start("up", *map(str, sorted(folder.glob("*.yaml"))), **SOON)
+    try:
+        up.wait_until_up()
+        yield up
+        up.end()
+        query = """select s.active, d.paused from deployment d join deployment_schedule s on s.deployment_id = d.id
+            join flow f on d.flow_id = f.id where f.name = 'watch' and d.name = 'scheduled'"""
+        assert nmt.in_prefect(query) == [(1, 0)]
+    finally:
+        up.kill()
+
+
 def write(file: Path, pairs: int, day: int) -> None:
     """Text of so many pairs, as of some day."""
     words = ["river", "stone", "cloud", "apple", "table", "green", "seven", "house", "paper", "night"]
@@ -76,44 +102,24 @@ def write(file: Path, pairs: int, day: int) -> None:
     os.utime(file, (day * 86_400, day * 86_400))
 
 
-def test_a_cron_of_a_recipe_fires_every_minute(nmt: Any, start_up: Any, tmp_path: Path) -> None:
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text(_RECIPE.format(address="https://example.org", schedule='{watch: "* * * * *"}'))
-    recipe.write_text(
-        recipe.read_text().replace("train: [https://example.org/text.tsv]", "toy: {pairs: 1000, held_out: 10}")
-    )
-    up = start_up(nmt, str(recipe), **SOON)
-    (run,) = wait_for(lambda: done(up, "watch/mine"), "the schedule is active, and no flow run ends")[:1]
-    assert run["auto_scheduled"]
-    assert run["start_time"] and run["end_time"]
-    assert list(nmt.home.glob("watch/mine.json"))
-    up.end()
-    # whoever stops `nmt up` has not paused the schedule
-    again = start_up(nmt, str(recipe), **SOON)
-    (schedule,) = again.deployment("watch/mine")["schedules"]
-    assert schedule["active"]
-    again.end()
-
-
-def test_new_text_starts_a_retraining(nmt: Any, start_up: Any, tmp_path: Path, site: tuple[str, Path]) -> None:
-    address, text = site
-    write(text, 400, day=1)
-    recipe = tmp_path / "mine.yaml"
-    recipe.write_text(_RECIPE.format(address=address, schedule="{}"))
-    up = start_up(nmt, str(recipe))
-    body = up.deployment("retrain/mine")["parameters"] | {"until": "clean"}  # the rest would take minutes
-    up.call(f"deployments/{up.deployment('retrain/mine')['id']}", {"parameters": body}, "PATCH")
-    assert up.wait(up.start("retrain/mine")) == "COMPLETED"
-    for _ in range(2):
-        assert up.wait(up.start("watch/mine")) == "COMPLETED"
-    assert len(runs_of(up, "retrain/mine")) == 1, "nothing has changed"
+def test_new_text_starts_a_retraining(up: Any, site: tuple[str, Path]) -> None:
+    text = site[1]
+    body = up.deployment("retrain/watched")["parameters"] | {"until": "clean"}  # the rest would take minutes
+    up.call(f"deployments/{up.deployment('retrain/watched')['id']}", {"parameters": body}, "PATCH")
+    assert up.wait(up.start("retrain/watched")) == "COMPLETED"
+    assert up.wait(up.start("watch/watched")) == "COMPLETED"
+    assert len(runs_of(up, "retrain/watched")) == 1, "the first look only remembers"
 
     write(text, 500, day=2)
-    assert up.wait(up.start("watch/mine")) == "COMPLETED"
-    (_, second) = wait_for(lambda: done(up, "retrain/mine", 2), "the text has changed, and nothing is retrained")
+    assert up.wait(up.start("watch/watched")) == "COMPLETED"
+    (_, second) = wait_for(lambda: done(up, "retrain/watched", 2), "the text has changed, and nothing is retrained")
     assert second["created_by"]["type"] == "AUTOMATION"
-    sizes = sorted(file.read_bytes().count(b"\n") for file in nmt.home.glob("artifacts/download/*/train/*.tsv"))
+    sizes = sorted(file.read_bytes().count(b"\n") for file in up.nmt.home.glob("artifacts/download/*/train/*.tsv"))
     assert sizes == [400, 500], "the new text was fetched"
-    assert up.wait(up.start("watch/mine")) == "COMPLETED"
-    assert len(runs_of(up, "retrain/mine")) == 2, "a change is told once"
-    up.end()
+
+
+def test_a_cron_of_a_recipe_fires_every_minute(up: Any) -> None:
+    (run,) = wait_for(lambda: done(up, "watch/scheduled"), "the schedule is active, and no flow run ends")[:1]
+    assert run["auto_scheduled"]
+    assert run["start_time"] and run["end_time"]
+    assert list(up.nmt.home.glob("watch/scheduled.json"))

@@ -1,40 +1,74 @@
-"""`nmt up`: both servers answer, deployments run, `nmt run` finds them, and Ctrl-C leaves nothing behind."""
+"""`nmt up`: servers answer, deployments run, Cancel and Retry work, and Ctrl-C leaves nothing behind."""
 
 import json
 import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+import pytest
+from support.until import until, until_gone
+
 from flows.selection import STEPS
 
+pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
 
-def test_up_serves_runs_and_ends(continued_alone: tuple[Any, dict[str, Any]], start_up: Any, tmp_path: Path) -> None:
-    nmt, summary = continued_alone
-    up = start_up(nmt)
+_UPDATES = 1_000_000  # more than any machine makes before it is cancelled, however slow its server is
+_REUSED = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
+_FIRST_UPDATE = "(select min(m.step) from metrics m where m.run_uuid = r.run_uuid and m.key = 'train_loss')"
+
+
+@pytest.fixture(scope="module")
+def up(continued_alone: tuple[Any, dict[str, Any]], ask: Any) -> Iterator[Any]:
+    """`nmt up` on a home with a finished run. Ctrl-C ends all of it."""
+    nmt, _ = continued_alone
+    up = ask(nmt)
+    up.process = nmt.start("up")
+    try:
+        up.wait_until_up()
+        yield up
+        up.end()
+        assert up.process.returncode == 130
+        assert not (nmt.home / "servers.json").exists()
+    finally:
+        up.kill()
+
+
+@pytest.fixture(scope="module")
+def summary(continued_alone: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
+    """What the run came to that is finished in that home."""
+    return continued_alone[1]
+
+
+def test_both_servers_answer_and_all_is_deployed(up: Any) -> None:
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/api", up.servers["prefect"])
     assert up.call("health") is True
     assert up.ask(f"{up.servers['mlflow']}/health") == "OK"
+    found = up.call("deployments/filter", {})
+    names = {(each["name"], each["flow_id"]) for each in found}
+    assert len(names) == len(found) > len(STEPS)
 
-    names = {(each["name"], each["flow_id"]) for each in up.call("deployments/filter", {})}
-    assert len(names) == len(up.call("deployments/filter", {})) > len(STEPS)
+
+def test_a_retraining_from_the_form_reuses_what_has_been_made(up: Any, summary: dict[str, Any]) -> None:
     again = up.start("retrain/quickstart", config=summary["config"])
-    stage = up.start("clean/quickstart", input=summary["run_id"])
-    assert (up.wait(again), up.wait(stage)) == ("COMPLETED", "COMPLETED")
-    assert_translates(up, nmt, tmp_path)
+    assert up.wait(again) == "COMPLETED"
+    reused = dict(up.tracked(again, _REUSED))
+    assert {reused[stage] for stage in STEPS} == {"true"}
 
-    from_here = nmt.run("--until", "clean")
+
+def test_a_run_of_the_command_line_finds_the_servers(up: Any) -> None:
+    from_here = up.nmt.run("--until", "clean")
     assert up.state(from_here["prefect_flow_run_id"]) == "COMPLETED"
     links = up.call("artifacts/latest/filter", {})
     assert any(link["key"] == "mlflow-clean" and up.servers["mlflow"] in link["data"] for link in links)
 
-    up.end()
-    assert up.process.returncode == 130
-    assert not (nmt.home / "servers.json").exists()
 
-
-def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
+@pytest.mark.slow
+def test_a_registered_model_translates(up: Any, tmp_path: Path) -> None:
     """The deployment `translate` fetches a registered model and writes a row for each row, with what became of it."""
-    source, target = folder / "in.tsv", folder / "out.jsonl"
+    source, target = tmp_path / "in.tsv", tmp_path / "out.jsonl"
     source.write_bytes(b"id\ttext\n1\tI am a student.\n2\t\n3\t\xff\n")
     where = {"source": str(source), "target": str(target), "column": "text"}
     run = up.start("translate/translate", model="models:/quickstart@champion", **where)
@@ -45,20 +79,17 @@ def assert_translates(up: Any, nmt: Any, folder: Path) -> None:
     assert [row["status"] for row in rows][1:] == ["empty", "invalid_utf8"]
     shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
     assert [each["key"] for each in shown] == ["report-translate"] and "invalid\\_utf8" in shown[0]["data"]
-    assert nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
+    assert up.nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
-def test_a_stage_begins_with_an_earlier_run_and_says_so(
-    continued_alone: tuple[Any, dict[str, Any]], start_up: Any
-) -> None:
-    nmt, summary = continued_alone
-    up = start_up(nmt)
+@pytest.mark.slow
+def test_a_stage_begins_with_an_earlier_run_and_says_so(up: Any, summary: dict[str, Any]) -> None:
     fingerprints = {stage["name"]: stage["fingerprint"] for stage in summary["stages"]}
     clean = summary["config"]["clean"]
     shorter = up.start("clean/quickstart", clean=clean | {"max_words": 12}, input=fingerprints["download"])
     assert up.wait(shorter) == "COMPLETED"
-    runs = {file.parent.name: file for file in nmt.home.glob("runs/*/summary.json")}
-    (made,) = [text for file in runs.values() if shorter in (text := file.read_text())]
+    texts = [file.read_text() for file in up.nmt.home.glob("runs/*/summary.json")]
+    (made,) = [text for text in texts if shorter in text]
     assert '"max_words": 12' in made
     assert fingerprints["clean"] not in made, "another artifact"
     (task,) = up.call("task_runs/filter", {"flow_runs": {"id": {"any_": [shorter]}}})
@@ -73,30 +104,100 @@ def test_a_stage_begins_with_an_earlier_run_and_says_so(
     assert up.wait(split) == "COMPLETED"
     again = up.start("clean/quickstart", clean=clean | {"max_words": 12})
     assert up.wait(again) == "COMPLETED"
-    reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
-    assert dict(up.tracked(again, reused))["clean"] == "true", "what has been made is reused"
-    missing = up.start("split/quickstart", input="nonsense")
-    assert up.wait(missing) == "FAILED"
-    assert "is no run in" in up.call(f"flow_runs/{missing}")["state"]["message"]
-    up.end()
+    assert dict(up.tracked(again, _REUSED))["clean"] == "true", "what has been made is reused"
 
 
-def test_a_failed_run_is_retried_from_where_it_failed(nmt: Any, start_up: Any, small_recipe: dict[str, Any]) -> None:
-    up = start_up(nmt)
-    words = nmt.home / "words.txt"
-    config = small_recipe | {"clean": small_recipe["clean"] | {"source_word_list": str(words)}}
+@pytest.mark.slow
+def test_a_failed_run_is_retried_from_where_it_failed(up: Any, small_recipe: dict[str, Any]) -> None:
+    words = up.nmt.home / "words.txt"
+    toy = small_recipe["corpus"]["toy"] | {"pairs": 2_100}  # text that no other test has fetched
+    config = small_recipe | {"corpus": small_recipe["corpus"] | {"toy": toy}}
+    config["clean"] = config["clean"] | {"source_word_list": str(words)}
+    before = set(up.nmt.home.glob("artifacts/download/*/manifest.json"))
     run = up.start("retrain/quickstart", config=config, until="split")
     assert up.wait(run) == "FAILED"
-    downloads = list(nmt.home.glob("artifacts/download/*/manifest.json"))
-    before = [file.stat().st_mtime_ns for file in downloads]
-    assert before
+    (download,) = set(up.nmt.home.glob("artifacts/download/*/manifest.json")) - before
+    made = download.stat().st_mtime_ns
     words.write_text("nobody\n")
     body = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": False}
     assert up.call(f"flow_runs/{run}/set_state", body)["status"] == "ACCEPT"  # what the button Retry does
     assert up.wait(run) == "COMPLETED"
-    assert [file.stat().st_mtime_ns for file in downloads] == before
-    reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
-    rows = [row for row in up.tracked(run, reused) if row[0] in {"download", "clean", "split"}]
+    assert download.stat().st_mtime_ns == made
+    rows = [row for row in up.tracked(run, _REUSED) if row[0] in {"download", "clean", "split"}]
     assert rows[:2] == [("download", "false"), ("clean", None)]
     assert rows[2:] == [("download", "true"), ("clean", "false"), ("split", "false")]
-    up.end()
+
+
+def ours(home: str) -> list[psutil.Process]:
+    """Processes of flow runs and of trainings on this home."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if ("prefect.engine" in line or "torch.distributed.run" in line or "nmt_core.train" in line) and (
+                process.environ().get("NMT_HOME") == home
+            ):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def updates(home: Path) -> list[int]:
+    """Updates of which the unfinished training's curve tells, in the order of the file."""
+    files = [*home.glob("artifacts/train/*.partial/metrics.jsonl")]
+    lines = files[0].read_text().splitlines() if files else []
+    return [json.loads(line)["update"] for line in lines if line.endswith("}")]
+
+
+def saved_at(home: Path) -> int:
+    """Update of the newest whole checkpoint of the unfinished training."""
+    return max(int(file.parent.name) for file in home.glob("artifacts/train/*.partial/checkpoints/*/.metadata"))
+
+
+def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
+    """Return when two points of the curve are there beyond an update."""
+
+    def trains() -> bool:
+        assert up.state(run) in {"SCHEDULED", "PENDING", "RUNNING"}, up.call(f"flow_runs/{run}")["state"]
+        return len([update for update in updates(up.nmt.home) if update > after]) >= 2
+
+    until(trains, lambda: up.call(f"flow_runs/{run}")["state"], every=0.2)
+
+
+def cancel(up: Any, run: str) -> float:
+    """Cancel a run that trains, as the UI does; seconds until all of its processes have gone."""
+    before = ours(str(up.nmt.home))
+    assert any("nmt_core.train" in " ".join(process.cmdline()) for process in before)
+    start = time.monotonic()
+    assert up.call(f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})["status"] == "ACCEPT"
+    until_gone(before)
+    seconds = time.monotonic() - start
+    assert ours(str(up.nmt.home)) == []
+    assert up.wait(run) == "CANCELLED", up.call(f"flow_runs/{run}")["state"]
+    return seconds
+
+
+def test_a_cancelled_training_saves_ends_and_goes_on(
+    up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cancel, in the UI or by the API: training gets time for a checkpoint, and nothing is left running."""
+    home = up.nmt.home
+    train = small_recipe["train"] | {"max_updates": _UPDATES, "checkpoint_every": _UPDATES}
+    config = small_recipe | {"train": train}
+    run = up.start("retrain/quickstart", config=config, until="train")
+    wait_until_it_trains(up, run)
+    seconds = cancel(up, run)
+    with capsys.disabled():
+        print(f"\n{seconds:.1f} s from Cancel until all processes have gone")
+    states = up.tracked(run)
+    assert states[0][1] == "KILLED"
+    assert dict(states)["train"] == "KILLED"
+    saved = saved_at(home)
+    assert 0 < saved < _UPDATES, "saved for the cancellation, and not because it was due"
+
+    again = up.start("retrain/quickstart", config=config, until="train")
+    wait_until_it_trains(up, again, after=max(updates(home)))
+    cancel(up, again)
+    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it goes on, and does not begin again"
+    assert saved_at(home) > saved

@@ -5,6 +5,7 @@ Its secrets are planted: each is a word that is found nowhere else, and must be 
 
 import base64
 import contextlib
+import re
 import subprocess
 import sys
 import threading
@@ -20,10 +21,13 @@ import pytest
 import s3fs
 from support.until import patient, until
 
+from nmt_core.config import CleanConfig
 from nmt_core.stages import STAGES
 
-pytestmark = pytest.mark.timeout(1_200)
+pytestmark = [pytest.mark.timeout(1_200), pytest.mark.cpu(90)]
 _SECONDS_BETWEEN_LOOKS = 0.1
+_SITE = "https://prefect.localhost"
+_MILLISECONDS = 120_000  # for whatever a page should show
 
 
 class CommandLines:
@@ -88,6 +92,7 @@ def said(retrained: Retrained) -> str:
     return (retrained.stack.folder / "worker.log").read_text()[-4_000:]
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_registered_model(retrained: Retrained) -> None:
     assert retrained.state["type"] == "COMPLETED", (retrained.state, said(retrained))
     with retrained.stack.postgres.connect("mlflow") as mlflow:
@@ -101,6 +106,7 @@ def test_it_ends_with_a_registered_model(retrained: Retrained) -> None:
     assert worker == ("ONLINE",)
 
 
+@pytest.mark.slow
 def test_its_links_lead_to_where_browsers_find_the_pages(retrained: Retrained) -> None:
     """The worker asks MLflow at an address that nothing outside its networks knows."""
     with retrained.stack.postgres.connect("prefect") as prefect:
@@ -109,6 +115,7 @@ def test_its_links_lead_to_where_browsers_find_the_pages(retrained: Retrained) -
     assert all("(https://mlflow.localhost/#/experiments/" in link for link in links.values()), links
 
 
+@pytest.mark.slow
 def test_its_files_lie_in_s3(retrained: Retrained) -> None:
     files = {Path(file).name for file in retrained.bucket.find("mlflow")}
     assert {"MLmodel", "spm.model", "report.md"} <= files
@@ -116,12 +123,14 @@ def test_its_files_lie_in_s3(retrained: Retrained) -> None:
     assert not any(file.endswith((".pkl", ".pickle", ".pt", ".pth")) for file in files)
 
 
+@pytest.mark.slow
 def test_its_artifacts_lie_in_s3_too(retrained: Retrained) -> None:
     """Each stage has published its own in NMT_STORE; the files of a stage lie below `stage/fingerprint`."""
     manifests = [file.split("/") for file in retrained.bucket.find("artifacts") if file.endswith("/manifest.json")]
     assert {stage for *_, stage, _, _ in manifests} == STAGES.keys()
 
 
+@pytest.mark.slow
 def test_it_translates_what_it_has_made(retrained: Retrained, tmp_path: Path) -> None:
     stack = retrained.stack
     environment = stack.environment("worker") | {
@@ -134,6 +143,7 @@ def test_it_translates_what_it_has_made(retrained: Retrained, tmp_path: Path) ->
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_prefect_refuses_whoever_has_no_password(stack: Any) -> None:
     command = [sys.executable, "-m", "prefect", "flow", "ls"]
     environment = stack.environment("worker")
@@ -143,6 +153,7 @@ def test_prefect_refuses_whoever_has_no_password(stack: Any) -> None:
     assert "401" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_prefect_lets_pages_of_no_other_site_read_or_write(stack: Any) -> None:
     api, login = stack.here("http://prefect:4200/api"), ("nmt", stack.values["NMT_PASSWORD"])
     for origin, allowed in {
@@ -154,6 +165,7 @@ def test_prefect_lets_pages_of_no_other_site_read_or_write(stack: Any) -> None:
     assert httpx.post(f"{api}/flows/count", json={}, auth=login, trust_env=False).status_code == 403, "without a token"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["mlflow.localhost", "prefect.localhost"])
 def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str) -> None:
     statuses = []
@@ -171,6 +183,7 @@ def test_the_proxy_shows_pages_to_whoever_has_the_password(stack: Any, page: str
     assert statuses[1] < 400
 
 
+@pytest.mark.slow
 def test_the_proxy_asks_for_mlflow_too(stack: Any) -> None:
     address = stack.here("http://proxy:5001/api/2.0/mlflow/experiments/search?max_results=1")
     assert httpx.get(address, timeout=patient(60), trust_env=False).status_code == 401
@@ -203,6 +216,7 @@ def places(retrained: Retrained) -> dict[str, list[bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_secret_is_found_anywhere(retrained: Retrained) -> None:
     """The name of the recipe is looked for in the same way, so that looking in the wrong place cannot pass."""
     everything = places(retrained)
@@ -215,7 +229,7 @@ def test_no_secret_is_found_anywhere(retrained: Retrained) -> None:
     assert any(b"Uvicorn running" in text or b"Worker" in text for text in everything["logs"])
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_the_database_restarts_in_mid_run(stack: Any, small_recipe: dict[str, Any]) -> None:
     """PostgreSQL goes away for seconds while it trains: both servers lose all their connections."""
     longer = small_recipe | {"name": f"{small_recipe['name']}-again"}
@@ -237,3 +251,39 @@ def wait_for_training(stack: Any) -> None:
     """Return when updates are being made."""
     found = "artifacts/train/*.partial/metrics.jsonl"
     until(lambda: list(stack.home.glob(found)), (stack.folder / "worker.log").read_text)
+
+
+@pytest.fixture
+def browser(chromium: Any, stack: Any) -> Iterator[Any]:
+    """An empty page of a browser that knows the password. The certificate is Caddy's own, and its port is not 443."""
+    rules = f"--host-resolver-rules=MAP prefect.localhost:443 127.0.0.1:{stack.ports['443']}"
+    login = {"username": "nmt", "password": stack.values["NMT_PASSWORD"]}
+    context = chromium(rules).new_context(http_credentials=login, ignore_https_errors=True)
+    context.route(lambda url: not url.startswith(_SITE), lambda route: route.abort())  # nothing leaves this machine
+    page = context.new_page()
+    page.set_default_timeout(_MILLISECONDS)
+    yield page
+    context.close()
+
+
+@pytest.mark.ui
+def test_a_stage_is_started_from_its_form(stack: Any, browser: Any) -> None:
+    download, clean = (stack.prefect(f"deployments/name/{stage}/quickstart")["id"] for stage in ("download", "clean"))
+    before = stack.prefect(f"deployments/{download}/create_flow_run", {"state": {"type": "SCHEDULED"}})["id"]
+    assert stack.ended(before)["type"] == "COMPLETED", "what it cleans"
+    browser.goto(f"{_SITE}/deployments/deployment/{clean}/run")
+    max_words = browser.locator(
+        ".schema-form-property", has=browser.get_by_text("Max Words (Optional)", exact=True)
+    ).last
+    max_words.locator("input").fill("12")
+    labels = browser.locator(".schema-form-property__label").all_inner_texts()
+    shown = [label.removesuffix(" (Optional)") for label in labels]
+    knobs = [knob["title"] for knob in CleanConfig.model_json_schema()["properties"].values()]
+    assert shown == ["clean", *knobs, "input", "recipe", "force"], (
+        "in the order of the section, which a database may lose"
+    )
+    with browser.expect_response(re.compile(rf"/deployments/{clean}/create_flow_run")) as answer:
+        browser.get_by_role("button", name="Submit").click()
+    run = answer.value.json()["id"]
+    assert stack.ended(run)["type"] == "COMPLETED"
+    assert stack.prefect(f"flow_runs/{run}")["parameters"]["clean"]["max_words"] == 12
