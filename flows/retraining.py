@@ -80,6 +80,7 @@ class Retraining:
         self._display = current_display.get()
         self._fingerprints: dict[str, str] = {}
         self._artifacts: dict[str, Artifact] = {}
+        self._unlinked: list[Step] = []
         self._start = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -107,6 +108,9 @@ class Retraining:
                 self._display.say(problem)
         self._tracker.finish(self._tracked, status_of(error))
         self._tracker.close(patience=0 if error else _SECONDS_UNTIL_MLFLOW_IS_BACK)
+        for step in self._unlinked:  # it had ended before MLflow took it
+            step.row.mlflow_run_id = step.tracked.id
+            self._link(step)
         self._save()
 
     @property
@@ -216,12 +220,9 @@ class Retraining:
         tags["artifact.fingerprint"] = row.fingerprint
         text = reports.markdown(f"{step.name}: {made.label}", report)
         self._tracker.tags(step.tracked, tags)
-        numbers = (
-            reports.metrics(report) | row.cost.metrics()
-        ).items()  # but for a last point of a curve, which would come at update 0
-        self._tracker.metrics(
-            step.tracked, {name: value for name, value in numbers if name not in step.reporter.curves}
-        )
+        numbers = reports.metrics(report) | row.cost.metrics()
+        curves = step.reporter.curves  # these have points; another one would come at update 0
+        self._tracker.metrics(step.tracked, {name: value for name, value in numbers.items() if name not in curves})
         self._tracker.text(step.tracked, text, "report.md")
         self._tracker.finish(step.tracked, "FINISHED")
         of_all = {f"artifact.{step.name}": row.fingerprint}
@@ -236,7 +237,12 @@ class Retraining:
         link = self.mlflow_page(step.tracked.id)
         where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
         create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
-        if link:
+        if not step.tracked.id:
+            self._unlinked.append(step)
+        self._link(step)
+
+    def _link(self, step: Step) -> None:
+        if link := self.mlflow_page(step.tracked.id):
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
     def mlflow_page(self, run_id: str) -> str:
