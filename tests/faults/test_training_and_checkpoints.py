@@ -17,6 +17,7 @@ from nmt_core.artifacts import Artifact
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import ShardWriter, TokenShards
 from nmt_core.errors import DataError
+from nmt_core.train.launch import METRICS
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
@@ -39,39 +40,48 @@ def final_weights(folder: Path) -> bytes:
     return (folder / "weights" / f"{UPDATES:09d}.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("preempted", [False, True], ids=["at its time", "after SIGTERM, as Slurm does"])
-def test_a_checkpoint_that_is_killed_half_way_is_not_used(
-    preempted: bool, training: Maker, undisturbed: Path, curve: Curve
-) -> None:
-    job = training(TRAIN, LARGE)
-    job.start(processes=1)
-    job.wait_for_update(EVERY + 3)
-    assert job.newest_whole() == EVERY
-    if preempted:
-        for process in (*job.agents(), *job.ranks()):
-            process.send_signal(signal.SIGTERM)
+def torn(job: Any) -> list[Path]:
+    """Folders of checkpoints that are being written, each with something in it."""
+    folders = job.made.glob("checkpoints/*")
+    return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
-    def torn() -> list[Path]:
-        """Folders of checkpoints that are being written, each with something in it."""
-        folders = job.made.glob("checkpoints/*")
-        return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
-    job.wait_for(torn)
+def kill_while_it_saves(job: Any) -> int:
+    """Kill a training while it writes its next checkpoint; the update of that one."""
+    job.wait_for(lambda: torn(job))
     job.freeze()
-    (half,) = torn()
+    (half,) = torn(job)
     job.kill_all()
-    assert int(half.name) > EVERY
-    assert bool(int(half.name) % EVERY) == preempted
-    assert job.newest_whole() == EVERY
-    done_before = job.kept()
+    return int(half.name)
+
+
+@pytest.mark.cpu(30)
+def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undisturbed: Path, curve: Curve) -> None:
+    """One that is due is, and so is one that is written after SIGTERM, as Slurm sends it."""
+    job = training(TRAIN, LARGE)
+    kept = []
+    for newest in (EVERY, 2 * EVERY):
+        job.start(processes=1)
+        job.wait_for(
+            lambda newest=newest: job.newest_whole() == newest
+        )  # before, its curves may be those of a dead one
+        job.wait_for_update(newest + 3)
+        if newest > EVERY:
+            for process in (*job.agents(), *job.ranks()):
+                process.send_signal(signal.SIGTERM)
+        half = kill_while_it_saves(job)
+        assert half > newest
+        assert bool(half % EVERY) == (newest > EVERY)
+        assert job.newest_whole() == newest
+        kept.append(job.kept())
 
     artifact = job.run(processes=1)
-    assert (artifact / "metrics.jsonl").read_bytes().startswith(done_before)
+    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not go on from a checkpoint"
     assert curve(artifact) == curve(undisturbed)
     assert final_weights(artifact) == final_weights(undisturbed)
     for kind in ("checkpoints", "weights"):
         names = [sorted(path.name for path in (folder / kind).iterdir()) for folder in (artifact, undisturbed)]
-        assert names[0] == names[1], "the torn one is gone"
+        assert names[0] == names[1], "the torn ones are gone"
 
 
 @pytest.fixture(scope="session")
@@ -196,7 +206,7 @@ def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_g
     (file,) = many_groups.path.glob("train-*.parquet")
     number, before = first_use(TokenShards([file]), job.config.train)
     expected = flip_a_byte(file, number)
-    job.start()
+    job.start(processes=1)
     assert job.wait() == 1
     said = job.log.splitlines()[-1]
     assert said == f"StageError: train: {expected}"
