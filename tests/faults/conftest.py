@@ -184,7 +184,8 @@ class Training:
 
     def newest_whole(self) -> int:
         """Update of the newest whole checkpoint."""
-        return max((int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata")), default=0)
+        files = self._seen.glob("store/train/*/checkpoints/*/.metadata")
+        return max((int(file.parent.name) for file in files), default=0)
 
     def freeze(self) -> list[psutil.Process]:
         """Stop all processes where they stand."""

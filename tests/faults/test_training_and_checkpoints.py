@@ -26,7 +26,7 @@ Maker = Callable[..., Any]
 UPDATES, EVERY = 70, 20
 # Checkpoints of 32 MB, of which the weights apart are 8: writing one takes long enough to be killed in the middle.
 LARGE = {"d_model": 256, "d_ff": 1_024, "encoder_layers": 1, "decoder_layers": 1}
-TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "max_tokens": 128, "slice_tokens": 128}
+TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "max_tokens": 128, "slice_tokens": 128, "validate_every": 2}
 PAIRS_OF_A_GROUP = 10
 
 
@@ -62,9 +62,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
     kept = []
     for newest in (EVERY, 2 * EVERY):
         job.start(processes=1)
-        job.wait_for(
-            lambda newest=newest: job.newest_whole() == newest
-        )  # before, its curves may be those of a dead one
+        job.wait_for(lambda newest=newest: job.newest_whole() == newest)  # before, its curves are those of a dead one
         job.wait_for_update(newest + 3)
         if newest > EVERY:
             for process in (*job.agents(), *job.ranks()):
@@ -111,6 +109,7 @@ def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Make
     return make
 
 
+@pytest.mark.cpu(20)
 def test_a_disk_that_fills_in_mid_training_costs_no_update(
     on_a_disk_of: Maker, undisturbed: Path, curve: Curve, tmp_path: Path
 ) -> None:
@@ -135,6 +134,7 @@ def test_a_disk_that_fills_in_mid_training_costs_no_update(
     assert final_weights(artifact) == final_weights(undisturbed)
 
 
+@pytest.mark.cpu(12)
 def test_a_disk_without_room_for_any_checkpoint_ends_training_at_once(on_a_disk_of: Maker) -> None:
     job = on_a_disk_of("8m")
     job.start(processes=1)
@@ -201,8 +201,9 @@ def flip_a_byte(file: Path, number: int) -> str:
     raise AssertionError("no byte can be flipped without notice of Parquet itself")
 
 
+@pytest.mark.cpu(12)
 def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_groups: Artifact, curve: Curve) -> None:
-    job = training(TRAIN | {"max_updates": 1_000}, {}, encode=many_groups)
+    job = training(TRAIN | {"max_updates": 1_000, "validate_every": 1}, {}, encode=many_groups)
     (file,) = many_groups.path.glob("train-*.parquet")
     number, before = first_use(TokenShards([file]), job.config.train)
     expected = flip_a_byte(file, number)
