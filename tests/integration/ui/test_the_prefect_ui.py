@@ -22,7 +22,6 @@ from nmt_core.stages import STAGES
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
-_MILLISECONDS_TO_TRAIN = 500_000
 _BUSY = 503
 _LOOKS = 60
 _BYTES_OF_A_GRAPH = 10_000  # of a PNG; one without the bars and their names has far fewer
@@ -67,10 +66,10 @@ def run_from_the_form(page: Any, deployment: str) -> str:
 
 
 def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
-    """Stay on the page of a run until it says Completed, as the server does."""
+    """Stay on the page of a run until the server says that it is complete, and the page does."""
     page.goto(f"{site}/runs/flow-run/{run}")
-    page.get_by_text("Completed", exact=True).first.wait_for(timeout=_MILLISECONDS_TO_TRAIN)
-    assert up.state(run) == "COMPLETED"
+    assert up.wait(run) == "COMPLETED"
+    page.get_by_text("Completed", exact=True).first.wait_for()
 
 
 def wait_for_the_graph(page: Any) -> None:
@@ -89,6 +88,8 @@ def test_a_stage_and_a_retraining_from_the_browser(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
     site = signed_in(up)
+    assert up.wait(up.start("download/small")) == "COMPLETED"
+
     clean = up.deployment("clean/small")["id"]
     page.goto(f"{site}/deployments/deployment/{clean}/run")
     knob(page, "Max Words").locator("input").wait_for()
