@@ -235,7 +235,7 @@ def workers_of(kind: str) -> list[psutil.Process]:
     return [child for child in children if re.search(CHILDREN[kind], " ".join(command_line(child)))]
 
 
-@pytest.mark.cpu(20)
+@pytest.mark.cpu(40)
 def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     settings: Settings, quick_bundle: Path, source: Path, tmp_path: Path
 ) -> None:

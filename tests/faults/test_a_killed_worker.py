@@ -113,7 +113,7 @@ faults, nightly = pytest.mark.faults, pytest.mark.nightly
         ("local", MAP),
         pytest.param("local", REDUCE, marks=nightly),
         pytest.param("dask", MAP, marks=nightly),
-        pytest.param("dask", REDUCE, marks=faults),
+        pytest.param("dask", REDUCE, marks=[faults, pytest.mark.cpu(30)]),
         pytest.param("ray", MAP, marks=faults),
         pytest.param("ray", REDUCE, marks=nightly),
     ],

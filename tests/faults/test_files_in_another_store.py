@@ -18,7 +18,7 @@ from nmt_core.corpus import storage
 from nmt_core.stage import Job, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.cpu(20)]
 
 STORE = """
 import os

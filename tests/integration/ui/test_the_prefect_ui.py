@@ -84,6 +84,7 @@ def wait_for_the_graph(page: Any) -> None:
     raise AssertionError(f"no graph in {_LOOKS} s: a picture of {len(before):,} bytes")
 
 
+@pytest.mark.cpu(120)  # those of `finished` and `up` among them
 def test_a_stage_and_a_retraining_from_the_browser(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
@@ -159,6 +160,7 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     return ranks(up)
 
 
+@pytest.mark.cpu(40)
 def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
 ) -> None:
@@ -206,6 +208,7 @@ def raw(address: str, path: str, host: str, method: str = "GET") -> int:
     return status
 
 
+@pytest.mark.cpu(20)
 def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
     up: Any, page: Any, signed_in: Any, foreign_page: Any, serve: Any, picture: Any
 ) -> None:
