@@ -62,14 +62,22 @@ def model(tmp_path: Path, tiny_model: Transformer, tiny_bundle: Path) -> Path:
 
 
 @pytest.mark.faults
-@pytest.mark.cpu(40)
-def test_what_is_not_compiled_runs_and_translation_in_half_precision_is_compared(tmp_path: Path, model: Path) -> None:
-    """`make nightly` runs the sections that compile as well."""
-    out = tmp_path / "out"
+@pytest.mark.cpu(30)
+def test_what_is_not_compiled_runs(tmp_path: Path) -> None:
+    """`make nightly` runs the sections that compile as well, and the comparison."""
     checks = [f"check: {name}" for name in ("attention", "residual", "packed", "20 updates", "FSDP")]
-    done = run(out, 1_500, "--only", *NOT_COMPILED, *checks, MODEL=str(model))
+    done = run(tmp_path, 1_500, "--only", *NOT_COMPILED, *checks)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert_sections_ran(out, checks=5, trainings=2)
+    assert_sections_ran(tmp_path, checks=5, trainings=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.json", "gpu.log"], "nothing else is left"
+
+
+@pytest.mark.nightly
+@pytest.mark.cpu(60)
+def test_translation_in_half_precision_is_compared(tmp_path: Path, model: Path) -> None:
+    out = tmp_path / "out"
+    done = run(out, 0, MODEL=str(model))
+    assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((out / "grown.log").read_text())["not_published"] == {}
     cells = [line.split(" | ") for line in (out / "translate.log").read_text().splitlines()]
     rows = {(row[1], row[2], row[3]): row for row in cells if len(row) == 12}
