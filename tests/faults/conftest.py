@@ -24,58 +24,8 @@ COMPUTED = {
     *("learning_rate", "gradient_norm", "target_tokens", "useful_token_share"),
 }
 """What of the curves the clock and the machine have no part in."""
-STAGE_IN_A_PROCESS = """
-import json
-import sys
-from pathlib import Path
-from nmt_core.artifacts import Artifact, Store
-from nmt_core.config import PipelineConfig
-from nmt_core.errors import NmtError
-from nmt_core.launchers import LocalTorchrun
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
-
-class Printing(SilentReporter):
-    def log(self, message):
-        print(message, flush=True)
-
-store, inputs, processes, config = sys.argv[1:]
-job = Job(Printing(), Resources(), launcher=LocalTorchrun(int(processes), int(processes)))
-try:
-    made = {name: Artifact(name, fingerprint, Path(path)) for name, (fingerprint, path) in json.loads(inputs).items()}
-    run_stage(STAGES["train"], PipelineConfig.model_validate_json(config), Store(Path(store)), made, job)
-except NmtError as error:
-    print(f"{type(error).__name__}: {error}", flush=True)
-    sys.exit(error.exit_code)
-"""
-TRANSLATION_IN_A_PROCESS = """
-import sys
-from pathlib import Path
-from nmt_core.config import SearchConfig
-from nmt_core.errors import NmtError
-from nmt_core.jobs.folder import JobFolder
-from nmt_core.jobs.inputs import find_inputs
-from nmt_core.jobs.order import Asked, ModelVersion, Order
-from nmt_core.jobs.run import Means, run_job
-from nmt_core.bundle import sha256_of
-from nmt_core.workers import InProcess, LocalWorkers
-
-bundle, source, place, name, workers = sys.argv[1:]
-order = Order(
-    model=ModelVersion(name="tiny", version="1", sha256=sha256_of(Path(bundle, "config.json"))),
-    search=SearchConfig(beam_size=1, max_length_offset=1),
-    inputs=find_inputs(source).files,
-    target=f"{place}/{name}",
-    chunk_lines=500,
-)
-with LocalWorkers(int(workers)) as children:
-    means = Means(bundle, workers=children if int(workers) > 1 else InProcess(), claim_seconds=3)
-    try:
-        outcome = run_job(Asked("tiny"), order, JobFolder(f"{place}/job"), means)
-    except NmtError as error:
-        sys.exit(str(error))
-print(outcome.translated)
-"""
+STAGE_IN_A_PROCESS = str(Path(__file__).with_name("stage_in_a_process.py"))
+TRANSLATION_IN_A_PROCESS = str(Path(__file__).with_name("translation_in_a_process.py"))
 
 
 @dataclass
@@ -104,7 +54,7 @@ class Translation:
     def start(self, workers: int = 1, within: Sequence[str] = ()) -> "subprocess.Popen[str]":
         """Start a process that does what is left."""
         arguments = [self.bundle, self.source, self.place, self.name, workers]
-        command = [*within, sys.executable, "-c", TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
+        command = [*within, sys.executable, TRANSLATION_IN_A_PROCESS, *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.started.append(process)
         return process
@@ -167,6 +117,11 @@ class Training:
         return found
 
     @property
+    def points(self) -> list[dict[str, float]]:
+        """Those of its curves, as far as they are computed."""
+        return points(self.made)
+
+    @property
     def _seen(self) -> Path:
         """The folder as the stage sees it: it may have mounted something of its own there."""
         if self.within and self.stage and self.stage.poll() is None:
@@ -177,7 +132,7 @@ class Training:
         """Start the stage."""
         inputs = {name: (artifact.fingerprint, str(artifact.path)) for name, artifact in self.inputs.items()}
         arguments = [self.folder / "store", json.dumps(inputs), processes, self.config.model_dump_json()]
-        command = [*self.within, sys.executable, "-c", STAGE_IN_A_PROCESS, *map(str, arguments)]
+        command = [*self.within, sys.executable, STAGE_IN_A_PROCESS, *map(str, arguments)]
         with (self.folder / "log").open("ab") as log:
             self.stage = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
@@ -209,7 +164,7 @@ class Training:
 
         def is_there() -> bool:
             with suppress(FileNotFoundError, ValueError, IndexError):  # the folder or the last line is not there yet
-                return points(self.made)[-1]["update"] >= update and (self.newest_whole() > 0 or not due)
+                return self.points[-1]["update"] >= update and (self.newest_whole() > 0 or not due)
             return False
 
         self.wait_for(is_there)
@@ -229,7 +184,8 @@ class Training:
 
     def newest_whole(self) -> int:
         """Update of the newest whole checkpoint."""
-        return max((int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata")), default=0)
+        files = self._seen.glob("store/train/*/checkpoints/*/.metadata")
+        return max((int(file.parent.name) for file in files), default=0)
 
     def freeze(self) -> list[psutil.Process]:
         """Stop all processes where they stand."""

@@ -2,9 +2,9 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ import psutil
 import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+from support.forked import Zygote, read_at_start, start
 from support.prefect_api import headers
 from support.until import patient, until
 
@@ -24,27 +25,17 @@ from flows.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 Curve = Callable[[Path], list[dict[str, float]]]
 
-SMALL = {
-    "corpus.toy.pairs": 1_000,
-    "corpus.toy.held_out": 20,
-    "tokenizer.vocab_size": 600,
-    "model.d_model": 16,
-    "model.d_ff": 32,
-    "model.num_heads": 2,
-    "model.encoder_layers": 1,
-    "model.decoder_layers": 1,
-    "train.max_updates": 100_000,
-    "train.max_tokens": 512,
-    "train.slice_tokens": 256,
-    "train.validate_every": 10,
-    "train.checkpoint_every": 1_000,
-}
-RECIPE = ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
+SMALL = """
+    corpus.toy.pairs=1000 corpus.toy.held_out=20 tokenizer.vocab_size=600
+    model.d_model=16 model.d_ff=32 model.num_heads=2 model.encoder_layers=1 model.decoder_layers=1
+    train.max_updates=100000 train.max_tokens=512 train.slice_tokens=256 train.validate_every=10
+    train.checkpoint_every=1000
+"""
+RECIPE = ["quickstart", *(part for each in SMALL.split() for part in ("--set", each))]
 SECONDS_AWAY = 15
-SECONDS_BOTH_AWAY = 120
 
 
 @dataclass
@@ -54,7 +45,8 @@ class Command:
     home: Path
     environment: dict[str, str]
     find: Callable[[str], list[psutil.Process]]
-    process: "subprocess.Popen[bytes] | None" = None
+    zygote: Zygote
+    process: "subprocess.Popen[str] | None" = None
 
     @property
     def log(self) -> str:
@@ -67,11 +59,10 @@ class Command:
         return found
 
     def start(self, *arguments: str) -> None:
-        command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+        environment = self.environment | read_at_start(os.environ)  # which `Settings.prepare` may have changed
         with (self.home / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.home, env=self.environment, stdout=log, stderr=log, start_new_session=True
-            )
+            options = {"cwd": self.home, "env": environment, "stdout": log, "stderr": log}
+            self.process = start(self.zygote, arguments, **options)
 
     def end(self) -> int:
         assert self.process
@@ -91,26 +82,46 @@ class Command:
 
         until(holds, lambda: self.log, every=0.05)
 
+    def training(self) -> list[psutil.Process]:
+        """All processes of the training."""
+        return self.find(f"{self.made}/config.json")
+
     def preempt(self) -> None:
         """SIGTERM to all processes of the training."""
-        for process in self.find(f"{self.made}/config.json"):
+        for process in self.training():
             process.send_signal(signal.SIGTERM)
+
+    def stay(self, seconds: float) -> None:
+        """Wait for so long, while the command runs."""
+        began = time.monotonic()
+        self.wait_for(lambda: time.monotonic() > began + seconds)
 
     def newest_whole(self) -> int:
         return max(int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata"))
 
 
 @pytest.fixture
-def nmt(tmp_path: Path, named_in: Callable[[str], list[psutil.Process]]) -> Iterator[Command]:
+def nmt(
+    tmp_path: Path,
+    named_in: Callable[[str], list[psutil.Process]],
+    zygote: Zygote,
+    prefect_database: Path,
+    mlflow_database: Path,
+) -> Iterator[Command]:
+    (tmp_path / "prefect").mkdir(exist_ok=True)
+    shutil.copyfile(prefect_database, tmp_path / "prefect" / "prefect.db")
+    shutil.copyfile(mlflow_database, tmp_path / "mlflow.db")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))}
-    own |= {"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_PROCESSES": "2"}
-    command = Command(tmp_path, own, named_in)
+    own |= {"NMT_HOME": str(tmp_path), "NMT_THREADS": "1"}
+    command = Command(tmp_path, own, named_in, zygote)
     yield command
     if command.process and command.process.poll() is None:
         command.process.terminate()
         command.process.wait(patient(60))
 
 
+@pytest.mark.faults
+@pytest.mark.cpu(40)
 def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> None:
     """75 when the machines are taken from the training, 143 when the command itself is asked to end."""
     nmt.start("run", *RECIPE, "--until", "train")
@@ -133,12 +144,6 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
     assert not nmt.find(str(nmt.home)), "something lives on"
     assert (nmt.made / "metrics.jsonl").read_bytes().startswith(kept)
     assert "Traceback" not in nmt.log
-
-    nmt.start("stage", "train", *RECIPE)
-    second = nmt.newest_whole()
-    nmt.wait_for(lambda: nmt.updates(curve) >= second + 20)
-    nmt.preempt()
-    assert nmt.end() == 75, nmt.log
     validations = [point["update"] for point in curve(nmt.made) if "dev_loss" in point]
     assert validations == list(range(10, int(validations[-1]) + 10, 10)), "none is left out, none is there twice"
 
@@ -168,6 +173,8 @@ def points_in_mlflow(settings: Settings, name: str) -> list[tuple[int, float]]:
     return sorted((point.step, point.value) for point in client.get_metric_history(run.info.run_id, name))
 
 
+@pytest.mark.faults
+@pytest.mark.cpu(50)
 def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve: Curve, free_port: int) -> None:
     """Training goes on meanwhile, and afterwards every point is there, once."""
     health = f"http://127.0.0.1:{free_port}/health"
@@ -178,9 +185,14 @@ def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve
         nmt.start("run", *RECIPE, "--until", "train")
         nmt.wait_for(lambda: nmt.updates(curve) >= 20)
         server.stop()
-        before, left_at = nmt.updates(curve), time.monotonic()
-        nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_AWAY and nmt.updates(curve) >= before + 30)
-        assert "does not answer: going on, and logging it later" in nmt.log
+        before = nmt.updates(curve)
+        nmt.wait_for(lambda: nmt.updates(curve) >= before + 30)
+        nmt.wait_for(lambda: "does not answer: going on, and logging it later" in nmt.log)
+        with contextlib.ExitStack() as resumed:  # it has made its point, and need not compute all the while
+            for process in nmt.training():
+                process.suspend()
+                resumed.callback(process.resume)
+            nmt.stay(SECONDS_AWAY)
         server = start_mlflow(settings, free_port)
         server.wait_until(health, timeout=patient(120))
         back = nmt.updates(curve)
@@ -251,16 +263,19 @@ def servers(settings: Settings, nmt: Command) -> Iterator[Servers]:
         servers.kill()
 
 
-def test_two_minutes_without_prefect_and_mlflow_cost_nothing(
-    nmt: Command, servers: Servers, settings: Settings, curve: Curve
+@pytest.mark.cpu(50)
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(20, marks=pytest.mark.faults), pytest.param(120, marks=pytest.mark.nightly)]
+)
+def test_some_time_without_prefect_and_mlflow_costs_nothing(
+    seconds: int, nmt: Command, servers: Servers, settings: Settings, curve: Curve
 ) -> None:
     """Both are killed in mid-training, which comes to its end meanwhile unless the machine is slow."""
-    last = 400
+    last = 200
     nmt.start("run", *RECIPE, "--set", f"train.max_updates={last}", "--until", "train")
     nmt.wait_for(lambda: nmt.updates(curve) >= 20)
     servers.kill()
-    left_at = time.monotonic()
-    nmt.wait_for(lambda: time.monotonic() > left_at + SECONDS_BOTH_AWAY)
+    nmt.stay(seconds)
     servers.start()
     assert nmt.end() == 0, nmt.log
     assert "does not answer: going on, and logging it later" in nmt.log

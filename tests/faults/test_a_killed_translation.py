@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +18,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from prefect import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from support.forked import Zygote, start
 from support.until import command_line, patient, until
 
 from flows.settings import Settings
@@ -26,16 +26,17 @@ from flows.translate import translate
 from flows.translation import EXPERIMENT, Wanted, translate_job
 from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
+from nmt_core.jobs.folder import read_bytes
 
-pytestmark = pytest.mark.faults
+faults, nightly = pytest.mark.faults, pytest.mark.nightly
 
-LINES = 60_000
+LINES = 40_000
 SECONDS = 240
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lines of all sorts: 120 chunks of them."""
+    """Lines of all sorts: 80 chunks of them."""
     file = tmp_path_factory.mktemp("text") / "in.txt"
     words = ["the cat", "a dog", "", "now", "house \t", "나는", "\x07", "sees it."]
     file.write_text("".join(f"{words[n % 8]} {n % 5 or ''}\n" for n in range(LINES)))
@@ -57,11 +58,13 @@ def undisturbed(
     return bytes(job.output())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGKILL, marks=faults), pytest.param(signal.SIGTERM, marks=nightly)]
+)
 def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
     number: signal.Signals, job: Any, undisturbed: bytes
 ) -> None:
-    for chunks in (1, 20, 60):
+    for chunks in (1, 15, 40):
         process = job.start()
         job.wait_for(chunks, process)
         process.send_signal(number)
@@ -73,8 +76,9 @@ def test_a_job_that_is_killed_again_and_again_ends_as_if_it_were_not(
     assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
 
 
+@nightly
 def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Any, undisturbed: bytes) -> None:
-    job.kill_when(lambda: list(job.folder.glob("job/*/input/0000050.parquet")))
+    job.kill_when(lambda: list(job.folder.glob("job/*/input/0000030.parquet")))
     assert not (job.folder / "job" / "plan.json").exists()
     job.kill_when(lambda: list(job.folder.glob("out.parquet.*.partial")))
     assert job.output() is None
@@ -83,9 +87,12 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
     assert not list(job.folder.glob("*.partial"))
 
 
+@faults
+@pytest.mark.cpu(20)
 def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_any_death(
     translations: Callable[..., Any], int8_bundle: Path, tmp_path: Path
 ) -> None:
+    """While the text is cut, while it is translated, and while the output is written."""
     words = [b"the cat", b"\xff\xfe", b"", b"now \xc3", b"a dog"]
     (tmp_path / "in.txt").write_bytes(b"".join(words[n % 5] + b" %d\n" % (n % 7) for n in range(20_000)))
     jobs = []
@@ -94,8 +101,9 @@ def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_an
         jobs.append(translations(str(tmp_path / "in.txt"), str(tmp_path / place), int8_bundle, "out.jsonl.gz"))
     alone, killed = jobs
     assert alone.ended(alone.start()) == 20_000
-    for chunks in (1, 20):
-        killed.kill_when(lambda least=chunks: killed.translated() >= least)
+    killed.kill_when(lambda: list(killed.folder.glob("job/*/input/0000020.parquet")))
+    assert not (killed.folder / "job" / "plan.json").exists()
+    killed.kill_when(lambda: killed.translated() >= 10)
     killed.kill_when(lambda: list(killed.folder.glob("out.jsonl.gz.*.partial")))
     assert killed.output() is None and killed.unreadable() is None
     assert killed.ended(killed.start()) == 0
@@ -105,32 +113,48 @@ def test_packed_lines_and_those_that_cannot_be_read_have_the_same_bytes_after_an
     assert not list(killed.folder.glob("*.partial"))
 
 
-def test_two_share_a_job_and_the_death_of_one_costs_nothing(job: Any, undisturbed: bytes) -> None:
-    """One is stopped, and killed when the other has waited for it: what it held is done by the other."""
-    first, second = job.start(), job.start()
-    job.wait_for(30, first)
-    first.send_signal(signal.SIGSTOP)
-    job.wait_for(40, second)
-    first.kill()
-    assert first.wait(SECONDS) == -signal.SIGKILL
-    done = job.ended(second)
-    assert job.output() == undisturbed
-    assert 0 < done < LINES, "both have worked"
+def stop_in_a_chunk(job: Any, process: "subprocess.Popen[str]") -> None:
+    """Stop a process of a job while it holds the claim of a chunk."""
+
+    def holds_one() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        claims = job.folder.glob("job/*/claims/[0-9]*.json")
+        if any(f'"pid":{process.pid},'.encode() in (read_bytes(str(file)) or b"") for file in claims):
+            return True
+        process.send_signal(signal.SIGCONT)
+        assert process.poll() is None, process.communicate()
+        return False
+
+    until(holds_one)
 
 
-def test_one_that_comes_back_to_life_does_no_harm(job: Any, undisturbed: bytes) -> None:
-    """Stopped for longer than its claim holds, it is thought dead; then it goes on with what another has done."""
-    first, second = job.start(), job.start()
-    job.wait_for(20, first)
-    first.send_signal(signal.SIGSTOP)
-    done = job.ended(second)
-    first.send_signal(signal.SIGCONT)
-    assert job.ended(first) < LINES
-    assert done > 0
+@faults
+@pytest.mark.cpu(20)
+def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
+    """What the first holds is done by others. The second is stopped for longer than its claim holds; it comes back to
+    life when all is done, and does no harm."""
+    share = 3
+
+    def started() -> "subprocess.Popen[str]":
+        """Another process, when its share is done."""
+        before, process = job.translated(), job.start()
+        job.wait_for(before + share, process)
+        return process
+
+    stop_in_a_chunk(job, killed := started())
+    stop_in_a_chunk(job, stopped := started())
+    third = started()
+    killed.kill()
+    assert killed.wait(SECONDS) == -signal.SIGKILL
+    assert 0 < job.ended(third) <= LINES - 2 * share * 500, "what others have done is not done again"
+    stopped.send_signal(signal.SIGCONT)
+    assert job.ended(stopped) < LINES
     assert job.output() == undisturbed
     assert sorted(file.name for file in (job.folder / "job").iterdir()) == ["done.json", "plan.json"]
 
 
+@faults
+@pytest.mark.cpu(10)
 def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(10, process)
@@ -150,33 +174,41 @@ def quick_bundle(int8_bundle: Path, tmp_path: Path) -> Path:
     return Path(folder)
 
 
-def test_the_command_goes_on_after_sigterm(quick_bundle: Path, source: Path, tmp_path: Path) -> None:
+@faults
+@pytest.mark.cpu(20)
+def test_the_command_goes_on_after_sigterm(
+    quick_bundle: Path, source: Path, zygote: Zygote, mlflow_database: Path, tmp_path: Path
+) -> None:
     """Only with what is left, and to the bytes of a command that was not stopped."""
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "translate", "--model", str(quick_bundle)]
-    command += ["--input", str(source), "--output"]
-    alone, command = [*command, str(tmp_path / "alone.txt")], [*command, str(tmp_path / "out.txt")]
+    (tmp_path / "home").mkdir()
+    shutil.copyfile(mlflow_database, tmp_path / "home" / "mlflow.db")
     environment = os.environ | {"NMT_HOME": str(tmp_path / "home"), "NMT_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    shown = tmp_path / "out.txt.job"
+    options = {"cwd": tmp_path, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+    def command(output: str, *, anew: bool = False) -> "subprocess.Popen[str]":
+        arguments = ["translate", "--model", str(quick_bundle), "--input", str(source), "--output", output]
+        return start(zygote, arguments, anew=anew, **options)
+
+    process = command("out.txt", anew=True)
 
     def has_begun() -> bool:
         assert process.poll() is None, process.communicate()
-        return bool(list(shown.glob("*/output/0000002.parquet")))
+        return bool(list(tmp_path.glob("out.txt.job/*/output/0000002.parquet")))
 
     until(has_begun)
     process.terminate()
     _, said = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 128 + signal.SIGTERM, said
     assert "What was translated is kept: the same command goes on from there." in said
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=patient(SECONDS), check=False
-    )
-    assert done.returncode == 0, done.stderr
+    for output in ("out.txt", "alone.txt"):
+        process = command(output)
+        _, said = process.communicate(timeout=patient(SECONDS))
+        assert process.returncode == 0, said
     client = MlflowClient(Settings.load(environment).mlflow_tracking_uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
-    (last, *_) = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time DESC"])
-    assert 0 < last.data.metrics["translated_here"] <= LINES - 3 * 4_096
-    subprocess.run(alone, env=environment, capture_output=True, timeout=patient(SECONDS), check=True)
+    runs = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time"])
+    assert [run.data.metrics["translated_here"] for run in runs[2:]] == [LINES]
+    assert 0 < runs[1].data.metrics["translated_here"] <= LINES - 3 * 4_096
     assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "alone.txt").read_bytes()
     assert (tmp_path / "out.txt").read_bytes().count(b"\n") == LINES
 
@@ -185,7 +217,7 @@ CHILDREN = {"dask": "multiprocessing[.]spawn", "ray": "^ray::translate_chunk"}
 """What the command line of a worker looks like, by the kind of its cluster; Ray's are called after what they do."""
 
 
-@pytest.fixture(params=list(CHILDREN))
+@pytest.fixture(params=[pytest.param("dask", marks=faults), pytest.param("ray", marks=nightly)])
 def settings(
     request: pytest.FixtureRequest, prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Settings:
@@ -203,6 +235,7 @@ def workers_of(kind: str) -> list[psutil.Process]:
     return [child for child in children if re.search(CHILDREN[kind], " ".join(command_line(child)))]
 
 
+@pytest.mark.cpu(40)
 def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     settings: Settings, quick_bundle: Path, source: Path, tmp_path: Path
 ) -> None:
@@ -220,11 +253,11 @@ def test_the_flow_loses_nothing_when_a_worker_of_the_cluster_dies(
     killer.join()
     assert killed and report["lines"] == LINES
     alone = Wanted(str(quick_bundle), str(source), str(tmp_path / "alone.parquet"))
-    translate_job(alone, replace(settings, workers="local"), lambda done, total, note: None, pytest.fail)
+    translate_job(alone, replace(settings, workers="local", threads=1), lambda done, total, note: None, pytest.fail)
     assert (tmp_path / "out.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
     with get_client(sync_client=True) as client:
         shown = client.read_artifacts(artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=["report-translate"])))
-    assert "60,000" in str(shown[0].data)
+    assert f"{LINES:,}" in str(shown[0].data)
 
 
 @pytest.fixture(scope="session")
@@ -243,9 +276,10 @@ def own_mounts() -> Callable[[str, Path], tuple[str, ...]]:
     pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
 
 
+@faults
 def test_a_full_disk_is_named(job: Any, own_mounts: Callable[[str, Path], tuple[str, ...]]) -> None:
     (job.folder / "job").mkdir()
-    process = job.start(within=own_mounts("600k", job.folder / "job"))
+    process = job.start(within=own_mounts("400k", job.folder / "job"))
     _, error = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 1
     assert "is full: free space, then run the same command again (" in error and "chunks are done, and kept)" in error

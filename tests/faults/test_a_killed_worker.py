@@ -29,9 +29,9 @@ CHILDREN = {"local": "nmt_core.worker ", "dask": "multiprocessing.spawn", "ray":
 """In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
 
 
-@pytest.fixture(params=list(CHILDREN))
+@pytest.fixture
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """Two workers of each kind."""
+    """Two workers of a kind."""
     if request.param != "local":
         request.getfixturevalue("prefect_api")
     return Settings.load({"NMT_HOME": str(tmp_path), "NMT_THREADS": "2", "NMT_WORKERS": request.param})
@@ -103,7 +103,22 @@ def workers_of(kind: str, others: list[psutil.Process]) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize("file", ["pair-map-00006.bin", "pair-reduce-00004.bin"])
+MAP, REDUCE = "pair-map-00006.bin", "pair-reduce-00004.bin"
+faults, nightly = pytest.mark.faults, pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    ("settings", "file"),
+    [
+        ("local", MAP),
+        pytest.param("local", REDUCE, marks=nightly),
+        pytest.param("dask", MAP, marks=nightly),
+        pytest.param("dask", REDUCE, marks=[faults, pytest.mark.cpu(30)]),
+        pytest.param("ray", MAP, marks=faults),
+        pytest.param("ray", REDUCE, marks=nightly),
+    ],
+    indirect=["settings"],
+)
 def test_the_result_of_the_shuffle_is_the_same(
     file: str, settings: Settings, shards: list[str], undisturbed: dict[str, str], tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from flows.servers import Server
 from nmt_core.corpus import storage
 from nmt_core.jobs.folder import JobFolder, Parts, exists
 
-pytestmark = pytest.mark.faults
+faults, nightly = pytest.mark.faults, pytest.mark.nightly
 
 FILES, LINES = 3, 4_000
 CHUNKS = FILES * 8
@@ -60,6 +60,7 @@ def files(job: Any) -> list[str]:
 LEFT = ["job/done.json", "job/plan.json", "out.parquet", "out.parquet.unreadable.jsonl"]
 
 
+@nightly
 def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, undisturbed: bytes) -> None:
     for chunks in (1, 8, 16):
         process = job.start()
@@ -73,7 +74,10 @@ def test_a_job_that_is_killed_again_and_again_ends_as_one_on_a_disk(job: Any, un
     assert files(job) == LEFT
 
 
-def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job: Any, undisturbed: bytes) -> None:
+@faults
+@pytest.mark.cpu(20)
+def test_a_job_that_is_killed_at_each_of_its_steps_ends_as_one_on_a_disk(job: Any, undisturbed: bytes) -> None:
+    """While the text is cut, while it is translated, and while the output is written."""
     folder = JobFolder(f"{job.place}/job")
 
     def parts() -> Parts:
@@ -82,6 +86,7 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
 
     job.kill_when(lambda: len(parts().staged()) >= 3)
     assert folder.plan() is None and 3 <= len(parts().staged()) < CHUNKS
+    job.kill_when(lambda: job.translated() >= 8)
     job.kill_when(lambda: exists(f"{parts().claims}/merge.json"))
     assert job.output() is None and job.translated() == CHUNKS
     assert job.ended(job.start()) == 0
@@ -89,6 +94,8 @@ def test_a_job_that_is_killed_while_the_text_is_cut_or_the_output_is_written(job
     assert files(job) == LEFT
 
 
+@faults
+@pytest.mark.cpu(20)
 def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbed: bytes) -> None:
     """The claim of the one that is stopped must end by itself; it comes back to life when all is done."""
     killed, stopped, third = job.start(), job.start(), job.start()
@@ -103,6 +110,7 @@ def test_three_share_a_job_one_dies_and_one_is_thought_dead(job: Any, undisturbe
     assert files(job) == LEFT
 
 
+@nightly
 def test_processes_of_one_attempt_share_the_chunks(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(3, process)
@@ -113,6 +121,8 @@ def test_processes_of_one_attempt_share_the_chunks(job: Any, undisturbed: bytes)
     assert job.output() == undisturbed
 
 
+@faults
+@pytest.mark.cpu(12)
 def test_a_store_that_goes_away_is_named(
     translations: Callable[..., Any], s3: str, free_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

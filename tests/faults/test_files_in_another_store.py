@@ -18,6 +18,8 @@ from nmt_core.corpus import storage
 from nmt_core.stage import Job, SilentReporter, run_stage
 from nmt_core.stages import STAGES
 
+pytestmark = [pytest.mark.faults, pytest.mark.cpu(20)]
+
 STORE = """
 import os
 from fsspec.implementations.local import LocalFileSystem
@@ -53,15 +55,16 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "writers"
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> PipelineConfig:
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> PipelineConfig:
     """A recipe with six shards of text, with copies and near-copies."""
+    folder = tmp_path_factory.mktemp("text")
     numbers = [n % 4_000 for n in range(6_000)]
     sides = {"en": "Number {} is a big number, said somebody{}.", "de": "Nummer {} ist eine große Nummer, sagte wer{}."}
     for language, sentence in sides.items():
         lines = [sentence.format(n, " else" if place % 3 == 0 else "") for place, n in enumerate(numbers)]
-        (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    files = {"name": "numbers", "source": str(tmp_path / "train.en"), "target": str(tmp_path / "train.de")}
+        (folder / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = {"name": "numbers", "source": str(folder / "train.en"), "target": str(folder / "train.de")}
     return PipelineConfig.model_validate(
         {
             "name": "test",
@@ -72,25 +75,29 @@ def config(tmp_path: Path) -> PipelineConfig:
     )
 
 
-def cleaned(config: PipelineConfig, environment: dict[str, str]) -> Artifact:
-    settings = Settings.load(environment)
+def cleaned(config: PipelineConfig, home: Path, **environment: str) -> Artifact:
+    settings = Settings.load({"NMT_HOME": str(home)} | environment)
     with workers_for(settings) as workers:
         job = Job(SilentReporter(), settings.resources, workers)
         download = run_stage(STAGES["download"], config, settings.store, {}, job).artifact
         return run_stage(STAGES["clean"], config, settings.store, {"download": download}, job).artifact
 
 
+@pytest.fixture(scope="module")
+def alone(config: PipelineConfig, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """What one process makes, with its files beside the result."""
+    made = cleaned(config, tmp_path_factory.mktemp("one"), NMT_THREADS="1")
+    assert made.report()["dropped"].keys() == {"duplicate", "near_duplicate"}
+    return made
+
+
 def test_two_processes_and_a_store_make_what_one_process_makes(
-    config: PipelineConfig, log: Path, tmp_path: Path
+    config: PipelineConfig, alone: Artifact, log: Path, tmp_path: Path
 ) -> None:
     address = f"shelf://{tmp_path}/bucket"
     assert storage.local_path(address) is None
+    both = cleaned(config, tmp_path / "two", NMT_THREADS="2", NMT_SCRATCH=address)
 
-    alone = cleaned(config, {"NMT_HOME": str(tmp_path / "one"), "NMT_THREADS": "1"})
-    assert not log.exists()
-    both = cleaned(config, {"NMT_HOME": str(tmp_path / "two"), "NMT_THREADS": "2", "NMT_SCRATCH": address})
-
-    assert alone.report()["dropped"].keys() == {"duplicate", "near_duplicate"}
     assert both.report() == alone.report()
     assert describe_outputs(both.path) == describe_outputs(alone.path)
     assert len(set(log.read_text().split()) - {str(os.getpid())}) == 2
@@ -98,10 +105,9 @@ def test_two_processes_and_a_store_make_what_one_process_makes(
 
 
 def test_two_processes_and_s3_make_what_one_process_makes(
-    config: PipelineConfig, s3: str, s3_folder: str, tmp_path: Path
+    config: PipelineConfig, alone: Artifact, s3_folder: str, tmp_path: Path
 ) -> None:
-    alone = cleaned(config, {"NMT_HOME": str(tmp_path / "one"), "NMT_THREADS": "1"})
-    both = cleaned(config, {"NMT_HOME": str(tmp_path / "two"), "NMT_THREADS": "2", "NMT_SCRATCH": s3_folder})
+    both = cleaned(config, tmp_path / "two", NMT_THREADS="2", NMT_SCRATCH=s3_folder)
 
     assert both.report() == alone.report()
     assert describe_outputs(both.path) == describe_outputs(alone.path)

@@ -1,4 +1,7 @@
-"""Training that is killed, wholly or in part, ends with the curve and the weights of an undisturbed one."""
+"""Training that is killed, wholly or in part, ends with the curve and the weights of an undisturbed one.
+
+One training is disturbed in several ways, one after the other. `make nightly` has a training for each way.
+"""
 
 import json
 import os
@@ -15,13 +18,16 @@ from support.keeper import mark
 from support.until import patient, until, until_gone
 
 from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
+from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
+faults, nightly = pytest.mark.faults, pytest.mark.nightly
 Curve = Callable[[Path], list[dict[str, float]]]
 Maker = Callable[..., Any]
 
-UPDATES, EVERY = 75, 26  # a point with the clock in it comes with every 25th update, so before every checkpoint
+UPDATES, EVERY = 100, 26  # a point with the clock in it comes with every 25th update, so before every checkpoint
+RANKS = 2
 TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "slice_tokens": 128}
 # What differs between numbers of processes is rounding; at the usual rate so narrow a model makes it grow.
 STEADY = TRAIN | {"learning_rate_scale": 0.1, "parallel": "fsdp"}
@@ -31,7 +37,7 @@ SEED = os.environ.get("NMT_FAULTS_SEED") or f"{random.SystemRandom().randrange(1
 
 
 def draw(what: str, least: int, most: int) -> int:
-    """A number that this test's name and the seed decide; both stand in the output of a test that fails."""
+    """A number that its name and the seed decide; both stand in the output of a test that fails."""
     number = random.Random(f"{SEED} {what}").randint(least, most)
     print(f"NMT_FAULTS_SEED={SEED}: {what} at {number}")
     return number
@@ -46,9 +52,10 @@ def losses(points: list[dict[str, float]]) -> dict[tuple[str, float], float]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(training: Maker) -> Path:
-    artifact: Path = training(TRAIN, {}).run()
-    return artifact
+def undisturbed(training: Maker) -> Any:
+    job = training(TRAIN, {})
+    job.run(RANKS)
+    return job
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,10 @@ def alone(training: Maker) -> Path:
 
 
 def kill_a_rank(job: Any) -> None:
-    job.ranks()[draw("rank", 0, 1)].kill()
+    """The other one cannot go on without it."""
+    ranks = job.ranks()
+    ranks[draw("rank", 0, RANKS - 1)].kill()
+    until_gone(ranks)
 
 
 def kill_the_agent(job: Any) -> None:
@@ -75,50 +85,104 @@ def kill_everything(job: Any) -> None:
     job.kill_all()
 
 
-@pytest.mark.parametrize("kill", [kill_a_rank, kill_the_agent, kill_the_stage_and_the_agent, kill_everything])
-def test_it_ends_as_if_it_had_not_been_killed(
-    kill: Callable[[Any], None], training: Maker, undisturbed: Path, curve: Curve
-) -> None:
-    """By itself or with the same command once more; and from the last checkpoint, not from the beginning."""
-    job = training(TRAIN, {})
-    job.start()
-    job.wait_for_update(draw(kill.__name__, EVERY + 5, UPDATES - 10))
-    assert len(job.ranks()) == 2
-    kill(job)
-    done_before = job.kept()
-    if job.wait() != 0:
-        assert kill is not kill_a_rank, f"it should go on by itself: {job.log}"
-        job.run()
-    artifact = job.made
-    assert (artifact / "metrics.jsonl").read_bytes().startswith(done_before), "it did not go on from the checkpoint"
-    assert done_before.count(b"\n") >= EVERY
-    assert curve(artifact) == curve(undisturbed)
-    assert weights(artifact) == weights(undisturbed)
+def preempt(job: Any) -> None:
+    """SIGTERM to all its processes, as a scheduler sends it."""
+    for process in [*job.agents(), *job.ranks()]:
+        process.terminate()
+    assert job.wait() == 75, job.log
+    stopped_at = job.newest_whole()
+    assert stopped_at % EVERY, "a checkpoint of its own"
+    assert f"PreemptedError: train: stopped from outside after {stopped_at} updates" in job.log
+    assert job.points[-1]["update"] == stopped_at, "nothing is done that is not saved"
+
+
+def disturb(job: Any, disturbance: Callable[[Any], None], least: int, most: int) -> bytes:
+    """Disturb a training after some update; the curves that it must not compute again.
+
+    It goes on from its last checkpoint: by itself if it has lost a rank, else with the same command once more.
+    """
+    job.wait_for_update(draw(disturbance.__name__, least, most))
+    job.wait_for(lambda: len(job.ranks()) == RANKS)
+    disturbance(job)
+    kept: bytes = job.kept()
+    assert kept.count(b"\n") >= EVERY
+    if disturbance is not kill_a_rank:
+        job.wait()
+        job.start(RANKS)
+    return kept
+
+
+def assert_ends_as(undisturbed: Any, job: Any, *kept: bytes) -> None:
+    """Nothing was computed twice that was saved, and all is as if there had been no disturbance."""
+    assert job.wait() == 0, job.log
+    curves = (job.made / METRICS).read_bytes()
+    assert all(map(curves.startswith, kept)), "it did not go on from a checkpoint"
+    assert job.points == undisturbed.points
+    assert weights(job.made) == weights(undisturbed.made), "what is averaged must not depend on when it was stopped"
     assert not job.processes()
 
 
-def test_who_gets_further_between_is_started_again_however_often(
-    training: Maker, undisturbed: Path, curve: Curve
+@faults
+@pytest.mark.cpu(80)
+def test_it_ends_as_if_it_had_not_been_disturbed(training: Maker, undisturbed: Any) -> None:
+    """It is disturbed once after each checkpoint; the last time so late that no other follows but the last."""
+    job = training(TRAIN, {})
+    job.start(RANKS)
+    kept = [
+        disturb(job, how, number * EVERY + 5, number * EVERY + 13)
+        for number, how in enumerate((kill_a_rank, kill_the_stage_and_the_agent, preempt), 1)
+    ]
+    assert_ends_as(undisturbed, job, *kept)
+
+
+@nightly
+@pytest.mark.parametrize(
+    "disturbance", [kill_a_rank, kill_the_agent, kill_the_stage_and_the_agent, kill_everything, preempt]
+)
+def test_it_ends_as_if_nothing_had_happened_at_any_moment(
+    disturbance: Callable[[Any], None], training: Maker, undisturbed: Any
 ) -> None:
+    job = training(TRAIN, {})
+    job.start(RANKS)
+    kept = disturb(job, disturbance, EVERY + 5, UPDATES - 10)
+    assert_ends_as(undisturbed, job, kept)
+
+
+@nightly
+def test_who_gets_further_between_is_started_again_however_often(training: Maker, undisturbed: Any) -> None:
     """Five deaths, and a checkpoint between any two: a week on many machines has as many."""
     job = training(TRAIN | {"checkpoint_every": 5}, {})
-    job.start()
+    job.start(RANKS)
     for update in range(8, 68, 12):
         job.wait_for_update(update)
-        job.wait_for(partial(_has_saved, job, update - 8))
+        job.wait_for(lambda least=update - 8: job.newest_whole() >= least)
         (first, *_) = job.ranks()
         first.kill()
         first.wait()
     assert job.wait() == 0, job.log
-    assert curve(job.made) == curve(undisturbed)
+    assert job.points == undisturbed.points
 
 
-def test_who_gets_no_further_is_given_up(training: Maker) -> None:
-    """The first death comes before it has been seen that there is a checkpoint, that of update 0."""
+@faults
+@pytest.mark.cpu(30)
+def test_who_has_lost_its_keepers_leaves_to_its_heirs_and_who_gets_no_further_is_given_up(training: Maker) -> None:
+    """Two trainings in one folder would write over each other's checkpoints."""
     job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 100_000}, {})
+
+    def has_trained(lives: int) -> bool:
+        return bool(job.log.count("update 3 of 100,000: ") == lives)
+
     job.start(processes=1)
-    for life in range(1, 6):
-        job.wait_for(partial(_has_trained, job, life))
+    job.wait_for(partial(has_trained, 1))
+    orphans = job.ranks()
+    kill_the_stage_and_the_agent(job)
+    job.wait()
+    job.start(processes=1)
+    job.wait_for(lambda: set(job.ranks()) - set(orphans))
+    until_gone(orphans)
+
+    for life in range(2, 6):
+        job.wait_for(partial(has_trained, life))
         (rank,) = job.ranks()
         rank.kill()
     assert job.wait() == 1
@@ -126,27 +190,7 @@ def test_who_gets_no_further_is_given_up(training: Maker) -> None:
     assert not job.processes()
 
 
-def _has_saved(job: Any, update: int) -> bool:
-    return bool(job.newest_whole() >= update)
-
-
-def _has_trained(job: Any, times: int) -> bool:
-    return bool(job.log.count("update 3 of 100,000: ") == times)
-
-
-def test_who_has_lost_its_keepers_does_not_train_beside_its_heirs(training: Maker) -> None:
-    """Two trainings in one folder would write over each other's checkpoints."""
-    job = training(TRAIN | {"max_updates": 100_000, "checkpoint_every": 1_000}, {})
-    job.start()
-    job.wait_for_update(EVERY)
-    orphans = job.ranks()
-    kill_the_stage_and_the_agent(job)
-    job.wait()
-    job.start()
-    job.wait_for(lambda: set(job.ranks()) - set(orphans))
-    until_gone(orphans)
-
-
+@nightly
 def test_another_number_of_processes_goes_on_with_the_same_losses(training: Maker, alone: Path, curve: Curve) -> None:
     job = training(STEADY, NO_DROPOUT)
     job.start(processes=2)
@@ -154,31 +198,14 @@ def test_another_number_of_processes_goes_on_with_the_same_losses(training: Make
     job.kill_all()
     done_before = job.kept()
     artifact = job.run(processes=1)
-    assert (artifact / "metrics.jsonl").read_bytes().startswith(done_before)
+    assert (artifact / METRICS).read_bytes().startswith(done_before)
     expected, found = losses(curve(alone)), losses(curve(artifact))
     assert len(expected) == 2 * UPDATES + UPDATES // 25  # dev loss, best dev loss; training loss
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_preempted_job_goes_on_at_that_very_update(training: Maker, undisturbed: Path, curve: Curve) -> None:
-    """SIGTERM to all its processes, as a scheduler sends it; late, so that no checkpoint follows but the last."""
-    job = training(TRAIN, {})
-    job.start()
-    job.wait_for_update(draw("preempted", 2 * EVERY + 3, UPDATES - 15))
-    for process in [*job.agents(), *job.ranks()]:
-        process.terminate()
-    assert job.wait() == 75, job.log
-    stopped_at = job.newest_whole()
-    assert stopped_at % EVERY, "a checkpoint of its own"
-    assert f"PreemptedError: train: stopped from outside after {stopped_at} updates" in job.log
-    assert curve(job.made)[-1]["update"] == stopped_at, "nothing is done that is not saved"
-    done_before = job.kept()
-    artifact = job.run()
-    assert (artifact / "metrics.jsonl").read_bytes().startswith(done_before)
-    assert curve(artifact) == curve(undisturbed)
-    assert weights(artifact) == weights(undisturbed), "what is averaged must not depend on when it was stopped"
-
-
+@faults
+@pytest.mark.cpu(40)
 def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
     training: Maker, alone: Path, curve: Curve, free_port: int
 ) -> None:
@@ -196,7 +223,7 @@ def test_when_one_of_two_nodes_is_gone_for_good_the_other_goes_on(
         until(lambda: _listens(free_port) or stays.poll() is not None)
         assert stays.poll() is None, job.log
         goes = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    metrics = job.folder / "metrics.jsonl"
+    metrics = job.folder / METRICS
     last = draw("node", EVERY + 5, UPDATES - 20)
 
     def is_far_enough() -> bool:

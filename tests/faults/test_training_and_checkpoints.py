@@ -17,6 +17,7 @@ from nmt_core.artifacts import Artifact
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import ShardWriter, TokenShards
 from nmt_core.errors import DataError
+from nmt_core.train.launch import METRICS
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Curve = Callable[[Path], list[dict[str, float]]]
@@ -25,7 +26,7 @@ Maker = Callable[..., Any]
 UPDATES, EVERY = 70, 20
 # Checkpoints of 32 MB, of which the weights apart are 8: writing one takes long enough to be killed in the middle.
 LARGE = {"d_model": 256, "d_ff": 1_024, "encoder_layers": 1, "decoder_layers": 1}
-TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "max_tokens": 128, "slice_tokens": 128}
+TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "max_tokens": 128, "slice_tokens": 128, "validate_every": 2}
 PAIRS_OF_A_GROUP = 10
 
 
@@ -39,39 +40,46 @@ def final_weights(folder: Path) -> bytes:
     return (folder / "weights" / f"{UPDATES:09d}.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("preempted", [False, True], ids=["at its time", "after SIGTERM, as Slurm does"])
-def test_a_checkpoint_that_is_killed_half_way_is_not_used(
-    preempted: bool, training: Maker, undisturbed: Path, curve: Curve
-) -> None:
-    job = training(TRAIN, LARGE)
-    job.start(processes=1)
-    job.wait_for_update(EVERY + 3)
-    assert job.newest_whole() == EVERY
-    if preempted:
-        for process in (*job.agents(), *job.ranks()):
-            process.send_signal(signal.SIGTERM)
+def torn(job: Any) -> list[Path]:
+    """Folders of checkpoints that are being written, each with something in it."""
+    folders = job.made.glob("checkpoints/*")
+    return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
-    def torn() -> list[Path]:
-        """Folders of checkpoints that are being written, each with something in it."""
-        folders = job.made.glob("checkpoints/*")
-        return [folder for folder in folders if list(folder.glob("*.distcp")) and not (folder / ".metadata").exists()]
 
-    job.wait_for(torn)
+def kill_while_it_saves(job: Any) -> int:
+    """Kill a training while it writes its next checkpoint; the update of that one."""
+    job.wait_for(lambda: torn(job))
     job.freeze()
-    (half,) = torn()
+    (half,) = torn(job)
     job.kill_all()
-    assert int(half.name) > EVERY
-    assert bool(int(half.name) % EVERY) == preempted
-    assert job.newest_whole() == EVERY
-    done_before = job.kept()
+    return int(half.name)
+
+
+@pytest.mark.cpu(30)
+def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undisturbed: Path, curve: Curve) -> None:
+    """One that is due is, and so is one that is written after SIGTERM, as Slurm sends it."""
+    job = training(TRAIN, LARGE)
+    kept = []
+    for newest in (EVERY, 2 * EVERY):
+        job.start(processes=1)
+        job.wait_for(lambda newest=newest: job.newest_whole() == newest)  # before, its curves are those of a dead one
+        job.wait_for_update(newest + 3)
+        if newest > EVERY:
+            for process in (*job.agents(), *job.ranks()):
+                process.send_signal(signal.SIGTERM)
+        half = kill_while_it_saves(job)
+        assert half > newest
+        assert bool(half % EVERY) == (newest > EVERY)
+        assert job.newest_whole() == newest
+        kept.append(job.kept())
 
     artifact = job.run(processes=1)
-    assert (artifact / "metrics.jsonl").read_bytes().startswith(done_before)
+    assert all(map((artifact / METRICS).read_bytes().startswith, kept)), "it did not go on from a checkpoint"
     assert curve(artifact) == curve(undisturbed)
     assert final_weights(artifact) == final_weights(undisturbed)
     for kind in ("checkpoints", "weights"):
         names = [sorted(path.name for path in (folder / kind).iterdir()) for folder in (artifact, undisturbed)]
-        assert names[0] == names[1], "the torn one is gone"
+        assert names[0] == names[1], "the torn ones are gone"
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +109,7 @@ def on_a_disk_of(training: Maker, own_mounts: list[str], tmp_path: Path) -> Make
     return make
 
 
+@pytest.mark.cpu(20)
 def test_a_disk_that_fills_in_mid_training_costs_no_update(
     on_a_disk_of: Maker, undisturbed: Path, curve: Curve, tmp_path: Path
 ) -> None:
@@ -125,6 +134,7 @@ def test_a_disk_that_fills_in_mid_training_costs_no_update(
     assert final_weights(artifact) == final_weights(undisturbed)
 
 
+@pytest.mark.cpu(12)
 def test_a_disk_without_room_for_any_checkpoint_ends_training_at_once(on_a_disk_of: Maker) -> None:
     job = on_a_disk_of("8m")
     job.start(processes=1)
@@ -191,12 +201,13 @@ def flip_a_byte(file: Path, number: int) -> str:
     raise AssertionError("no byte can be flipped without notice of Parquet itself")
 
 
+@pytest.mark.cpu(12)
 def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_groups: Artifact, curve: Curve) -> None:
-    job = training(TRAIN | {"max_updates": 1_000}, {}, encode=many_groups)
+    job = training(TRAIN | {"max_updates": 1_000, "validate_every": 1}, {}, encode=many_groups)
     (file,) = many_groups.path.glob("train-*.parquet")
     number, before = first_use(TokenShards([file]), job.config.train)
     expected = flip_a_byte(file, number)
-    job.start()
+    job.start(processes=1)
     assert job.wait() == 1
     said = job.log.splitlines()[-1]
     assert said == f"StageError: train: {expected}"

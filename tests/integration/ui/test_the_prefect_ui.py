@@ -1,22 +1,51 @@
-"""The Prefect UI in a real browser: a stage is started from its form, then a retraining; both end well.
+"""`nmt up` in a real browser: a stage and a retraining are started from their forms, and a training is cancelled.
 
     SCREENSHOTS=infra/images .venv/bin/pytest -m ui
 
-also renews the pictures that the README shows.
+also renews the pictures that the README shows. A page of another site is open meanwhile. It tries all that a page can,
+and gets nothing; of a server that answers everybody it gets what it wants: the tries are real ones.
 """
 
+import http.client
+import json
 import re
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psutil
 import pytest
+from support.until import until, until_gone
+
+from nmt_core.stages import STAGES
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
-_MILLISECONDS_TO_TRAIN = 500_000
 _BUSY = 503
 _LOOKS = 60
 _BYTES_OF_A_GRAPH = 10_000  # of a PNG; one without the bars and their names has far fewer
+_UNDER_WAY = "artifacts/train/*.partial"
+_UPDATES = 1_000_000  # more than any machine makes before it is cancelled
+_ATTACK = Path(__file__).with_name("attack.js").read_text()
+_REFUSED = {400, 401, 403}
+_MAKE_AN_EXPERIMENT = """([server, mode]) =>
+  fetch(`${server}/api/2.0/mlflow/experiments/create`, {
+    method: "POST",
+    mode,
+    headers: mode === "cors" ? {"Content-Type": "application/json"} : {},
+    body: '{"name": "cats"}',
+  }).then(() => "answered", () => "blocked")"""
+_PATHS = ("/", "/dashboard", "/api/health", "/api/deployments/name/gc/gc", "/nmt-open")
+_PATHS_OF_MLFLOW = ("/", "/api/2.0/mlflow/experiments/search?max_results=1")  # it says OK at /health to everybody
+_UNREADABLE_BY_NATURE = {
+    "no-cors get",
+    "get of a page",
+    "no-cors post",
+    "no-cors post without a type",
+    "beacon",
+    "form",
+}
 
 
 def knob(page: Any, title: str) -> Any:
@@ -37,10 +66,10 @@ def run_from_the_form(page: Any, deployment: str) -> str:
 
 
 def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
-    """Stay on the page of a run until it says Completed, as the server does."""
+    """Stay on the page of a run until the server says that it is complete, and the page does."""
     page.goto(f"{site}/runs/flow-run/{run}")
-    page.get_by_text("Completed", exact=True).first.wait_for(timeout=_MILLISECONDS_TO_TRAIN)
-    assert up.state(run) == "COMPLETED"
+    assert up.wait(run) == "COMPLETED"
+    page.get_by_text("Completed", exact=True).first.wait_for()
 
 
 def wait_for_the_graph(page: Any) -> None:
@@ -55,10 +84,10 @@ def wait_for_the_graph(page: Any) -> None:
     raise AssertionError(f"no graph in {_LOOKS} s: a picture of {len(before):,} bytes")
 
 
+@pytest.mark.cpu(120)  # those of `finished` and `up` among them
 def test_a_stage_and_a_retraining_from_the_browser(
-    nmt: Any, start_up: Any, page: Any, signed_in: Any, small_file: Path, picture: Any, asked_outside: list[str]
+    up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
-    up = start_up(nmt, str(small_file))
     site = signed_in(up)
     assert up.wait(up.start("download/small")) == "COMPLETED"
 
@@ -86,24 +115,165 @@ def test_a_stage_and_a_retraining_from_the_browser(
     page.goto(f"{site}/deployments/deployment/{retrain}/run")
     knob(page, "Max Updates").locator("input").wait_for()
     run = run_from_the_form(page, retrain)
+    page.goto("about:blank")  # where nothing is drawn meanwhile
+    assert up.wait(run) == "COMPLETED"
     see_it_complete(page, up, site, run)
-    page.reload()  # the graph of its tasks is drawn anew
-    page.get_by_text("Completed", exact=True).first.wait_for()
     wait_for_the_graph(page)
     picture(page, "prefect-run")
+    reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
+    stages = dict(up.tracked(run, reused))
+    assert {stages[name] for name in STAGES} == {"true"}, "an untouched form is the recipe, to the last knob"
     assert asked_outside == []
-    up.end()
 
 
-def test_a_value_out_of_bounds_is_refused_in_the_browser(
-    nmt: Any, start_up: Any, page: Any, signed_in: Any, small_file: Path, picture: Any
-) -> None:
-    up = start_up(nmt, str(small_file))
+def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, signed_in: Any, picture: Any) -> None:
     clean = up.deployment("clean/small")["id"]
+    before = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}})
     page.goto(f"{signed_in(up)}/deployments/deployment/{clean}/run")
     knob(page, "Max Words").locator("input").fill("0")
     page.get_by_role("button", name="Submit").click()
     page.get_by_text(re.compile("0 is less than the minimum of 1")).first.wait_for()
     picture(page, "prefect-refused")
-    assert up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}}) == [], "nothing was started"
-    up.end()
+    after = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [clean]}}})
+    assert after == before, "nothing was started"
+
+
+def ranks(up: Any) -> list[psutil.Process]:
+    """Processes that train, `torchrun` left out."""
+    found = []
+    for process in psutil.Process(up.process.pid).children(recursive=True):
+        try:
+            if "RANK" in process.environ() and "nmt_core.train" in " ".join(process.cmdline()):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
+    """The ranks, when the curve has points."""
+    until(
+        lambda: any(file.read_text() for file in up.nmt.home.glob(f"{_UNDER_WAY}/metrics.jsonl")),
+        lambda: str(up.call(f"flow_runs/{run}")["state"]),
+        every=0.2,
+    )
+    return ranks(up)
+
+
+@pytest.mark.cpu(40)
+def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
+    up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
+) -> None:
+    """They have work for two, and neither end nor save by themselves."""
+    endless = {"slice_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
+    config = small_recipe | {"train": small_recipe["train"] | endless, "average": {"checkpoints": 1}}
+    run = up.start("retrain/small", config=config, until="train")
+    training = wait_until_they_train(up, run)
+    assert len(training) == 2
+    page.goto(f"{signed_in(up)}/runs/flow-run/{run}")
+    page.locator(".flow-run-menu").first.click()
+    page.get_by_text("Cancel", exact=True).click()
+    page.get_by_role("button", name="Confirm").click()
+    clicked = time.monotonic()
+    until_gone(training, "the machine is not free")
+    print(f"{time.monotonic() - clicked:.1f} s from the click until both ranks have gone")
+    page.get_by_text("Cancelled", exact=True).first.wait_for()
+    assert up.state(run) == "CANCELLED"
+    assert ranks(up) == []
+    assert dict(up.tracked(run))["train"] == "KILLED"
+    saved = {int(file.parent.name) for file in up.nmt.home.glob(f"{_UNDER_WAY}/checkpoints/*/.metadata")}
+    assert 0 < max(saved) < _UPDATES, "saved for the cancellation, and not because it was due"
+
+
+def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:
+    """What a server answers from now on, as the browser sees it, whether or not the page does."""
+    seen: list[tuple[str, int]] = []
+
+    def note(response: Any) -> None:
+        if response.url.startswith(server):
+            seen.append((f"{response.request.method} {response.url.removeprefix(server)}", response.status))
+
+    page.on("response", note)
+    return seen
+
+
+def raw(address: str, path: str, host: str, method: str = "GET") -> int:
+    """The status of an answer to a request that names a host of its own."""
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
+    connection.putrequest(method, path, skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.cpu(20)
+def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
+    up: Any, page: Any, signed_in: Any, foreign_page: Any, serve: Any, picture: Any
+) -> None:
+    site, mlflow = up.servers["prefect"].removesuffix("/api"), up.servers["mlflow"]
+    gc, touched = up.deployment("gc/gc")["id"], up.nmt.home / "touched"
+    other = urlsplit(foreign_page.url).hostname
+    body = json.dumps({"job_variables": {"command": f"touch {touched}"}, "state": {"type": "SCHEDULED"}})
+
+    careless = serve()
+    got = foreign_page.evaluate(_ATTACK, [careless.address, gc, body])
+    assert {name for name, answer in got.items() if answer == "unreadable"} == _UNREADABLE_BY_NATURE | {"script"}
+    assert all(got[name].startswith("200") for name in got.keys() - _UNREADABLE_BY_NATURE - {"script", "socket"}), got
+    assert careless.asked.count(f"POST /api/deployments/{gc}/create_flow_run") == 6, "and it does so with no effort"
+
+    statuses = statuses_of(foreign_page, site)
+    for server in (site, site.replace("127.0.0.1", "localhost")):
+        got = foreign_page.evaluate(_ATTACK, [server, gc, body])
+        assert {name for name, answer in got.items() if answer == "unreadable"} <= _UNREADABLE_BY_NATURE
+        assert {answer for name, answer in got.items() if name not in _UNREADABLE_BY_NATURE} == {"blocked"}, got
+    assert statuses and {status for _, status in statuses} <= _REFUSED, statuses
+    assert up.call("flow_runs/filter", {"deployments": {"id": {"any_": [gc]}}}) == [] and not touched.exists()
+
+    statuses = statuses_of(foreign_page, mlflow)
+    for mode in ("cors", "no-cors"):
+        foreign_page.evaluate(_MAKE_AN_EXPERIMENT, [mlflow, mode])
+    assert [status for asked, status in statuses if asked.startswith("POST")] == [403], statuses
+    assert up.nmt.select("mlflow.db", "select count(*) from experiments where name = 'cats'") == [(0,)]
+
+    # DNS rebinding: the name of the site leads to the server, and so its pages are of the site's own origin
+    for server, paths in {site: _PATHS, mlflow: _PATHS_OF_MLFLOW}.items():
+        rebound = server.replace("127.0.0.1", other)
+        assert foreign_page.goto(rebound).status in _REFUSED
+        asked = "fetch('/api/2.0/mlflow/experiments/search?max_results=1').then(answer => answer.status)"
+        assert foreign_page.evaluate(asked) in _REFUSED
+        for path in paths:
+            assert raw(server, path, f"{other}:{urlsplit(server).port}") in _REFUSED
+    assert raw(site, "/api/health", urlsplit(site).netloc) == 200
+
+    # With the password, a run starts; but what it runs is not for whoever starts it to say
+    answers = {name: start_with(up, gc, name) for name in ("command", "env", "working_dir", "")}
+    assert answers == {"command": 422, "env": 422, "working_dir": 422, "": 201}
+    (run,) = up.call("flow_runs/filter", {"deployments": {"id": {"any_": [gc]}}})
+    assert up.wait(run["id"]) == "COMPLETED" and not touched.exists()
+
+    signed_in(up)
+    page.goto(f"{site}/deployments")
+    page.get_by_text("reconcile", exact=True).first.wait_for()
+    picture(page, "prefect-deployments")
+    assert page.evaluate("fetch('/ui-settings').then(answer => answer.json())")["available_uis"] == ["v1"]
+
+
+def start_with(up: Any, deployment: str, variable: str) -> int:
+    """Start a run with a value of one's own for a job variable; the status of the answer."""
+    value = {"PYTHONPATH": "/tmp"} if variable == "env" else "/tmp"
+    body = {"state": {"type": "SCHEDULED"}, "job_variables": {variable: value} if variable else {}}
+    try:
+        up.call(f"deployments/{deployment}/create_flow_run", body)
+        return 201
+    except AssertionError as error:
+        return int(str(error).split(": ")[1].split(" ")[0])
+
+
+def test_a_wrong_password_in_a_link_changes_nothing(up: Any, page: Any, signed_in: Any) -> None:
+    site = signed_in(up)
+    kept = page.evaluate("localStorage.getItem('prefect-password')")
+    page.goto(f"{site}/nmt-open#bm10Om5tdA==")
+    page.wait_for_url(f"{site}/dashboard")
+    assert page.evaluate("localStorage.getItem('prefect-password')") == kept

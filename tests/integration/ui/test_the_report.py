@@ -1,13 +1,12 @@
 """The report of a retraining in a real browser: all of it is drawn, nothing overlaps, nothing is fetched."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(100)]  # those of `finished` among them
 
 _LONGER = ("model.d_model=64", "model.d_ff=256", "train.max_updates=400", "train.validate_every=80")
 _INK = 0.7  # of the height of a line's box, in its middle: letters do not fill it
@@ -60,14 +59,12 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def report(make_nmt: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def report(continued: tuple[Any, dict[str, Any]]) -> Path:
     """Of a second training, which has a champion beside it, and says more than that one had learnt to say."""
-    nmt = make_nmt(tmp_path_factory.mktemp("report") / "home")
-    nmt.run()
+    nmt, _ = continued
     summary = nmt.run(*(part for change in _LONGER for part in ("--set", change)))
     assert (summary["model"]["version"], summary["champion"]["version"]) == ("2", "1"), "it is slower by half"
-    yield nmt.home / "runs" / summary["run_id"] / "report.html"
-    nmt.close()
+    return Path(nmt.home / "runs" / summary["run_id"] / "report.html")
 
 
 def look(browser: Any, report: Path, width: int, scheme: str = "light") -> Seen:
