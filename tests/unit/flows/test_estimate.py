@@ -90,7 +90,7 @@ def test_training_takes_as_much_disk_as_was_told(
 
     What the same recipe took the last time plays no part: its model was smaller, and only what it left is known.
     """
-    train = {"max_updates": 100, "checkpoint_every": 10, "ema_decay": 0.9}
+    train = {"max_updates": 50, "checkpoint_every": 10, "ema_decay": 0.9}
     config = make_config(train=train, model={"d_model": 64, "d_ff": 128})
     store, stage, inputs = Store(tmp_path), STAGES["train"], training_inputs()
     short = make_config(train={"max_updates": 10})
