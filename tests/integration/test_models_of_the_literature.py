@@ -43,9 +43,9 @@ WORDS = {"tokenizer.vocab_size": 600, "tokenizer.target_vocab_size": 600}  # som
 TRANSFORMER = {
     "model.d_ff": 64,
     "model.num_heads": 2,
-    "train.max_updates": 80,
-    "train.validate_every": 20,
-    "train.checkpoint_every": 20,
+    "train.max_updates": 160,
+    "train.validate_every": 40,
+    "train.checkpoint_every": 40,
     "train.warmup_updates": 40,
     "train.learning_rate_scale": 0.3,  # the published rate would rise to 0.03 at this width
     "export.precisions": "[fp32]",

@@ -20,7 +20,7 @@ from nmt_core.search.onnx_step import OnnxStepper
 from nmt_core.search.step import Stepper
 from nmt_core.search.torch_step import TorchStepper
 
-SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(20)]
+SOURCES = [np.random.default_rng(seed).integers(4, 100, 3 + seed % 9).tolist() for seed in range(40)]
 CONFIG = ExportConfig(parity_beam_size=3)
 
 
@@ -58,7 +58,7 @@ def test_another_translation_is_refused_however_near(tiny_model: Transformer, ti
     """With the tolerance out of the way, the translations decide."""
     other = copy.deepcopy(tiny_model)
     other.output.weight.data.neg_()
-    with pytest.raises(StageError, match=r"of 20 held-out sentences are translated otherwise"):
+    with pytest.raises(StageError, match=r"of 40 held-out sentences are translated otherwise"):
         check_parity(TorchStepper(other), stepper(tiny_bundle), SOURCES, ExportConfig(parity_tolerance=1e9))
 
 
