@@ -166,9 +166,21 @@ def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -
     assert whole == pytest.approx(sum(each["cpu_seconds"] for each in cost.values()), abs=0.1)
 
 
-def test_a_second_run_reuses_everything(continued: Finished, statuses: Statuses) -> None:
+@pytest.fixture(scope="module")
+def again(continued: Finished, recipe: list[str]) -> tuple[str, dict[str, Any]]:
+    """What the same command prints on a terminal, and its summary."""
+    nmt, _ = continued
+    before = set(nmt.home.glob("runs/*/summary.json"))
+    text = nmt("run", *recipe).stdout
+    (written,) = set(nmt.home.glob("runs/*/summary.json")) - before
+    return text, json.loads(written.read_text())
+
+
+def test_a_second_run_reuses_everything(
+    continued: Finished, again: tuple[str, dict[str, Any]], statuses: Statuses
+) -> None:
     nmt, first = continued
-    summary = nmt.run()
+    _, summary = again
     assert set(statuses(summary).values()) == {"reused"}
     assert summary["model"]["version"] == first["model"]["version"]
     assert [stage["fingerprint"] for stage in summary["stages"]] == [stage["fingerprint"] for stage in first["stages"]]
@@ -221,11 +233,8 @@ def test_a_stage_that_fails_says_so_everywhere(continued: Finished, statuses: St
     assert not (nmt.home / "artifacts" / "tokenizer" / child["fingerprint"]).exists()
 
 
-def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(
-    continued: Finished, recipe: list[str]
-) -> None:
-    nmt, _ = continued
-    text = nmt("run", *recipe).stdout
+def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(again: tuple[str, dict[str, Any]]) -> None:
+    text, _ = again
     for step in STEPS:
         assert f"{step:<10} reused" in text
     for expected in ("A TOY: its score", "BLEU", "nrefs:1", "Model quickstart version 1", "Next:", "nmt translate"):
