@@ -91,6 +91,8 @@ def test_errors_come_back_as_they_were(workers: DaskWorkers, tmp_path: Path) -> 
     assert type(wrong.value) is DataError
 
 
+@pytest.mark.slow
+@pytest.mark.cpu(25)
 def test_a_task_that_kills_three_workers_is_an_error(workers: DaskWorkers) -> None:
     with pytest.raises(StageError, match=r"died, 3 times on the same task, posix\._exit of 3: see their logs"):
         list(workers.map(os._exit, [3, 3]))
