@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from flows.deploy import JOB
+
 _ROOT = Path(__file__).parents[2]
 _POOL = "other"
+_ENGINE = ("-P", "-m", "flows.isolated", "prefect.engine")  # as a worker starts it
 _HIDING = ("flows", "nmt_core", "prefect", "mlflow", "uvicorn", "torch")
 
 
@@ -46,18 +49,24 @@ def program(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def commands(nmt: Any, program: Path, tmp_path: Path) -> Iterator[Any]:
-    """Starts `nmt` of the wheel, in a folder whose packages end whatever imports them."""
+def project(tmp_path: Path) -> Path:
+    """A folder whose packages end whatever imports them."""
     for name in _HIDING:
         (tmp_path / "project" / name).mkdir(parents=True)
         (tmp_path / "project" / name / "__init__.py").write_text(
             f"raise SystemExit('this is the {name} of the user')\n"
         )
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def commands(nmt: Any, program: Path, project: Path) -> Iterator[Any]:
+    """Starts `nmt` of the wheel in that folder."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        options = {"cwd": tmp_path / "project", "env": nmt.environment, "start_new_session": True} | streams
+        options = {"cwd": project, "env": nmt.environment, "start_new_session": True} | streams
         started.append(subprocess.Popen([str(program), *arguments], **options))
         return started[-1]
 
@@ -68,6 +77,22 @@ def commands(nmt: Any, program: Path, tmp_path: Path) -> Iterator[Any]:
             each.communicate()
 
 
+def test_the_command_and_the_engine_of_a_worker_do_not_look_there(untouched: Any, project: Path) -> None:
+    """What is installed here is not a wheel, but starts as that does."""
+    script = str(Path(sys.executable).with_name("nmt"))
+    for command, code, word in (
+        ([script, "plan", "quickstart", "--until", "download"], 0, "download"),
+        ([sys.executable, *_ENGINE], 1, "Invalid flow run id"),
+    ):
+        done = subprocess.run(
+            command, cwd=project, env=untouched.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code and word in done.stdout + done.stderr, done.stdout + done.stderr
+    assert f"python {' '.join(_ENGINE)}" == JOB["command"]
+
+
+@pytest.mark.slow
+@pytest.mark.cpu(90)
 def test_folders_of_the_user_do_not_hide_ours(nmt: Any, ask: Any, commands: Any) -> None:
     up = ask(nmt)
     up.process = commands("up", "quickstart")

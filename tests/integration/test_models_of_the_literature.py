@@ -1,15 +1,23 @@
 """The recipes of published models through every stage, at toy size: trained, exported, scored, registered, translating.
 
 Each recipe is taken as it is, with all that it says of text, model, training and search; only sizes and the corpus are
-others.
+others. The flow that `nmt run` starts runs in this process; one recipe goes through the command line.
 """
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.trained_here import Here
+
+from flows import retraining
+from flows.settings import Settings
+from flows.translation import Wanted, translate_job
+from nmt_core.recipe import load_recipe
+from nmt_core.train.distributed import World
 
 SMALL = {
     "corpus": "{toy: {pairs: 2000, held_out: 20}, licence: any}",
@@ -61,21 +69,70 @@ KINDS: dict[str, dict[str, Any]] = {
     "seq2seq-dot": DEEP,
 }
 NO_INT8 = {"rnnsearch-30": {"int8"}}
+BY_COMMAND = "seq2seq-fixed"
+QUICK = ("wmt14-en-de-base", "rnnsearch-30")
+"""One of each architecture; the others are variations of them, and of what unit tests train and export."""
+HERE = [
+    pytest.param(recipe, marks=[] if recipe in QUICK else pytest.mark.slow) for recipe in KINDS if recipe != BY_COMMAND
+]
+
+
+def changes(recipe: str) -> list[str]:
+    """Changes that make a recipe small, as `--set` takes them."""
+    knobs = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
+    return [f"{name}={value}" for name, value in knobs.items()]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, make_nmt: Any, prefect_server: Any) -> Iterator[Any]:
-    """One home for all: text is made once."""
-    nmt = make_nmt(tmp_path_factory.mktemp("literature") / "home", prefect=prefect_server)
-    yield nmt
-    nmt.close()
+def home(tmp_path_factory: pytest.TempPathFactory, databases: Callable[[Path], Path]) -> Path:
+    """One home for all that run in this process: text is made once."""
+    return databases(tmp_path_factory.mktemp("literature") / "home")
 
 
-@pytest.mark.parametrize("recipe", KINDS)
-def test_a_published_model_goes_through_every_stage(home: Any, tmp_path: Path, recipe: str) -> None:
-    knobs = SMALL | KINDS[recipe] | {"registry.model_name": recipe}
-    arguments = [part for name, value in knobs.items() for part in ("--set", f"{name}={value}")]
-    summary = json.loads(home("run", recipe, *arguments, "--json").stdout.splitlines()[-1])
+@pytest.fixture
+def settings(home: Path, prefect_api: str, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """Settings of that home, which this process reads, and trains in it by itself."""
+    monkeypatch.setattr(retraining, "launcher_for", lambda *_: Here(world))
+    before = dict(os.environ)
+    os.environ |= {"NMT_HOME": str(home), "NMT_THREADS": "1"}
+    yield Settings.load()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> tuple[Path, Path]:
+    """A file of two lines, and where their translations go."""
+    (tmp_path / "in").write_text("I am a student.\nYou see a dog.\n")
+    return tmp_path / "in", tmp_path / "out"
+
+
+@pytest.mark.cpu(25)
+@pytest.mark.parametrize("recipe", HERE)
+def test_a_published_model_goes_through_every_stage(settings: Settings, text: tuple[Path, Path], recipe: str) -> None:
+    from flows.retrain import retrain
+
+    summary = retrain(load_recipe(recipe, changes(recipe))).model_dump(mode="json")
+    check(recipe, summary, settings.home)
+    translate_job(Wanted(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail)
+    check_translations(text[1])
+
+
+@pytest.mark.cpu(25)
+def test_one_goes_through_the_command_line(
+    make_nmt: Any, prefect_server: Any, text: tuple[Path, Path], tmp_path: Path
+) -> None:
+    nmt = make_nmt(tmp_path / "home", prefect=prefect_server)
+    arguments = [part for change in changes(BY_COMMAND) for part in ("--set", change)]
+    summary = json.loads(nmt("run", BY_COMMAND, *arguments, "--json").stdout.splitlines()[-1])
+    check(BY_COMMAND, summary, nmt.home)
+    source, target = map(str, text)
+    nmt("translate", "--model", f"models:/{BY_COMMAND}@champion", "--input", source, "--output", target)
+    check_translations(text[1])
+
+
+def check(recipe: str, summary: dict[str, Any], home: Path) -> None:
+    """It has learnt, is exported as it was trained, scored by what its kind of vocabulary asks for, and champion."""
     assert summary["status"] == "finished"
     assert (summary["model"]["name"], sorted(summary["model"]["aliases"])) == (recipe, ["challenger", "champion"])
     reports = {
@@ -89,27 +146,20 @@ def test_a_published_model_goes_through_every_stage(home: Any, tmp_path: Path, r
     assert reports["export"]["not_published"].keys() == NO_INT8.get(recipe, set())
     of_words = "word" in summary["config"]["tokenizer"]["kind"]
     assert ("BLEU no UNK" in {score["metric"] for score in reports["evaluate"]["scores"]}) == of_words
-    _is_shown(home, summary)
-    (tmp_path / "in").write_text("I am a student.\nYou see a dog.\n")
-    model = [
-        "--model",
-        f"models:/{recipe}@champion",
-        "--input",
-        str(tmp_path / "in"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
-    home("translate", *model)
-    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
-    assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]
+    check_report(summary, (home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8"))
 
 
-def _is_shown(home: Any, summary: dict[str, Any]) -> None:
+def check_report(summary: dict[str, Any], html: str) -> None:
     """The report says that it has no attention, or shows that of sentences that are short enough, if there are any."""
-    html = (home.home / "runs" / summary["run_id"] / "report.html").read_text(encoding="utf-8")
     assert "It cannot be shown" not in html
     section = html.split("<h2>Attention</h2>")[1].split("</section>")[0]
     model = summary["config"]["model"]
     has_none = model["architecture"] == "rnn" and model["rnn"]["attention"] == "none"
     assert "missing" not in section and (section.count('class="empty"') == 0 or not has_none)
     assert ("one vector of fixed length" in section) == has_none
+
+
+def check_translations(file: Path) -> None:
+    """A line for each of two, and none of them is empty."""
+    lines = file.read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 3 and all(line.strip() for line in lines[:2]) and not lines[2]

@@ -69,19 +69,25 @@ def test_the_modules_are_those_of_the_project() -> None:
     } <= set(modules())
 
 
-@pytest.mark.cpu(60)
-@pytest.mark.skipif(sys.platform != "linux", reason="networks of one's own are Linux's")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="networks of one's own are Linux's")
+
+
+@LINUX
 def test_what_we_import_and_use_asks_for_nothing_outside(
     tiny_bundle: Path, surroundings: Mapping[str, str], tmp_path: Path
 ) -> None:
+    assert asked_by("ours", tiny_bundle, surroundings, tmp_path, seconds=0) == []
+
+
+@LINUX
+@pytest.mark.slow
+@pytest.mark.cpu(40)
+def test_nothing_is_asked_for_later_either(tiny_bundle: Path, surroundings: Mapping[str, str], tmp_path: Path) -> None:
     """One process imports ONNX Runtime before us, as nothing of ours does, and so shows that the test sees it."""
     found: dict[str, list[str]] = {}
 
     def use(kind: str) -> None:
-        more = modules() if kind == "ours" else []
-        command = [sys.executable, "-c", USE, kind, str(tiny_bundle), str(SECONDS_UNTIL_TELEMETRY), *more]
-        home = surroundings | {"HOME": str(tmp_path / kind), "XDG_CACHE_HOME": str(tmp_path / kind / "cache")}
-        found[kind] = asked_outside(command, tmp_path / f"{kind}.log", home, cwd=ROOT)
+        found[kind] = asked_by(kind, tiny_bundle, surroundings, tmp_path, SECONDS_UNTIL_TELEMETRY)
 
     both = [threading.Thread(target=use, args=(kind,)) for kind in ("ours", "control")]
     for thread in both:
@@ -93,8 +99,17 @@ def test_what_we_import_and_use_asks_for_nothing_outside(
         assert found["control"] == [TELEMETRY_OF_ONNXRUNTIME]
 
 
+def asked_by(kind: str, bundle: Path, surroundings: Mapping[str, str], folder: Path, seconds: float) -> list[str]:
+    """Return what a process asks for that translates, and lives on for so many seconds."""
+    more = modules() if kind == "ours" else []
+    command = [sys.executable, "-c", USE, kind, str(bundle), str(seconds), *more]
+    home = surroundings | {"HOME": str(folder / kind), "XDG_CACHE_HOME": str(folder / kind / "cache")}
+    return asked_outside(command, folder / f"{kind}.log", home, cwd=ROOT)
+
+
+@LINUX
+@pytest.mark.slow
 @pytest.mark.cpu(120)
-@pytest.mark.skipif(sys.platform != "linux", reason="networks of one's own are Linux's")
 def test_a_run_and_a_translation_ask_for_nothing_outside(
     finished: tuple[Any, dict[str, Any]], recipe: list[str], surroundings: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -119,9 +119,11 @@ def test_another():
 def test_nothing_outlives_a_run_that_is_ended(number: int | None, workers: str, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(RUN_THAT_STARTS_SOMETHING)
     (tmp_path / "pytest.ini").touch()
-    command = [sys.executable, "-m", "pytest", "-p", "support.keeper", "--grace", "1", "--numprocesses", workers]
+    plugins = (part for name in ("support.keeper", "xdist.plugin", "pytest_timeout") for part in ("-p", name))
+    command = [sys.executable, "-m", "pytest", *plugins, "--grace", "1", "--numprocesses", workers]
     command += ["--session-timeout", "0.1"] if number is None else []
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTEST_ADDOPTS": ""}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others take seconds to import
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     # Whoever runs the tests in the background may have SIGINT ignored, which children inherit
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

@@ -49,21 +49,18 @@ class Removing:
 
 
 def test_the_same_bytes_whatever_the_number_of_workers(
-    tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto
+    tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto, three_workers: LocalWorkers
 ) -> None:
     config = recipe(corpus={"toy": {}}, clean={"shard_pairs": 1_000, "max_per_target": 1})
     corpora = {("train", "news"): list(sentences(3_500)), ("train", "web"): list(sentences(2_200))}
     download = download_of(tmp_path / "download", corpora | {("test", "main"): list(sentences(3))})
-    made = {"one": clean_into(tmp_path / "one", config, download, InProcess())}
-    for name, count in (("two", 2), ("four", 4)):
-        with LocalWorkers(count) as workers:
-            made[name] = clean_into(tmp_path / name, config, download, workers)
+    both: dict[str, Workers] = {"one": InProcess(), "three": three_workers}
+    made = {name: clean_into(tmp_path / name, config, download, workers) for name, workers in both.items()}
 
     outputs = describe_outputs(tmp_path / "one")
     assert len(outputs) == 2 * (4 + 3)
-    assert describe_outputs(tmp_path / "two") == outputs
-    assert describe_outputs(tmp_path / "four") == outputs
-    assert made["one"] == made["two"] == made["four"]
+    assert describe_outputs(tmp_path / "three") == outputs
+    assert made["one"] == made["three"]
     assert made["one"].dropped.keys() == {"empty", "duplicate", "held_out"}
 
 
@@ -110,7 +107,12 @@ def test_a_worker_that_lives_on_does_not_mistake_old_held_out_text_for_new(
 
 
 def test_a_word_list_is_read_once_where_the_recipe_is(
-    tmp_path: Path, recipe: Recipe, download_of: DownloadOf, clean_into: CleanInto, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    recipe: Recipe,
+    download_of: DownloadOf,
+    clean_into: CleanInto,
+    three_workers: LocalWorkers,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its path means nothing to workers that stand elsewhere, and an edit while text is cleaned changes nothing."""
     pairs = [
@@ -121,11 +123,10 @@ def test_a_word_list_is_read_once_where_the_recipe_is(
     here.mkdir()
     (here / "words.txt").write_text("ham\n", encoding="utf-8")
     clean = {"shard_pairs": 1_000, "source_word_list": "words.txt", "min_language_probability": 0}
-    with LocalWorkers(2) as workers:
-        assert str(here) not in workers.map(os.path.abspath, [".", "."])  # they start, and stay where they are
-        monkeypatch.chdir(here)
-        config = recipe(corpus={"toy": {}}, clean=clean)
-        report = clean_into(tmp_path / "out", config, download, Removing(workers, here / "words.txt"))
+    monkeypatch.chdir(here)
+    assert str(here) not in three_workers.map(os.path.abspath, [".", "."])  # they stay where they are
+    config = recipe(corpus={"toy": {}}, clean=clean)
+    report = clean_into(tmp_path / "out", config, download, Removing(three_workers, here / "words.txt"))
 
     assert not (here / "words.txt").exists()
     assert report.dropped == {"source_word_list": 1_300}

@@ -125,13 +125,13 @@ def test_any_address_will_do(tmp_path: Path, scheme: str) -> None:
     assert drops_of(folder, some_shards(), ALL_ROUNDS) == one_after_the_other(some_shards(), ALL_ROUNDS)
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_the_number_of_workers(three_workers: LocalWorkers, tmp_path: Path) -> None:
     drops_of(str(tmp_path / "one"), some_shards(), ALL_ROUNDS)
-    with LocalWorkers(2) as workers:
-        drops_of(str(tmp_path / "two"), some_shards(), ALL_ROUNDS, workers)
+    drops_of(str(tmp_path / "three"), some_shards(), ALL_ROUNDS, three_workers)
 
-    one, two = ({file.name: file.read_bytes() for file in (tmp_path / n / "scratch").iterdir()} for n in ("one", "two"))
-    assert one == two
+    scratch = (tmp_path / count / "scratch" for count in ("one", "three"))
+    one, three = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in scratch)
+    assert one == three
     assert len(one) == 5
 
 

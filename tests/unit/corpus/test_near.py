@@ -186,13 +186,13 @@ def test_of_many_unlike_pairs_in_one_band_none_hides_a_copy(size: int) -> None:
     assert (keepers == lost - size // 2).all()
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_the_number_of_workers(three_workers: LocalWorkers, tmp_path: Path) -> None:
     words = random_pairs(200, seed=1)
     shards = [text(words), text(with_changes(words, 2)), text(with_changes(words, 4)), []]
     drops_of(tmp_path / "one", shards)
-    with LocalWorkers(2) as workers:
-        drops_of(tmp_path / "two", shards, workers=workers)
+    drops_of(tmp_path / "three", shards, workers=three_workers)
 
-    one, two = ({file.name: file.read_bytes() for file in (tmp_path / n / "scratch").iterdir()} for n in ("one", "two"))
-    assert one == two
+    scratch = (tmp_path / count / "scratch" for count in ("one", "three"))
+    one, three = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in scratch)
+    assert one == three
     assert len(one) == 4

@@ -111,18 +111,21 @@ def test_compatibility_characters_are_replaced_only_on_request() -> None:
     assert normalise("ﬁ１", "NFKC") == "fi1"
 
 
-@settings(max_examples=300)
-@given(st.lists(nasty_text, min_size=1, max_size=5), st.sampled_from(["NFC", "NFKC"]))
+@settings(max_examples=100)
+@given(st.lists(nasty_text, min_size=1, max_size=25), st.sampled_from(["NFC", "NFKC"]))
 def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
     once = normalize.normalise(pl.Series(texts, dtype=pl.String), form)
 
     assert normalize.normalise(once, form).to_list() == once.to_list()
 
 
+@pytest.mark.parametrize("each", [pytest.param(1, marks=[pytest.mark.slow, pytest.mark.cpu(20)]), 29])
 @pytest.mark.parametrize("form", ["NFC", "NFKC"])
-def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm) -> None:
-    """However many are passed over as stable."""
+def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm, each: int) -> None:
+    """However many are passed over as stable; of the 33,000 of the two largest blocks, one in 29 if all take long."""
+    large = (0x4E00, 0xA000), (0xAC00, 0xD7A4)  # Chinese characters, and syllables of Korean
     codes = [*range(0x20, 0x80), *range(0xA0, 0xD800), *range(0xE000, 0x1_0000), *range(0x1_1000, 0x1_2000)]
+    codes = [code for code in codes if code % each == 0 or not any(first <= code < end for first, end in large)]
     known = [chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn"]
     texts = [f"a{text}a" for text in (*known, *(unicodedata.normalize("NFD", character) for character in known))]
 
@@ -208,9 +211,9 @@ def test_punctuation_is_left_alone_by_default() -> None:
 MARKS = [*"()[]\"'`´‘’‚„“”«»–—….,:;!?%0123 \u00a0\u202f\u00ad<ax", "&quot;", "&nbsp;", "''", ',"', '."']
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
-    st.lists(st.lists(st.sampled_from(MARKS) | nasty_text, max_size=12).map("".join), min_size=1, max_size=5),
+    st.lists(st.lists(st.sampled_from(MARKS) | nasty_text, max_size=12).map("".join), min_size=1, max_size=25),
     st.sampled_from(["NFC", "NFKC"]),
     st.sampled_from(["en", "de", "cs", "ko"]),
 )

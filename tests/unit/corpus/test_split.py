@@ -204,7 +204,7 @@ def test_a_test_set_with_a_row_that_cannot_be_read_is_not_used(
 
 
 def test_the_same_bytes_whatever_the_number_of_workers(
-    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, tmp_path: Path
+    write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil, three_workers: LocalWorkers, tmp_path: Path
 ) -> None:
     pairs = [(f"Number {n} is a big number.", f"Nummer {n} ist eine große Nummer.") for n in range(2_200)]
     pairs = [pair for both in zip(pairs, sharing_a_run(2_200), strict=True) for pair in both][:2_500]
@@ -215,13 +215,12 @@ def test_the_same_bytes_whatever_the_number_of_workers(
         mix={"corpora": [{"corpus": "news", "weight": 1.5}]},
     )
     made = run_until(config, "split")
-    (tmp_path / "two").mkdir()
-    with LocalWorkers(2) as workers:
-        inputs = {"download": made["download"], "clean": made["clean"]}
-        stage.run(config, inputs, tmp_path / "two", Job(SilentReporter(), Resources(), workers))
+    (tmp_path / "three").mkdir()
+    inputs = {"download": made["download"], "clean": made["clean"]}
+    stage.run(config, inputs, tmp_path / "three", Job(SilentReporter(), Resources(), three_workers))
 
     assert made["split"].report()["dropped"]["held_out"] > 1_000
-    outputs = describe_outputs(tmp_path / "two")
+    outputs = describe_outputs(tmp_path / "three")
     assert len(outputs) == 3 + 3 + 3
     assert outputs.items() <= describe_outputs(made["split"].path).items()
 

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.trained_here import Here
 
 from flows.estimate import _POSITIONS, estimate, parameters
 from nmt_core.artifacts import Store
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import SilentReporter
+from nmt_core.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages import STAGES
+from nmt_core.train.distributed import World
 
 
 @pytest.mark.parametrize(("tied", "norm"), list(product(("three-way", "two-way", "none"), ("post", "pre"))))
@@ -80,30 +83,32 @@ def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:
     assert "12 bytes x 3 + 4 bytes x 8" in estimate("train", config, Store(tmp_path)).basis
 
 
-def test_training_takes_as_much_disk_as_was_told(start_training: Any, make_config: Any, tmp_path: Path) -> None:
+def test_training_takes_as_much_disk_as_was_told(
+    training_inputs: Any, make_config: Any, world: World, tmp_path: Path
+) -> None:
     """At its peak, and next to nothing more: every checkpoint is watched as it comes.
 
     What the same recipe took the last time plays no part: its model was smaller, and only what it left is known.
     """
-    train = {"max_updates": 100, "checkpoint_every": 10, "ema_decay": 0.9}
+    train = {"max_updates": 50, "checkpoint_every": 10, "ema_decay": 0.9}
     config = make_config(train=train, model={"d_model": 64, "d_ff": 128})
-    store = Store(tmp_path)
-    former = start_training(make_config(train={"max_updates": 10}), store, SilentReporter())
+    store, stage, inputs = Store(tmp_path), STAGES["train"], training_inputs()
+    short = make_config(train={"max_updates": 10})
+    former = run_stage(stage, short, store, inputs, Job(SilentReporter(), Resources(), launcher=Here(world))).artifact
     assert former.manifest().recipe == config.name
     before = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
     told = estimate("train", config, store).bytes
     weights = parameters(config.model, config.tokenizer.vocab_size)
     most = 0
 
-    class Watching(SilentReporter):
-        def log(self, message: str) -> None:
-            nonlocal most
-            with suppress(FileNotFoundError):  # it went while we looked
-                sizes = {file: file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()}
-                # What goes while we look never was there together with all that has come since.
-                most = max(most, sum(size for file, size in sizes.items() if file.exists()))
+    def watch(line: str) -> None:
+        nonlocal most
+        with suppress(FileNotFoundError):  # it went while we looked
+            sizes = {file: file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()}
+            # What goes while we look never was there together with all that has come since.
+            most = max(most, sum(size for file, size in sizes.items() if file.exists()))
 
-    start_training(config, store, Watching())
+    run_stage(stage, config, store, inputs, Job(SilentReporter(), Resources(), launcher=Here(world, watch)))
     assert told is not None
     assert told == weights * (16 * 3 + 4 * 4 + 4)
     assert 0.5 * told < most - before < 1.1 * told

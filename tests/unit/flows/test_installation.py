@@ -35,9 +35,15 @@ def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
         yield client
 
 
-@pytest.fixture
-def retrain() -> Entry:
-    return next(entry for entry in table() if entry.full_name == "retrain/quickstart")
+@pytest.fixture(scope="module")
+def of_one_recipe() -> dict[str, Entry]:
+    """The deployments of one recipe, of its stages and of no recipe."""
+    return {entry.full_name: entry for entry in table(["quickstart"])}
+
+
+@pytest.fixture(scope="module")
+def retrain(of_one_recipe: dict[str, Entry]) -> Entry:
+    return of_one_recipe["retrain/quickstart"]
 
 
 def schedules(client: SyncPrefectClient, entry: Entry) -> list[Any]:
@@ -69,15 +75,19 @@ def test_a_recipe_of_ones_own_gets_stages_and_schedules(tmp_path: Path) -> None:
     assert {entry.cron for entry in table([str(file)], "5 4 * * *") if entry.flow.name == "retrain"} == {"5 4 * * *"}
 
 
-@pytest.mark.parametrize("entry", table(), ids=lambda entry: entry.full_name)
-def test_a_worker_can_import_what_a_deployment_names(entry: Entry) -> None:
-    deployment = entry.deployment(Pools())
-    assert load_flow_from_entrypoint(str(deployment.entrypoint)) is entry.flow
-    entry.flow.validate_parameters(dict(entry.parameters)) if entry.parameters else None
+def test_a_worker_can_import_what_a_deployment_names(of_one_recipe: dict[str, Entry]) -> None:
+    for entry in of_one_recipe.values():
+        assert load_flow_from_entrypoint(str(entry.deployment(Pools()).entrypoint)) is entry.flow
 
 
-def test_installing_twice_is_as_good_as_once(client: SyncPrefectClient) -> None:
-    entries = table()
+def test_a_flow_takes_the_parameters_of_every_deployment() -> None:
+    for entry in table():
+        if entry.parameters:
+            entry.flow.validate_parameters(dict(entry.parameters))
+
+
+def test_installing_twice_is_as_good_as_once(client: SyncPrefectClient, of_one_recipe: dict[str, Entry]) -> None:
+    entries = list(of_one_recipe.values())
     first = install(entries, POOLS)
     assert any("created the work pool cpu" in line for line in first)
     assert any("created nmt: runs without a heartbeat" in line for line in first)
@@ -98,8 +108,11 @@ def test_one_run_trains_at_a_time_until_somebody_raises_the_limit(client: SyncPr
     assert client.read_work_queue_by_name(TRAINING_QUEUE, work_pool_name="cpu").concurrency_limit == 2
 
 
-def test_what_trains_goes_to_the_gpu_pool_if_there_is_one(client: SyncPrefectClient, retrain: Entry) -> None:
-    entries = [retrain, next(entry for entry in table() if entry.full_name == "clean/quickstart")]
+def test_what_trains_goes_to_the_gpu_pool_if_there_is_one(
+    client: SyncPrefectClient, of_one_recipe: dict[str, Entry]
+) -> None:
+    entries = [of_one_recipe[name] for name in ("retrain/quickstart", "clean/quickstart")]
+    retrain = entries[0]
     client.create_work_pool(WorkPoolCreate(name="gpu", type="process"))
     install(entries, POOLS)
     pools = [client.read_deployment_by_name(entry.full_name).work_pool_name for entry in entries]
@@ -241,8 +254,9 @@ def test_somebody_can_be_told_by_mail(
     assert "sesame" not in automation.model_dump_json()
 
 
-def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, retrain: Entry) -> None:
-    kept = [retrain, *(entry for entry in table() if entry.full_name == "reconcile/reconcile")]
+def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, of_one_recipe: dict[str, Entry]) -> None:
+    retrain = of_one_recipe["retrain/quickstart"]
+    kept = [retrain, of_one_recipe["reconcile/reconcile"]]
     gone = [replace(retrain, name=name, cron="0 3 * * 1") for name in ("renamed", "paused")]
     install([*gone, replace(retrain, name="by-hand")], POOLS)
     paused = client.read_deployment_by_name("retrain/paused")
@@ -254,8 +268,9 @@ def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, ret
     assert not [line for line in install(kept, POOLS) if line.startswith("not of this table")]
 
 
-def test_orphans_are_looked_for_without_being_asked() -> None:
-    crons = {entry.full_name: entry.cron for entry in table() if entry.flow.name in {"reconcile", "gc", "promote"}}
+def test_orphans_are_looked_for_without_being_asked(of_one_recipe: dict[str, Entry]) -> None:
+    by_themselves = (entry for entry in of_one_recipe.values() if entry.flow.name in {"reconcile", "gc", "promote"})
+    crons = {entry.full_name: entry.cron for entry in by_themselves}
     assert crons == {"reconcile/reconcile": "*/15 * * * *", "gc/gc": "", "promote/promote": ""}
 
 
@@ -270,7 +285,7 @@ def test_a_block_that_is_not_there_is_named(
 
 def test_the_yaml_is_what_prefect_reads(tmp_path: Path) -> None:
     file = tmp_path / "prefect.yaml"
-    entries = [replace(entry, cron="0 3 * * *") if entry.trains else entry for entry in table()]
+    entries = [replace(entry, cron="0 3 * * *") if entry.trains else entry for entry in table(["quickstart"])]
     file.write_text(prefect_yaml(entries, Pools("cpu", "gpu")), encoding="utf-8")
     said = io.StringIO()
     deployments, actions = _load_deploy_configs_and_actions(file, console=Console(file=said))

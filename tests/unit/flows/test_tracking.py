@@ -1,5 +1,6 @@
 import contextlib
 import http.server
+import shutil
 import socket
 import threading
 import time
@@ -33,10 +34,11 @@ def serving(settings: Settings, port: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_DISABLE_TELEMETRY"):
         monkeypatch.setenv(name, "")  # so that what `prepare` sets is taken back
     settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    shutil.copyfile(mlflow_database, settings.own_database)
     settings.prepare()
     return settings
 
@@ -179,8 +181,10 @@ def test_a_wrong_password_is_said_to_be_one(settings: Settings) -> None:
 def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database whose folder cannot be made yet stands for any MLflow that comes back."""
     monkeypatch.setattr("flows.tracking._SECONDS_BETWEEN_TRIES", 0.2)
-    folder = settings.home / "later"
+    folder, made = settings.home / "later", settings.home / "made"
     folder.touch()
+    made.mkdir()
+    settings.own_database.rename(made / "mlflow.db")
     warnings: list[str] = []
     tracker = Tracker(f"sqlite:///{folder / 'mlflow.db'}", "corpus", settings.model_files, warnings.append)
     before = time.time()
@@ -189,7 +193,7 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     tracker.metrics(run, {"loss": 1.5}, 1)
     assert tracker.id_of(run, timeout=30) == ""
     folder.unlink()
-    folder.mkdir()
+    made.rename(folder)
     tracker.finish(run, "FINISHED")
     tracker.close(timeout=patient(30))
 
@@ -202,63 +206,66 @@ def test_what_could_not_be_logged_is_caught_up_with(settings: Settings, monkeypa
     assert len(warnings) == 1
 
 
-def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything(
-    settings: Settings, found: Finder, free_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.tracking._SECONDS_BETWEEN_TRIES", 0.2)
-    warnings: list[str] = []
-    tracker = Tracker(f"http://127.0.0.1:{free_port}", "corpus", settings.model_files, warnings.append)
-    parent = tracker.start("parent", {}, {"knob": 1})
-    child = tracker.start("child", {}, {}, parent=parent)
-    tracker.datasets(parent, [TextPart("train", "0" * 32, "training", settings.home / "train.parquet", 1_000)])
+def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
+    """Log to a server that starts late, goes away, and comes back.
+
+    A run begins before there is a server, and two others have to end while there is none: the warnings of the trackers
+    of the early one, of one that is waited for, and of one that is not.
+    """
+    warnings: dict[str, list[str]] = {name: [] for name in ("early", "patient", "hasty")}
+    trackers = {
+        name: Tracker(f"http://127.0.0.1:{port}", "corpus", settings.model_files, warned.append)
+        for name, warned in warnings.items()
+    }
+    early = trackers.pop("early")
+    parent = early.start("parent", {}, {"knob": 1})
+    child = early.start("child", {}, {}, parent=parent)
+    early.datasets(parent, [TextPart("train", "0" * 32, "training", settings.home / "train.parquet", 1_000)])
 
     def log(first: int) -> None:
         for step in range(first, first + 1_500):
-            tracker.metrics(child, {"loss": step / 2}, step)
+            early.metrics(child, {"loss": step / 2}, step)
 
     log(0)
-    assert tracker.id_of(parent, timeout=30) == ""
-    with serving(settings, free_port):
-        until(lambda: tracker.id_of(child, timeout=1))
-    log(1_500)
-    tracker.finish(child, "FINISHED")
-    until(lambda: len(warnings) == 2)
-    with serving(settings, free_port):
-        tracker.finish(parent, "KILLED")
-        tracker.close(timeout=patient(30))
-
-    runs = found()
-    assert {name: run.info.status for name, run in runs.items()} == {"parent": "KILLED", "child": "FINISHED"}
-    assert runs["parent"].data.params == {"knob": "1"}
-    assert [each.dataset.name for each in runs["parent"].inputs.dataset_inputs] == ["train"]
-    points = MlflowClient(settings.mlflow_tracking_uri).get_metric_history(child.id, "loss")
-    assert sorted((point.step, point.value) for point in points) == [(step, step / 2) for step in range(3_000)]
-    assert ["logging it later" in warning for warning in warnings] == [True, True]
-
-
-def test_a_server_that_has_answered_before_is_waited_for_at_the_end_but_not_for_ever(
-    settings: Settings, found: Finder, free_port: int
-) -> None:
-    warnings: dict[str, list[str]] = {"patient": [], "hasty": []}
-    trackers = {
-        name: Tracker(f"http://127.0.0.1:{free_port}", "corpus", settings.model_files, warned.append)
-        for name, warned in warnings.items()
-    }
-    with serving(settings, free_port):
+    assert early.id_of(parent, timeout=30) == ""
+    with serving(settings, port):
         runs = {name: tracker.start(name, {}, {}) for name, tracker in trackers.items()}
+        until(lambda: early.id_of(child, timeout=1))
         until(lambda: all(tracker.id_of(runs[name], timeout=1) for name, tracker in trackers.items()))
+    log(1_500)
+    early.finish(child, "FINISHED")
     for name, tracker in trackers.items():
         tracker.metrics(runs[name], {"loss": 1.5}, 1)
         tracker.finish(runs[name], "FINISHED")
-    closing = threading.Thread(target=trackers["patient"].close, kwargs={"timeout": 0, "patience": patient(100)})
+    until(lambda: len(warnings["early"]) == 2)
+    waiting = {"timeout": 0, "patience": patient(100)}
+    closing = threading.Thread(target=trackers["patient"].close, kwargs=waiting)
     closing.start()
     trackers["hasty"].close(timeout=0, patience=3)
-    with serving(settings, free_port):
+    with serving(settings, port):
+        early.finish(parent, "KILLED")
+        early.close(timeout=patient(30))
         closing.join()
-    assert {name: run.info.status for name, run in found().items()} == {"patient": "FINISHED", "hasty": "RUNNING"}
-    assert found()["patient"].data.metrics == {"loss": 1.5}
-    assert ["is lost" in warned[-1] for warned in warnings.values()] == [False, True]
-    assert all(any("waiting for MLflow" in warning for warning in warned) for warned in warnings.values())
+    return warnings
+
+
+def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything_that_is_waited_for(
+    settings: Settings, found: Finder, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has answered before is waited for at the end, but not for ever."""
+    monkeypatch.setattr("flows.tracking._SECONDS_BETWEEN_TRIES", 0.2)
+    warnings = with_outages(settings, free_port)
+    runs = found()
+    status = {"parent": "KILLED", "child": "FINISHED", "patient": "FINISHED", "hasty": "RUNNING"}
+    assert {name: run.info.status for name, run in runs.items()} == status
+    assert runs["parent"].data.params == {"knob": "1"}
+    assert [each.dataset.name for each in runs["parent"].inputs.dataset_inputs] == ["train"]
+    points = MlflowClient(settings.mlflow_tracking_uri).get_metric_history(runs["child"].info.run_id, "loss")
+    assert sorted((point.step, point.value) for point in points) == [(step, step / 2) for step in range(3_000)]
+    assert ["logging it later" in warning for warning in warnings["early"]] == [True, True]
+    assert runs["patient"].data.metrics == {"loss": 1.5}
+    assert ["is lost" in warnings[name][-1] for name in ("patient", "hasty")] == [False, True]
+    assert all(any("waiting for MLflow" in warning for warning in warnings[name]) for name in ("patient", "hasty"))
 
 
 def test_a_refusal_does_not_hold_up_the_rest(settings: Settings, found: Finder) -> None:

@@ -238,11 +238,12 @@ def test_several_attempts_at_once_share_the_chunks(
     fsspec.filesystem("memory").store.clear()
 
 
-def test_processes_do_the_chunks_and_make_the_same(job: Any, source: Path, tmp_path: Path, undisturbed: bytes) -> None:
+def test_processes_do_the_chunks_and_make_the_same(
+    job: Any, source: Path, tmp_path: Path, undisturbed: bytes, three_workers: LocalWorkers
+) -> None:
     order = job.order(source, tmp_path / "out.parquet")
-    with LocalWorkers(2) as workers:
-        means = run_module.Means(job.means.bundle, workers=workers)
-        run_job(Asked("tiny"), order, job.folder(order), means)
+    means = run_module.Means(job.means.bundle, workers=three_workers)
+    run_job(Asked("tiny"), order, job.folder(order), means)
     assert (tmp_path / "out.parquet").read_bytes() == undisturbed
 
 
@@ -334,7 +335,9 @@ def test_a_damaged_chunk_or_journal_is_named(
         job.run(source, tmp_path / "out.txt", column="x")
 
 
-def test_a_row_group_of_long_lines_ends_early(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_group_of_long_lines_ends_early(
+    job: Any, tmp_path: Path, three_workers: LocalWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the same row by any workers, and after an interruption."""
     monkeypatch.setattr(writers, "_GROUP_BYTES", 2_500_000)
     (tmp_path / "in.txt").write_text(f"{'the cat sees it. ' * 58_824}\n" * 6)
@@ -346,8 +349,7 @@ def test_a_row_group_of_long_lines_ends_early(job: Any, tmp_path: Path, monkeypa
         stop_after(2, patch)
         job.run(tmp_path / "in.txt", tmp_path / "stopped.parquet", search=search)
     job.run(tmp_path / "in.txt", tmp_path / "stopped.parquet", search=search)
-    with LocalWorkers(2) as workers:
-        shared = replace(job, means=replace(job.means, workers=workers))
-        shared.run(tmp_path / "in.txt", tmp_path / "shared.parquet", search=search)
+    shared = replace(job, means=replace(job.means, workers=three_workers))
+    shared.run(tmp_path / "in.txt", tmp_path / "shared.parquet", search=search)
     for name in ("stopped", "shared"):
         assert (tmp_path / f"{name}.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()

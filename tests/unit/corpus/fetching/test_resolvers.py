@@ -499,6 +499,8 @@ def test_an_id_that_mtdata_does_not_have_is_answered_with_like_ones(index_of_mtd
         resolve("mtdata:nothing")
 
 
+@pytest.mark.slow
+@pytest.mark.cpu(40)
 def test_the_index_of_mtdata_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The package makes it from its own files, without a network, in half a minute."""
     monkeypatch.setenv("MTDATA", str(tmp_path))

@@ -1,0 +1,15 @@
+"""What unit tests share: workers, which start once."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from nmt_core.workers import LocalWorkers
+
+
+@pytest.fixture(scope="session")
+def three_workers() -> Iterator[LocalWorkers]:
+    """Child processes that have started, with the environment and in the folder of no test."""
+    with LocalWorkers(3) as workers:
+        list(workers.map(abs, range(12)))
+        yield workers
