@@ -108,8 +108,7 @@ class Retraining:
                 self._display.say(problem)
         self._tracker.finish(self._tracked, status_of(error))
         self._tracker.close(patience=0 if error else _SECONDS_UNTIL_MLFLOW_IS_BACK)
-        for step in self._unlinked:  # it had ended before MLflow took it
-            step.row.mlflow_run_id = step.tracked.id
+        for step in self._unlinked[:]:  # they had ended before MLflow took them
             self._link(step)
         self._save()
 
@@ -228,7 +227,7 @@ class Retraining:
         of_all = {f"artifact.{step.name}": row.fingerprint}
         of_all |= {STARTED_FROM_TAG: report["started_from"]} if report.get("started_from") else {}
         self._tracker.tags(self._tracked, of_all)
-        row.mlflow_run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_A_LINK)
+        self._tracker.id_of(step.tracked, _SECONDS_FOR_A_LINK)
         self._show_in_prefect(step, text)
         self._display.end(step.name, "reused" if made.reused else f"{row.seconds:.1f} s")
         self._save()
@@ -237,12 +236,13 @@ class Retraining:
         link = self.mlflow_page(step.tracked.id)
         where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
         create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
-        if not step.tracked.id:
-            self._unlinked.append(step)
         self._link(step)
 
     def _link(self, step: Step) -> None:
-        if link := self.mlflow_page(step.tracked.id):
+        step.row.mlflow_run_id = step.tracked.id
+        if not step.tracked.id:
+            self._unlinked.append(step)
+        elif link := self.mlflow_page(step.tracked.id):
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
     def mlflow_page(self, run_id: str) -> str:
@@ -255,10 +255,9 @@ class Retraining:
         return f"{server}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
-        force, store = stage.name in self._selection.force, self._settings.store
-        launcher = launcher_for(self._settings, self.config.name)
-        with workers_for(self._settings) as workers:
-            settings, budget = self._settings, self.config.budget
+        settings, store, budget = self._settings, self._settings.store, self.config.budget
+        force, launcher = stage.name in self._selection.force, launcher_for(settings, self.config.name)
+        with workers_for(settings) as workers:
             job = Job(step.reporter, settings.resources, workers, launcher, budget, allow_code=settings.allow_code)
             try:
                 outcome = run_stage(stage, self.config, store, inputs, job, force=force, on_damage=step.reporter.warn)
@@ -291,8 +290,7 @@ class Retraining:
             text = verdicts.markdown(model.gate)
             self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
             self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
-            about_it = f"Whether {plain(model.uri)} is champion, and why"
-            create_markdown_artifact(text, key="verdict", description=about_it)
+            create_markdown_artifact(text, "verdict", f"Whether {plain(model.uri)} is champion, and why")
         report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 
