@@ -119,13 +119,10 @@ def test_normalise_is_idempotent(texts: list[str], form: UnicodeForm) -> None:
     assert normalize.normalise(once, form).to_list() == once.to_list()
 
 
-@pytest.mark.parametrize("each", [pytest.param(1, marks=[pytest.mark.slow, pytest.mark.cpu(20)]), 29])
 @pytest.mark.parametrize("form", ["NFC", "NFKC"])
-def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm, each: int) -> None:
-    """However many are passed over as stable; of the 33,000 of the two largest blocks, one in 29 if all take long."""
-    large = (0x4E00, 0xA000), (0xAC00, 0xD7A4)  # Chinese characters, and syllables of Korean
+def test_every_character_gets_its_form_whether_composed_or_in_parts(form: UnicodeForm) -> None:
+    """However many are passed over as stable."""
     codes = [*range(0x20, 0x80), *range(0xA0, 0xD800), *range(0xE000, 0x1_0000), *range(0x1_1000, 0x1_2000)]
-    codes = [code for code in codes if code % each == 0 or not any(first <= code < end for first, end in large)]
     known = [chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn"]
     texts = [f"a{text}a" for text in (*known, *(unicodedata.normalize("NFD", character) for character in known))]
 
