@@ -38,9 +38,6 @@ class Rule(NamedTuple):
 
     pattern: str
     replacement: str
-    needs: tuple[str, ...] = ()
-    """Text without any of which it matches nothing. From each place in a row of marks, Python looks for what must
-    follow that row: a line of 50,000 commas takes seconds. This is looked for at once."""
 
 
 _SPACES_AT_BRACKETS = (
@@ -66,11 +63,13 @@ _QUOTES_AND_DASHES = (
     Rule("—", " - "),
     Rule("…", "..."),
 )
-# Whole runs change places: one mark at a time, a row of them would take as many rounds.
-_COMMA_BEFORE_QUOTE = (Rule('("+)([,.]+)', r"\2\1", needs=('",', '".')),)
+# Whole runs change places: one mark at a time, a row of them would take as many rounds. What they change places with is
+# optional, so that a run matches in any case: else Python looks for it from each mark of the run anew, and 50,000 commas
+# take seconds.
+_COMMA_BEFORE_QUOTE = (Rule('("+)([,.]*)', r"\2\1"),)
 _COMMA_BEHIND_QUOTE = (
-    Rule('(,+)("+)', r"\2\1", needs=(',"',)),
-    Rule(r'(\.+)("+)(\s*[^<\s])', r"\2\1\3", needs=('."',)),
+    Rule('(,+)("*)', r"\2\1"),
+    Rule(r'(\.+)(?:("+)(\s*[^<\s]))?', r"\2\1\3"),
 )
 
 
@@ -110,8 +109,7 @@ class Spelling(NamedTuple):
     def _tidy_once(self, line: str) -> str:
         if self.punctuation == "Moses":
             for rule in moses_rules(self.language):
-                if not rule.needs or any(piece in line for piece in rule.needs):
-                    line = re.sub(rule.pattern, rule.replacement, line)
+                line = re.sub(rule.pattern, rule.replacement, line)
         return _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, _INVISIBLE.sub("", line))).strip(" ")
 
 
