@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support.until import until_gone
+from support.until import until, until_gone
 
 from flows.silence import HEARTBEATS_MISSED
 
@@ -114,7 +114,8 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
     operator.worker()
     again = up.start("retrain/quickstart", config=config, until="train")
     operator.wait_for_training(again, after=saved)
-    assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it goes on, and does not begin again"
+    first = until(lambda: dict(up.tracked(again, _FIRST_UPDATE))["train"], "MLflow has no loss")
+    assert first > saved, "it goes on, and does not begin again"
     operator.machine_dies()
     assert up.state(again) == "RUNNING", "nobody is left who could say otherwise"
     assert {status for _, status in up.tracked(again)} == {"RUNNING", "FINISHED"}
