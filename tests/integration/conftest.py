@@ -282,12 +282,16 @@ def did(summary: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def databases(mlflow_database: Path, prefect_database: Path) -> Callable[[Path], Path]:
-    """Puts empty databases of Prefect and MLflow into a home: a home's first run makes them, which takes seconds."""
+    """Puts empty databases of Prefect and MLflow into a home: a home's first run makes them, which takes seconds.
+
+    It also notes where the home is, as that run does.
+    """
 
     def put(home: Path) -> Path:
         (home / "prefect").mkdir(parents=True)
         shutil.copyfile(prefect_database, home / "prefect" / "prefect.db")
         shutil.copyfile(mlflow_database, home / "mlflow.db")
+        (home / "place.txt").write_text(str(home), encoding="utf-8")
         return home
 
     return put

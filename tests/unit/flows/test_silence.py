@@ -24,12 +24,18 @@ LONG_AGO = HEARTBEATS_MISSED * SECONDS + 1
 def nothing() -> None: ...
 
 
+def forget_runs(client: SyncPrefectClient) -> None:
+    """Those of other tests too, who have left runs that nobody looks after on the server that all share."""
+    for run in client.read_flow_runs():
+        client.delete_flow_run(run.id)
+
+
 @pytest.fixture
 def prefect(prefect_api: str) -> Iterator[SyncPrefectClient]:
     with get_client(sync_client=True) as client:
+        forget_runs(client)
         yield client
-        for run in client.read_flow_runs():
-            client.delete_flow_run(run.id)
+        forget_runs(client)
 
 
 def beats(prefect: SyncPrefectClient, run: UUID, seconds_ago: float = 0) -> None:
