@@ -103,6 +103,8 @@ def _serve_prefect(home: Path) -> Iterator[PrefectServer]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PREFECT_HOME", str(home))
             patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+            # It writes events together, every five seconds: a test that looks for its own would wait as long.
+            patch.setenv("PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL", "0.2")
             server = start_prefect(Settings.load({"NMT_HOME": str(home)}), port, secret, embedded=True)
         try:
             address = f"http://127.0.0.1:{port}/api"
@@ -141,9 +143,7 @@ def prefect_api(prefect_server: PrefectServer) -> Iterator[str]:
 
     ours = {PREFECT_API_URL: prefect_server.address, PREFECT_API_AUTH_STRING: prefect_server.secret}
     with temporary_settings(ours), pytest.MonkeyPatch.context() as patch:
-        patch.setenv(
-            "PREFECT_API_AUTH_STRING", prefect_server.secret
-        )  # of processes that a test starts, as commands do
+        patch.setenv("PREFECT_API_AUTH_STRING", prefect_server.secret)  # of commands that a test starts
         yield prefect_server.address
         for background in (EventsWorker, APILogWorker):  # what they hold belongs to this server
             background.drain_all(timeout=5)
