@@ -64,8 +64,8 @@ _QUOTES_AND_DASHES = (
     Rule("…", "..."),
 )
 # Whole runs change places: one mark at a time, a row of them would take as many rounds. What they change places with is
-# optional, so that a run matches in any case: else Python looks for it from each mark of the run anew, and 50,000 commas
-# take seconds.
+# optional, so that a run matches in any case: else Python looks for it from each mark of the run anew, and 50,000
+# commas take seconds.
 _COMMA_BEFORE_QUOTE = (Rule('("+)([,.]*)', r"\2\1"),)
 _COMMA_BEHIND_QUOTE = (
     Rule('(,+)("*)', r"\2\1"),
