@@ -64,8 +64,9 @@ quick: $(WITH_TESTS)
 	files=$$(PYTHONPATH=tests $(BIN)/python -m support.reach --since $(or $(SINCE),HEAD)) && \
 		{ [ -z "$$files" ] || $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $$files; }
 
+# Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
 test: check
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 40
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 40
 
 slow: $(WITH_TESTS)
 	$(BIN)/pytest -m slow --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 0
@@ -79,7 +80,6 @@ ui: $(WITH_TESTS)
 nightly: $(WITH_TESTS)
 	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
-# Tests that wait for a server or a death leave the cores to those that compute. The slow files come first.
 everything: check
 	$(BIN)/pytest -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
