@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -188,6 +189,18 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def s3_folder(s3: str) -> str:
     """A folder of the test's own in that bucket."""
     return f"{s3}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def own_mounts() -> list[str]:
+    """What starts a command that may mount a file system of its own, seen by nobody else."""
+    for command in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
+        if not shutil.which(command[0]):
+            continue
+        probe = [*command, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]
+        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            return command
+    pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
 
 
 @dataclass

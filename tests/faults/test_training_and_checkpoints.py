@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,18 +79,6 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
     for kind in ("checkpoints", "weights"):
         names = [sorted(path.name for path in (folder / kind).iterdir()) for folder in (artifact, undisturbed)]
         assert names[0] == names[1], "the torn ones are gone"
-
-
-@pytest.fixture(scope="session")
-def own_mounts() -> list[str]:
-    """What starts a command that may mount a file system of its own, seen by nobody else."""
-    for command in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
-        if not shutil.which(command[0]):
-            continue
-        probe = [*command, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]
-        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            return command
-    pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
 
 
 @pytest.fixture

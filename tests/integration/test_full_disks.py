@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,18 +27,6 @@ cp -r "$NMT_HOME/artifacts" "$RESULTS/" 2> /dev/null
 mount -o remount,size=400m "$NMT_HOME"
 "$@" --json > "$RESULTS/more.out" 2> "$RESULTS/more.err"
 """
-
-
-@pytest.fixture(scope="session")
-def own_mounts() -> list[str]:
-    """What starts a command that may mount a file system of its own, seen by nobody else."""
-    for command in (["unshare", "--mount"], ["unshare", "--map-root-user", "--mount"]):
-        if not shutil.which(command[0]):
-            continue
-        probe = [*command, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs /tmp"]
-        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-            return command
-    pytest.skip("the kernel allows no mount namespace, so no disk can be filled")
 
 
 def fill_the_disk(nmt: Any, own_mounts: list[str], size: str, arguments: list[str], results: Path) -> dict[str, Any]:
