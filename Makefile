@@ -24,7 +24,7 @@ help:
 	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
 	@echo "make everything   all of these at once, which takes less time"
 	@echo "make interpreter  the tests that a change of Python may break: what pickles, starts processes and gets signals"
-	@echo "make check        format, lint and types alone"
+	@echo "make check        format, lint, layers of imports and types alone"
 	@echo "make install      the environment in .venv alone, without what tests need"
 	@echo "make coverage     the share of lines and branches that the tests reach, by package, for an hour and more"
 	@echo "make lock         choose versions anew for requirements.lock"
@@ -58,6 +58,7 @@ quickstart: $(INSTALLED)
 check: $(WITH_TESTS)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/lint-imports --cache-dir $(VENV)/.import-linter
 	$(BIN)/mypy
 
 quick: $(WITH_TESTS)

@@ -7,13 +7,13 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
 
-from flows import reports
-from flows.garbage import garbage
-from flows.markdown import cells
-from flows.marks import forget_marks
-from flows.reconcile import Closed, close_orphans
+from flows.display import reports
+from flows.display.markdown import cells
+from flows.registry.marks import forget_marks
+from flows.retention.garbage import garbage
+from flows.servers.heartbeats import end_silent, heartbeat_seconds, says_its_end
+from flows.servers.reconcile import Closed, close_orphans
 from flows.settings import Settings
-from flows.silence import end_silent, heartbeat_seconds, says_its_end
 
 
 @says_its_end

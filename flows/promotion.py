@@ -6,11 +6,11 @@ from prefect import flow, get_client
 from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 
-from flows.by_hand import history_of, promote_by_hand, roll_back_by_hand
-from flows.champions import Author, user_and_machine
-from flows.markdown import plain
+from flows.display.markdown import plain
+from flows.registry.champions import Author, user_and_machine
+from flows.registry.manual import history_of, promote_by_hand, roll_back_by_hand
+from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.silence import says_its_end
 
 
 @says_its_end

@@ -4,11 +4,11 @@ from typing import cast
 
 from prefect import flow
 
-from flows.preemption import preempted
 from flows.retraining import Retraining
-from flows.selection import Selection, StepName
-from flows.silence import says_its_end
-from flows.summary import RunSummary
+from flows.runs.preemption import preempted
+from flows.runs.selection import Selection, StepName
+from flows.runs.summary import RunSummary
+from flows.servers.heartbeats import says_its_end
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
 

@@ -12,31 +12,32 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
 
-from flows import reports, verdicts
-from flows.candidate import STARTED_FROM_TAG, Candidate
-from flows.clusters import workers_for
-from flows.cost import Cost, StageMeter
-from flows.figures import show_training
+from flows.display import reports
+from flows.display.markdown import in_mlflow, plain
+from flows.display.progress import StageReporter, current_display
 from flows.html_report.champion import champion_before
+from flows.html_report.curves import show_training
 from flows.html_report.finish import hand_out
 from flows.launchers import launcher_for
-from flows.lineage import leaves, text_parts
-from flows.markdown import in_mlflow, plain
-from flows.progress import StageReporter, current_display
-from flows.reconcile import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
-from flows.register import register_model
-from flows.selection import REGISTER, Selection, StepName
+from flows.registry import verdicts
+from flows.registry.candidate import STARTED_FROM_TAG, Candidate
+from flows.registry.register import register_model
+from flows.runs.cost import Cost, StageMeter
+from flows.runs.ownership import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
+from flows.runs.selection import REGISTER, Selection, StepName
+from flows.runs.start_from import MADE_OF, resolved
+from flows.runs.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
 from flows.settings import Settings
-from flows.start_from import MADE_OF, resolved
-from flows.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
-from flows.system_metrics import sampled
-from flows.tracking import TrackedRun, Tracker
-from nmt_core.artifacts import Artifact, fingerprint_of
+from flows.tracking.lineage import leaves, text_parts
+from flows.tracking.mlflow_tracker import TrackedRun, Tracker
+from flows.tracking.system_metrics import sampled
+from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
-from nmt_core.processes import this_process
-from nmt_core.stage import Job, Stage, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.execution.processes import this_process
+from nmt_core.stages.stage import Job, Stage, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, fingerprint_of
 from nmt_core.train.spent import read_spent
 
 _SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run

@@ -13,18 +13,18 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.flows import Flow
 
-from flows.markdown import plain
-from flows.origin import LATEST, Origin, find_origin, producer_of
-from flows.preemption import preempted
+from flows.display.markdown import plain
 from flows.retraining import Retraining
-from flows.selection import REGISTER, STEPS, Selection, StepName
+from flows.runs.origin import LATEST, Origin, find_origin, producer_of
+from flows.runs.preemption import preempted
+from flows.runs.selection import REGISTER, STEPS, Selection, StepName
+from flows.runs.summary import RunSummary
+from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.silence import says_its_end
-from flows.summary import RunSummary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
-from nmt_core.recipe import load_recipe, with_sections
-from nmt_core.stages import STAGES
+from nmt_core.recipes.recipe import load_recipe, with_sections
+from nmt_core.stages.table import STAGES
 
 _FIRST_RECIPE = "quickstart"
 _OF_REGISTER = ("registry",)

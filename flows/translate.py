@@ -6,11 +6,11 @@ from typing import Any, Literal
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 
-from flows import reports
-from flows.progress import current_display
+from flows.display import reports
+from flows.display.progress import current_display
+from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.silence import says_its_end
-from flows.translation import Wanted, translate_job
+from flows.translation.job import Wanted, translate_job
 from nmt_core.errors import ConfigError
 
 _SECONDS_BETWEEN_LINES = 30.0

@@ -10,9 +10,9 @@ from prefect.client.orchestration import get_client
 from prefect.events import Event, Resource, get_events_client
 from prefect.events.related import related_resources_from_run_context
 
-from flows.markdown import cells, plain
+from flows.display.markdown import cells, plain
+from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
-from flows.silence import says_its_end
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile

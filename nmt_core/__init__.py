@@ -1,20 +1,31 @@
-"""The path of the data, one package or module per step.
+"""Neural machine translation as a plain library: one package for each step on the path of the data.
 
     corpora -> download -> clean -> split -> tokenizer -> encode -> train -> average -> export -> evaluate
 
-Every arrow is an artifact: an immutable folder, named by the fingerprint of what made it (`artifacts.py`). Every word
-between arrows is a stage: one function of one shape (`stage.py`), listed in one table (`stages.py`). The flows above
-(`flows/`) add Prefect, MLflow and registration; nothing in here imports either.
+Every arrow is an artifact: an immutable folder, named by the fingerprint of its inputs and its configuration (`store`).
+Every word between arrows is a stage: one function of one shape (`stages/stage.py`), listed in `stages/table.py`.
+`flows` adds Prefect, MLflow and the model registry. No module in here imports either.
 
-Layers; imports point only to the left, and a test says so:
+Layers, lowest first. A module imports from its own layer's package and from layers before it; `make check` enforces
+the order, which pyproject.toml declares:
 
-    codes, config, errors, spelling, processes, library_versions, worker, digests, durable -> manifests -> artifacts,
-    objects, shared_store, workers, launchers -> stage -> corpus -> tokenizer -> batches -> models -> search, scoring
-    -> train -> evaluate -> export -> jobs, explain -> stages -> flows
-
-`translator.py` and `bundle.py` stand beside the path: they load what `export` made and translate, with onnxruntime and
-sentencepiece but without torch, Prefect or MLflow. `jobs/` translates files of any size with them, and `explain/` shows
-what happens to a sentence on its way.
+    errors                error classes, and how messages are written
+    config                options of recipes, without anything slow
+    spelling, scoring     casing and punctuation of a language pair; BLEU, chrF and TER
+    execution, store      processes and pools; artifacts, manifests and files
+    recipes, formats      YAML recipes; corpus files of any format
+    stages                the shape of a stage, and the table of all stages
+    corpus                download, clean, split
+    tokenizer             subword vocabularies
+    batches               token ids, and the plan of batches
+    models                the Transformer and recurrent models, in PyTorch
+    search                beam search, sampling and constraints, on PyTorch or ONNX graphs
+    bundle                the folder that `export` writes
+    translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
+    train                 training with torchrun, checkpoints and averaging
+    evaluate              scores, test sets and the gate
+    export                ONNX graphs
+    jobs, explain         translation of large files; one sentence followed through a model
 """
 
 import os

@@ -25,19 +25,19 @@ from support.homes import once
 from support.ranks import Ranks
 from support.until import patient
 
-from nmt_core.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
-from nmt_core.launchers import Launcher, LocalTorchrun
+from nmt_core.execution.torchrun import Launcher, LocalTorchrun
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import Job, Reporter, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Reporter, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import REPORT, Artifact, Store, fingerprint_of
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
 from nmt_core.train.distributed import World
 
 if TYPE_CHECKING:
-    from flows.candidate import Candidate
-    from flows.summary import RegisteredModel
+    from flows.registry.candidate import Candidate
+    from flows.runs.summary import RegisteredModel
 
 pytest_plugins = ["support.costs", "support.keeper"]
 
@@ -95,8 +95,8 @@ class PrefectServer:
 @contextlib.contextmanager
 def _serve_prefect(home: Path) -> Iterator[PrefectServer]:
     """Serve a home, which may be empty, by an embedded Prefect server."""
-    from flows.secret import new_secret
-    from flows.servers import held_port, start_prefect
+    from flows.servers.secret import new_secret
+    from flows.servers.servers import held_port, start_prefect
     from flows.settings import Settings
 
     secret = new_secret()
@@ -171,7 +171,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a bucket on an S3 server of this machine, which this process and those that it starts find."""
     import fsspec
 
-    from flows.servers import Server, held_port
+    from flows.servers.servers import Server, held_port
 
     with held_port() as port, pytest.MonkeyPatch.context() as patch:
         server = Server("S3", ["-m", "moto.server", "-p", str(port)], tmp_path_factory.mktemp("s3") / "log", {})
@@ -313,7 +313,7 @@ def start_training(training_inputs: Callable[..., dict[str, Artifact]]) -> Start
 @pytest.fixture
 def free_port() -> Iterator[int]:
     """A port of the loopback that nobody listens on, and that the system gives to nobody else during the test."""
-    from flows.servers import held_port
+    from flows.servers.servers import held_port
 
     with held_port() as port:
         yield port
@@ -497,7 +497,7 @@ class Registry:
 
     def candidate(self, config: PipelineConfig, bundle: Path, split: Artifact) -> "Candidate":
         """A bundle with what `export`, `evaluate` and `clean` report of it."""
-        from flows.candidate import Candidate
+        from flows.registry.candidate import Candidate
 
         fingerprint = fingerprint_of({"bundle": str(bundle)})
         export = self.settings.store.path("export", fingerprint)
@@ -516,7 +516,7 @@ class Registry:
 
     def register(self, candidate: "Candidate", config: PipelineConfig) -> "RegisteredModel":
         """As the last step of a retraining does it."""
-        from flows.register import register_model
+        from flows.registry.register import register_model
 
         run = self.client.create_run(self.experiment).info.run_id
         return register_model(config, candidate, self.settings, run, {})
@@ -525,7 +525,7 @@ class Registry:
 @pytest.fixture(scope="session")
 def mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty database of MLflow, to be copied: making one takes many seconds."""
-    from flows.tracking import open_database
+    from flows.tracking.mlflow_tracker import open_database
 
     folder = once(tmp_path_factory, "mlflow", lambda folder: open_database(f"sqlite:///{folder / 'mlflow.db'}"))
     return folder / "mlflow.db"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flows.html_report.svg import Drawing
+from flows.runs.summary import RunSummary, StageSummary
 from flows.settings import Settings
-from flows.summary import RunSummary, StageSummary
-from nmt_core.artifacts import Artifact
+from nmt_core.store.artifacts import Artifact
 
 
 @dataclass(frozen=True)

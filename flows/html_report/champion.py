@@ -3,8 +3,8 @@
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from flows.start_from import tag_of
-from flows.summary import Champion
+from flows.runs.start_from import tag_of
+from flows.runs.summary import Champion
 
 _ALIAS = "champion"
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from flows import reports
+from flows.display import reports
 from flows.html_report.blocks import Block, Run, Section, Sentences, Table
 
 _SAMPLES_PER_REASON = 3

@@ -3,9 +3,9 @@
 from prefect.artifacts import create_link_artifact
 
 from flows.html_report.page import write_page
+from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings
-from flows.summary import PAGE, RunSummary
-from flows.tracking import TrackedRun, Tracker
+from flows.tracking.mlflow_tracker import TrackedRun, Tracker
 from nmt_core.errors import words_of
 
 _LINK = "report"

@@ -5,9 +5,9 @@ from typing import Any
 
 import yaml
 
-from flows import reports
-from flows.cost import Cost
+from flows.display import reports
 from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, money, number
+from flows.runs.cost import Cost
 
 RECIPE = "recipe.yaml"
 """The whole configuration of a run, in its folder."""

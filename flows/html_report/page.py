@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from flows.html_report import attention, data, operation, quality, training
 from flows.html_report.blocks import Run, Section, Text, duration, money
 from flows.html_report.svg import DARK, LIGHT, RULES
+from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings
-from flows.summary import PAGE, RunSummary
 from nmt_core.errors import NmtError
 
 _SECTIONS = (

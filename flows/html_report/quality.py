@@ -5,9 +5,9 @@ from typing import Any
 
 import polars
 
-from flows import verdicts
 from flows.html_report.blocks import Block, Charts, Run, Section, Sentences, Table, Text, number
 from flows.html_report.charts import curves
+from flows.registry import verdicts
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.verdict import Verdict, interval
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flows.settings import Settings
-from nmt_core.launchers import Launcher, LocalTorchrun
+from nmt_core.execution.torchrun import Launcher, LocalTorchrun
 
 
 class ClusterLauncher(Launcher, Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.launchers import TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
+from nmt_core.execution.torchrun import TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 
 _DEFAULTS = {"slurm": "train.sbatch", "trainjob": "trainjob.yaml", "pytorchjob": "pytorchjob.yaml"}
 _LONGEST_RECIPE = 20

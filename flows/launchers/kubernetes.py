@@ -22,7 +22,7 @@ from flows.launchers.pod_logs import PodLogs
 from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.launchers import Launched
+from nmt_core.execution.torchrun import Launched
 
 _log = logging.getLogger(__name__)
 

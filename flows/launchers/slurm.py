@@ -21,7 +21,7 @@ from flows.launchers.cluster_job import ClusterJob, cluster_job, look_anew, temp
 from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.launchers import Launched
+from nmt_core.execution.torchrun import Launched
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt_core.batches.layout import Packed, Padded
 from nmt_core.batches.plan import Capacity
-from nmt_core.batches.shards import Side, TokenPairs
+from nmt_core.batches.shards import SideTokens, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 _LONGEST_PADDING = 256
@@ -86,7 +86,7 @@ def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> 
     )
 
 
-def _padded(side: Side, rows: np.ndarray) -> np.ndarray:
+def _padded(side: SideTokens, rows: np.ndarray) -> np.ndarray:
     """[B, L] int64."""
     lengths_B = side.lengths[rows]
     inside_BL = np.arange(lengths_B.max(initial=0)) < lengths_B[:, None]
@@ -95,7 +95,7 @@ def _padded(side: Side, rows: np.ndarray) -> np.ndarray:
     return padded_BL
 
 
-def _ids(side: Side, rows: np.ndarray) -> np.ndarray:
+def _ids(side: SideTokens, rows: np.ndarray) -> np.ndarray:
     """The ids of some sentences, end to end."""
     lengths_B = side.lengths[rows]
     first_of_row = np.cumsum(lengths_B) - lengths_B
@@ -104,7 +104,9 @@ def _ids(side: Side, rows: np.ndarray) -> np.ndarray:
     return ids_N
 
 
-def _stream(parts: Sequence[tuple[Side, np.ndarray]], capacity: int, most_sentences: int) -> tuple[np.ndarray, Packed]:
+def _stream(
+    parts: Sequence[tuple[SideTokens, np.ndarray]], capacity: int, most_sentences: int
+) -> tuple[np.ndarray, Packed]:
     """Ids int64 [capacity], and where the sentences lie; padding is cut into sentences of its own."""
     lengths = [side.lengths[rows] for side, rows in parts]
     padding = capacity - sum(int(each.sum()) for each in lengths)

@@ -20,13 +20,13 @@ import pyarrow as pa
 from nmt_core.batches.lengths import LengthBin, PairCounts, count_sizes, histogram, useful_token_share
 from nmt_core.batches.pair_encoder import PairEncoder, encoder_of
 from nmt_core.batches.shards import DEV_FILE
-from nmt_core.config import EncodeConfig, PipelineConfig
-from nmt_core.corpus import storage
+from nmt_core.config import SIDES, EncodeConfig, PipelineConfig
 from nmt_core.corpus.shard import DROPPED_COLUMNS
 from nmt_core.errors import ConfigError, StageError
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.store import storage
 from nmt_core.tokenizer.bulk import Sampling
-from nmt_core.tokenizer.sample import SIDES, count_pairs, text_shards
+from nmt_core.tokenizer.sample import count_pairs, text_shards
 
 TOO_LONG = "too_many_tokens"
 

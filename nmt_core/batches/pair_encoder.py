@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 
 from nmt_core.batches.shards import SAMPLE, ShardWriter
+from nmt_core.config import SIDES
 from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample
-from nmt_core.tokenizer.sample import SIDES
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizers, files_of
 
 

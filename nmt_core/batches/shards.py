@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nmt_core.config import SIDES
 from nmt_core.errors import DataError
 
 TRAIN_FILES = "train-*.parquet"
@@ -26,14 +27,13 @@ SAMPLE = "sample"
 ROW_GROUP_PAIRS = 10_000
 """Pairs of a row group: the least that is read at a time, and the unit in which an epoch is shuffled."""
 
-_SIDES = ("source", "target")
 _LENGTHS = ("source_length", "target_length")
 _ROW_GROUPS = b"row_groups"
 _REMEDY = "run with `--force encode`"
 
 
 @dataclass(frozen=True)
-class Side:
+class SideTokens:
     """Sentences of one language: sentence i is `ids[starts[i] : starts[i] + lengths[i]]`."""
 
     ids: np.ndarray
@@ -45,8 +45,8 @@ class Side:
 class TokenPairs:
     """Sentence pairs as token ids, each side ending in </s>."""
 
-    source: Side
-    target: Side
+    source: SideTokens
+    target: SideTokens
 
     def __len__(self) -> int:
         return len(self.source.lengths)
@@ -86,7 +86,7 @@ class ShardWriter:
     ) -> None:
         self._schema = pa.schema(
             [
-                *((side, pa.list_(id_type)) for side, id_type in zip(_SIDES, id_types, strict=True)),
+                *((side, pa.list_(id_type)) for side, id_type in zip(SIDES, id_types, strict=True)),
                 *((name, pa.uint16()) for name in _LENGTHS),
                 ("corpus", pa.dictionary(pa.int32(), pa.string())),
                 ("line", pa.int64()),
@@ -100,7 +100,7 @@ class ShardWriter:
             compression="zstd",
             use_dictionary=["corpus"],
             # High bytes apart from low ones: a sixth smaller than plain ids, and quicker to write and to read.
-            use_byte_stream_split=[f"{side}.list.element" for side in _SIDES],
+            use_byte_stream_split=[f"{side}.list.element" for side in SIDES],
             column_encoding={"line": "DELTA_BINARY_PACKED"},
             write_statistics=False,
         )
@@ -199,7 +199,7 @@ class TokenShards:
             raise DataError(f"{_name(group)}: damaged token shard: it cannot be read ({error}): {_REMEDY}") from None
 
     def _read_checked(self, group: RowGroup) -> TokenPairs:
-        pairs = _pairs(self._read(group, (*_SIDES, *_LENGTHS)))
+        pairs = _pairs(self._read(group, (*SIDES, *_LENGTHS)))
         if (found := _digest(pairs)) != group.digest:
             raise DataError(
                 f"{_name(group)}: damaged token shard: its hash should be {group.digest} and is {found}: {_REMEDY}"
@@ -231,21 +231,21 @@ def _pairs(table: pa.Table) -> TokenPairs:
     return TokenPairs(_side(table["source"]), _side(table["target"]))
 
 
-def _side(column: pa.ChunkedArray) -> Side:
+def _side(column: pa.ChunkedArray) -> SideTokens:
     rows = column.combine_chunks()
     if isinstance(rows, pa.ChunkedArray):  # pyarrow keeps a column without chunks as it is
         rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], column.type)
     offsets = rows.offsets.to_numpy().astype(np.int64)
     first = offsets[0] if len(offsets) else 0  # of a slice, the values before it are there still
     ids = rows.values.to_numpy()[first : offsets[-1] if len(offsets) else 0]
-    return Side(ids, offsets[:-1] - first, np.diff(offsets))
+    return SideTokens(ids, offsets[:-1] - first, np.diff(offsets))
 
 
-def _joined(sides: Sequence[Side]) -> Side:
+def _joined(sides: Sequence[SideTokens]) -> SideTokens:
     if len(sides) == 1:
         return sides[0]
     before = np.cumsum([0, *(len(side.ids) for side in sides[:-1])])
-    return Side(
+    return SideTokens(
         np.concatenate([side.ids for side in sides]),
         np.concatenate([side.starts + offset for side, offset in zip(sides, before, strict=True)]),
         np.concatenate([side.lengths for side in sides]),

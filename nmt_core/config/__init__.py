@@ -7,7 +7,7 @@ filters.py    the part of `clean` that may differ from corpus to corpus
 section.py    what every section is
 
 The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, what `torchrun` receives and
-what MLflow logs. Paths of this machine, addresses of servers and secrets are settings (`flows/settings.py`), never
+what MLflow logs. Paths of this machine, addresses of servers and secrets are settings (`flows.settings`), never
 configuration. Nothing in here imports torch or anything else that is slow.
 """
 
@@ -19,7 +19,7 @@ from nmt_core.config.encode import EncodeConfig
 from nmt_core.config.evaluate import EvaluateConfig, Kept, MustTranslate
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
-from nmt_core.config.languages import LanguagesConfig
+from nmt_core.config.languages import SIDES, LanguagesConfig, Side
 from nmt_core.config.mix import MixConfig, MixRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
@@ -35,6 +35,7 @@ __all__ = [
     "CROSS_ENTROPY_DIFFERENCE",
     "METRICS",
     "PRECISIONS",
+    "SIDES",
     "AverageConfig",
     "BudgetConfig",
     "CleanConfig",
@@ -61,6 +62,7 @@ __all__ = [
     "ScoreRule",
     "SearchConfig",
     "Section",
+    "Side",
     "SignificanceTest",
     "SplitConfig",
     "TokenizerConfig",

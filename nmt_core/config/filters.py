@@ -1,11 +1,12 @@
-"""Of `clean`: what a pair must be like to be kept, and where that differs.
+"""Options of `clean`: which pairs are kept, and which of these options may differ from corpus to corpus.
 
-A number that decides what is dropped is a knob here if somebody may want another one. Those that stand in the code
-are parts of a method, and were chosen together with the rest of it: what the two identifiers of languages are asked
-and when the second overrules the first (`corpus/languages.py`, with the figures that a change would have to beat);
-how many pairs of a shard are looked at for swapped languages, how sure a look must be (`corpus/shard.py`) and how few
-say nothing of a corpus (`corpus/clean.py`); the functions and bands of MinHash (`corpus/near.py`); the order and the
-vocabulary of the language models (`corpus/selection.py`).
+A number that decides what is dropped is an option if a user may want another value. The other numbers are parts of a
+method and were chosen together with it, so they are constants in the code: what the two language identifiers are asked
+and when the second overrules the first (`corpus/cleaning/language_id.py`, with the figures that a change has to beat);
+how many pairs of a shard are examined for swapped languages and how clear the result must be (`corpus/shard.py`); how
+few pairs are too few to judge a corpus (`corpus/clean.py`); the functions and bands of MinHash
+(`corpus/duplicates/minhash.py`); the order and the vocabulary of the language models
+(`corpus/cleaning/cross_entropy.py`).
 """
 
 from typing import TYPE_CHECKING, Annotated

@@ -1,11 +1,16 @@
 """`languages`: what is translated into what."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from nmt_core.codes import canonical
+from nmt_core.config.language_codes import canonical
 from nmt_core.config.section import Section
+
+Side = Literal["source", "target"]
+"""One side of a sentence pair."""
+
+SIDES: tuple[Side, Side] = ("source", "target")
 
 
 def is_shortest_code(codes: str) -> str:

@@ -12,17 +12,21 @@ from pathlib import Path
 
 import polars as pl
 
-from nmt_core.artifacts import Identity
 from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, PipelineConfig
-from nmt_core.corpus import decontaminate, dedup, filters, reading, scorers, selection, storage, unchecked
-from nmt_core.corpus.filters import word_lists
+from nmt_core.corpus import reading
+from nmt_core.corpus.cleaning import cross_entropy, filters, scorers, unchecked
+from nmt_core.corpus.cleaning.filters import word_lists
+from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
+from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import CleanReport, Tally
-from nmt_core.corpus.profiles import CleanRules, rules_for
+from nmt_core.corpus.held_out import decontaminate
+from nmt_core.corpus.index import CorpusIndex, StoredCorpus
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
-from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError, StageError
-from nmt_core.stage import Inputs, Job
+from nmt_core.stages.stage import Inputs, Job
+from nmt_core.store import storage
+from nmt_core.store.artifacts import Identity
+from nmt_core.store.digests import sha256_of
 
 TRAIN_FILES = "train-*.parquet"
 DROPPED_FILES = "dropped-*.parquet"
@@ -131,7 +135,7 @@ class _Cleaning:
         """Look for copies among all shards."""
         passed = [shard.passed for shard in self._shards()]
         self._job.reporter.progress(_JUDGED, 1, "looking for copies")
-        self._drops = dedup.deduplicate(passed, self._config.clean, self._place("copies", ""), self._job.workers)
+        self._drops = exact.deduplicate(passed, self._config.clean, self._place("copies", ""), self._job.workers)
 
     def finish(self) -> CleanReport:
         """Write the shards of the result."""
@@ -156,9 +160,9 @@ class _Cleaning:
 
     def _learn_selection(self) -> str:
         """Where the models are that the score `cross-entropy-difference` needs; empty, if it is not asked for."""
-        if not any(map(selection.is_built_in, self._config.clean.scores)):
+        if not any(map(cross_entropy.is_built_in, self._config.clean.scores)):
             return ""
-        models, pairs = selection.learn(self._config, self._download)
+        models, pairs = cross_entropy.learn(self._config, self._download)
         url = self._place(f"selection-{uuid.uuid4().hex}")  # a worker that lives on must not take others for these
         storage.write(models.to_frame(), url)
         domain = self._config.clean.in_domain
@@ -258,7 +262,7 @@ def _swapped(judged: _Judged, most: float) -> str:
 
 def _order(config: PipelineConfig) -> list[str]:
     """The reasons in the order in which they are asked."""
-    return [*_filter_knobs(config), decontaminate.REASON, *dedup.KNOBS]
+    return [*_filter_knobs(config), decontaminate.REASON, *exact.KNOBS]
 
 
 def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
@@ -271,7 +275,7 @@ def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
 
 def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     reason, count = next(iter(report.dropped.items()))
-    knobs = _filter_knobs(config) | dedup.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    knobs = _filter_knobs(config) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
     sample = next(sample for sample in report.samples if sample.reason == reason)
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), as in corpus "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.config import ParallelCorpus, PipelineConfig
+from nmt_core.config import SIDES, ParallelCorpus, PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.corpus.fetching import partial
 from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_here, scheme_of
@@ -17,21 +17,11 @@ from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question
 from nmt_core.corpus.fetching.supply import EarlierDownloads, Supply
-from nmt_core.corpus.sources import (
-    INDEX,
-    ROLES,
-    SIDES,
-    CorpusIndex,
-    Role,
-    StoredCorpus,
-    StoredFile,
-    corpora_of,
-    label_of,
-    short_key,
-)
-from nmt_core.digests import sha256_of
+from nmt_core.corpus.index import INDEX, ROLES, CorpusIndex, Role, StoredCorpus, StoredFile, short_key
+from nmt_core.corpus.sources import corpora_of, label_of
 from nmt_core.errors import DataError, StageError
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.store.digests import sha256_of
 
 _PARTS = "fetching"  # beside the artifacts: it outlives the run
 _CORPORA_AT_A_TIME = 8

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.stage import StageReport
+from nmt_core.stages.stage import StageReport
 
 _SAMPLES_PER_REASON = 10
 _SAMPLE_CHARACTERS = 200

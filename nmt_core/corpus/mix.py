@@ -14,8 +14,9 @@ import numpy as np
 import polars as pl
 
 from nmt_core.config import MixConfig, MixRule
-from nmt_core.corpus import normalize, storage
-from nmt_core.workers import Workers
+from nmt_core.corpus import normalize
+from nmt_core.execution.pool import Workers
+from nmt_core.store import storage
 
 _CAP_BITS = 20
 _RATE_BITS = 40

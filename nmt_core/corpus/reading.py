@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nmt_core.artifacts import Artifact
+from nmt_core import formats
 from nmt_core.config import LanguagesConfig
-from nmt_core.corpus import formats
-from nmt_core.corpus.sources import CorpusIndex, Role, StoredCorpus
+from nmt_core.corpus.index import CorpusIndex, Role, StoredCorpus
 from nmt_core.errors import DataError
+from nmt_core.store.artifacts import Artifact
 
 
 def rows(

@@ -1,7 +1,7 @@
 """Cleaning one shard: two functions from paths to paths, which any worker may do, alone and more than once.
 
-`judge_shard` takes raw pairs and settles what can be settled without looking at other shards. Copies can lie anywhere,
-so `dedup.py` looks at the keys of all shards in between. `finish_shard` then writes what stays and what goes.
+`judge_shard` reads raw pairs and decides what can be decided without other shards. Copies can be in any shard, so
+`duplicates/exact.py` compares the keys of all shards next. `finish_shard` then writes the kept and the dropped pairs.
 """
 
 import functools
@@ -10,12 +10,15 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.config import CleanConfig, LanguagesConfig
-from nmt_core.corpus import decontaminate, dedup, filters, languages, normalize, storage
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
+from nmt_core.corpus import normalize
+from nmt_core.corpus.cleaning import filters, language_id
+from nmt_core.corpus.cleaning.thresholds import CleanRules
+from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import Histograms, Tally
-from nmt_core.corpus.profiles import CleanRules
-from nmt_core.corpus.sources import SIDES
+from nmt_core.corpus.held_out import decontaminate
 from nmt_core.spelling import Spelling
+from nmt_core.store import storage
 
 LINE_BITS = 40
 """A pair's place is one number, corpus << 40 | line: it rises in the order of the recipe's corpora and their lines."""
@@ -76,12 +79,12 @@ def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
 
     Filters would drop them one by one, each for a reason of its own; all together they are one mistake in the recipe.
     """
-    if not (languages.is_known(pair.source) and languages.is_known(pair.target)):
+    if not (language_id.is_known(pair.source) and language_id.is_known(pair.target)):
         return 0, 0
     sample = pairs.filter(pl.all_horizontal(pl.col(SIDES) != "")).gather_every(max(1, pairs.height // _SAMPLED_PAIRS))
 
     def passes(side: str, expected: str, other: str) -> pl.Series:
-        identifier = languages.Identifier(expected, other, _SURE_OF_LANGUAGE)
+        identifier = language_id.Identifier(expected, other, _SURE_OF_LANGUAGE)
         return identifier.identify(sample[side]).struct.field("is_expected")
 
     straight = passes("source", pair.source, pair.target) | passes("target", pair.target, pair.source)
@@ -152,7 +155,7 @@ class JudgedShard:
 
 def finish_shard(shard: JudgedShard) -> Tally:
     """Write what stays and what goes, each in the order of the lines."""
-    passed, drops = storage.read(shard.passed), dedup.read_drops(shard.drops)
+    passed, drops = storage.read(shard.passed), exact.read_drops(shard.drops)
     scores = [name for name in passed.columns if name.startswith("score_")]
     train = passed.join(drops, on="place", how="anti", maintain_order="left").with_columns(
         licence=pl.lit(shard.licence)

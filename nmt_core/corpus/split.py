@@ -11,16 +11,17 @@ from pathlib import Path
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import Identity
-from nmt_core.config import CleanConfig, LanguagesConfig, PipelineConfig
-from nmt_core.corpus import decontaminate, mix, normalize, storage
-from nmt_core.corpus.carve import HeldOutPairs, carve, too_little
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, PipelineConfig
+from nmt_core.corpus import mix, normalize
 from nmt_core.corpus.clean import TRAIN_FILES
+from nmt_core.corpus.held_out import decontaminate
+from nmt_core.corpus.held_out.carve import HeldOutPairs, carve, too_little
 from nmt_core.corpus.reading import held_out_sets
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
-from nmt_core.corpus.sources import SIDES
 from nmt_core.errors import StageError
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.store import storage
+from nmt_core.store.artifacts import Identity
 
 SPLITS = "splits.json"
 DEV = "dev.parquet"

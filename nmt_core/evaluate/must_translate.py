@@ -12,8 +12,8 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import CleanConfig, EvaluateConfig, Kept, LanguagesConfig, MustTranslate
-from nmt_core.corpus.filters import agreement
-from nmt_core.corpus.profiles import rules_for
+from nmt_core.corpus.cleaning.filters import agreement
+from nmt_core.corpus.cleaning.thresholds import rules_for
 
 SentenceKind = Literal["recipe", "numbers", "addresses", "placeholders"]
 """Whose sentence it is: the recipe's, or which of the built-in ones."""

@@ -16,7 +16,7 @@ from nmt_core.evaluate.sentences import write_sentences
 from nmt_core.evaluate.significance import scores_with_intervals
 from nmt_core.evaluate.test_sets import TestSet, hypotheses_file, read_test_sets
 from nmt_core.scoring import Score
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.translator import Translator
 
 

@@ -16,7 +16,7 @@ from nmt_core.models.decoding import plain_kernels
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.layers import split_heads
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.beam import beam_search
 from nmt_core.search.torch_step import TorchStepper

@@ -20,7 +20,7 @@ from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.export.parity import Parity, check_parity, unlike_without_scores
 from nmt_core.export.speed import timed
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.scoring import SentenceStatistics
 from nmt_core.search.onnx_session import Device, best_device
 from nmt_core.search.onnx_step import SHORTLIST_STEP_FILE, STEP_FILE, UNSCORED_STEP_FILE, OnnxStepper

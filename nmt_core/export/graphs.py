@@ -19,13 +19,13 @@ from nmt_core.export.onnx_files import Weights, graph_of, save
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.export.onnx_rows import CopiedRows, MovedRows
 from nmt_core.export.recording.recorder import Recording, record
+from nmt_core.models.attention_trace import AttentionView
 from nmt_core.models.decoding import Graphs, Held, graphs_of
-from nmt_core.models.incremental_rnn import RnnKernels
 from nmt_core.models.kernels import Kernels
-from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
+from nmt_core.models.recurrent.attention import DotAttentionModel, SearchModel
+from nmt_core.models.recurrent.attention_trace import RecurrentAttentionStep
+from nmt_core.models.recurrent.incremental import RnnKernels
 from nmt_core.models.transformer import Transformer
-from nmt_core.models.visible import AttentionView
-from nmt_core.models.visible_rnn import RecurrentAttentionStep
 from nmt_core.search.alignment import ALIGNMENT_FILE, ALIGNMENT_OUTPUT
 from nmt_core.search.attention import ATTENTION_FILE, ATTENTION_OUTPUTS, STEPWISE_OUTPUTS
 from nmt_core.search.onnx_step import (

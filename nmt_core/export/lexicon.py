@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from nmt_core.config import ExportConfig
+from nmt_core.config import SIDES, ExportConfig
 from nmt_core.search.shortlist import Shortlist
 from nmt_core.tokenizer.bulk import BulkEncoder
-from nmt_core.tokenizer.sample import SIDES, Sample, count_pairs, text_shards
+from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.tokenizer import PAD_ID, Tokenizers
 
 _SEED = 1

@@ -21,7 +21,7 @@ from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
-from nmt_core.stage import Inputs, Job, Reporter, StageReport
+from nmt_core.stages.stage import Inputs, Job, Reporter, StageReport
 from nmt_core.tokenizer.pretokenize import Pretokenizers
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, files_of
 from nmt_core.train.weights import MODEL_FILE

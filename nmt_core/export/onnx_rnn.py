@@ -1,7 +1,7 @@
 """What a recurrent model is exported with: a layer of the encoder is one operator, whatever the length of the source.
 
 ONNX's GRU has its reset gate before the product unless it is told otherwise, as `GatedUnit` has. Letters in names of
-tensors: as in `models/rnn_cells.py`.
+tensors: as in `models/recurrent/cells.py`.
 """
 
 import torch
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.export.recording.recorder import operator
-from nmt_core.models.incremental_rnn import RnnKernels
-from nmt_core.models.rnn_cells import GatedUnit, Recurrence, State
+from nmt_core.models.recurrent.cells import GatedUnit, Recurrence, State
+from nmt_core.models.recurrent.incremental import RnnKernels
 
 
 class OnnxRnnKernels(OnnxKernels, RnnKernels):

@@ -10,12 +10,12 @@ import polars as pl
 
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
-from nmt_core.corpus import storage
 from nmt_core.errors import DataError, ModelError
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
+from nmt_core.store import storage
 from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}

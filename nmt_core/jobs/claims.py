@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 import psutil
 from pydantic import BaseModel, ValidationError
 
-from nmt_core.corpus import storage
 from nmt_core.jobs.folder import create, read_bytes
+from nmt_core.store import storage
 
 SECONDS = 60.0
 """How long a claim holds without a sign of life."""

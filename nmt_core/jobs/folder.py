@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.corpus import storage
-from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Asked, Begun, Order, Plan
+from nmt_core.store import storage
+from nmt_core.store.storage import local_path, store_of
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from fsspec.core import split_protocol
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.corpus import storage
-from nmt_core.corpus.formats.streams import ByteStream, open_file, unpacked
-from nmt_core.corpus.storage import local_path, store_of
 from nmt_core.errors import DataError, NmtError, words_of
+from nmt_core.formats.streams import ByteStream, open_file, unpacked
+from nmt_core.store import storage
+from nmt_core.store.storage import local_path, store_of
 
 UNREADABLE = ".unreadable.jsonl"
 """Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""

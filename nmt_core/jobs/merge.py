@@ -8,18 +8,18 @@ from pathlib import Path, PurePosixPath
 
 import polars as pl
 
-from nmt_core.corpus import storage
-from nmt_core.corpus.formats import Kind
-from nmt_core.corpus.formats.kinds import packing_by_name
-from nmt_core.corpus.formats.single import has_header, kind_by_name
-from nmt_core.corpus.storage import local_path
 from nmt_core.errors import DataError
+from nmt_core.formats import Kind
+from nmt_core.formats.kinds import packing_by_name
+from nmt_core.formats.single import has_header, kind_by_name
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.unreadable import Origin, noting
 from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, see_that_it_holds, writing
+from nmt_core.store import storage
+from nmt_core.store.storage import local_path
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import fingerprint_of
 from nmt_core.config import SearchConfig
-from nmt_core.corpus.storage import local_path
 from nmt_core.jobs.inputs import InputFile
+from nmt_core.store.artifacts import fingerprint_of
+from nmt_core.store.storage import local_path
 
 MAX_LINE_BYTES = 1 << 20
 """A line of more bytes is not translated: it is no text, and would be held in memory."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nmt_core.corpus.storage import local_path
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, words_of
+from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.jobs.chunk import Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
@@ -16,8 +16,8 @@ from nmt_core.jobs.order import Asked, Begun, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
-from nmt_core.stage import is_full_disk
-from nmt_core.workers import InProcess, Workers
+from nmt_core.stages.stage import is_full_disk
+from nmt_core.store.storage import local_path
 
 _PARTS_OF_A_LEASE = 20
 _STORES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import polars as pl
 
-from nmt_core.corpus import storage
-from nmt_core.corpus.formats.single import Cell, Columns, kind_by_name, read_single
+from nmt_core.formats.single import Cell, Columns, kind_by_name, read_single
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import open_input, see_that_it_is_the_same
 from nmt_core.jobs.order import MAX_LINE_BYTES, Chunk, Order
+from nmt_core.store import storage
 
 SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary, "prefix": pl.String}
 """A chunk's rows: see `formats.single.Cell`."""

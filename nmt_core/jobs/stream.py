@@ -8,11 +8,11 @@ from typing import BinaryIO
 import polars as pl
 
 from nmt_core.config import SearchConfig
-from nmt_core.corpus.formats import Kind
-from nmt_core.corpus.formats.kinds import packing_by_name
-from nmt_core.corpus.formats.rows import INVALID_UTF8
-from nmt_core.corpus.formats.single import Cell, Columns, kind_by_name, read_single
-from nmt_core.corpus.formats.streams import ByteStream, unpacked
+from nmt_core.formats import Kind
+from nmt_core.formats.kinds import packing_by_name
+from nmt_core.formats.rows import INVALID_UTF8
+from nmt_core.formats.single import Cell, Columns, kind_by_name, read_single
+from nmt_core.formats.streams import ByteStream, unpacked
 from nmt_core.jobs.chunk import translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table

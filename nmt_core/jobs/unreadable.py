@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 import polars as pl
 
-from nmt_core.corpus import storage
-from nmt_core.corpus.formats import Kind
-from nmt_core.corpus.formats.single import has_header
+from nmt_core.formats import Kind
+from nmt_core.formats.single import has_header
 from nmt_core.jobs.inputs import UNREADABLE
+from nmt_core.store import storage
 
 Note = Callable[[pl.DataFrame, "Origin"], None]
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nmt_core.config import SearchConfig
-from nmt_core.corpus import storage
-from nmt_core.corpus.formats import Kind
 from nmt_core.errors import ConfigError
+from nmt_core.formats import Kind
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.inputs import ALIGNED
+from nmt_core.store import storage
 
 Write = Callable[[pl.DataFrame], None]
 

@@ -2,9 +2,9 @@
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.rnn import RecurrentModel
-from nmt_core.models.rnn_attention import DotAttentionModel, SearchModel
-from nmt_core.models.rnn_fixed import FixedContextModel
+from nmt_core.models.recurrent.attention import DotAttentionModel, SearchModel
+from nmt_core.models.recurrent.fixed_context import FixedContextModel
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.models.transformer import Transformer
 
 _RECURRENT: dict[str, type[RecurrentModel]] = {

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from nmt_core.models.incremental import EncoderGraph, OutputGraph, StepGraph
-from nmt_core.models.incremental_rnn import RnnEncoderGraph, RnnKernels, RnnStepGraph
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.recurrent.incremental import RnnEncoderGraph, RnnKernels, RnnStepGraph
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.models.transformer import Transformer
 
 

@@ -10,18 +10,16 @@ queries and keys.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nmt_core.config import Side
 from nmt_core.models.attention import attend_reference
 from nmt_core.models.layers import FeedForward, join_heads, rotated, split_heads
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
-
-Side = Literal["source", "target"]
 
 FORBIDDEN = (PAD_ID, BOS_ID)
 """A target never holds padding or a second <s>; label smoothing leaves both a little probability."""

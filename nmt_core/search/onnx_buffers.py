@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 from nmt_core.search.onnx_session import Device
-from nmt_core.search.places import Copies
+from nmt_core.search.row_allocation import Copies
 
 Values = list[onnxruntime.OrtValue]
 

@@ -36,7 +36,7 @@ import onnxruntime
 
 from nmt_core.search.onnx_buffers import NUMPY_TYPES, Buffers, Values
 from nmt_core.search.onnx_session import Device, open_graph
-from nmt_core.search.places import Places
+from nmt_core.search.row_allocation import Places
 from nmt_core.search.step import Floats, Ints, Listed
 from nmt_core.tokenizer.tokenizer import PAD_ID
 

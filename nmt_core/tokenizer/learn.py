@@ -16,9 +16,9 @@ import numpy as np
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt_core.config import MixConfig, PipelineConfig, TokenizerConfig
+from nmt_core.config import SIDES, MixConfig, PipelineConfig, Side, TokenizerConfig
 from nmt_core.errors import ConfigError
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.tokenizer.fit import Fit, measure, unused_pieces
 from nmt_core.tokenizer.pretokenize import (
     BOUNDARY,
@@ -28,7 +28,7 @@ from nmt_core.tokenizer.pretokenize import (
     Pretokenizers,
     SideConfig,
 )
-from nmt_core.tokenizer.sample import SIDES, Sample, Side, count_pairs, text_shards
+from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.start import files_to_take
 from nmt_core.tokenizer.tokenizer import (
     BOS_ID,

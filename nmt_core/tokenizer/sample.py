@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from nmt_core.config import Side
 from nmt_core.errors import DataError
-
-Side = Literal["source", "target"]
-SIDES: tuple[Side, Side] = ("source", "target")
 
 _TEXT_FILES = "train-*.parquet"
 _BATCH_ROWS = 50_000

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from nmt_core.artifacts import Identity
 from nmt_core.config import PipelineConfig
-from nmt_core.digests import sha256_of
 from nmt_core.errors import StageError
+from nmt_core.store.artifacts import Identity
+from nmt_core.store.digests import sha256_of
 from nmt_core.tokenizer.pretokenize import installed
 from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
 

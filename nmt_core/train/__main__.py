@@ -20,9 +20,9 @@ import torch
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, TokenShards, read_pairs
 from nmt_core.config import BudgetConfig, ModelConfig, TrainConfig
 from nmt_core.errors import NmtError, PreemptedError, StageError
-from nmt_core.launchers import CONFIG
+from nmt_core.execution.processes import note_signals
+from nmt_core.execution.torchrun import CONFIG
 from nmt_core.models.build import build_model
-from nmt_core.processes import note_signals
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE

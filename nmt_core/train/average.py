@@ -19,7 +19,7 @@ from nmt_core.batches.shards import DEV_FILE, TokenShards
 from nmt_core.config import AverageConfig, ModelConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.build import build_model
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.train.distributed import World
 from nmt_core.train.validate import dev_loss
 from nmt_core.train.weights import MODEL_FILE, WEIGHTS

@@ -20,9 +20,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import PARTIAL, REPORT, Identity
 from nmt_core.config import TrainConfig
-from nmt_core.stage import IDENTITY
+from nmt_core.stages.stage import IDENTITY
+from nmt_core.store.artifacts import PARTIAL, REPORT, Identity
 from nmt_core.train.curves import LOG_EVERY, METRICS
 from nmt_core.train.other_trainings import Other, UnfitError, newest_update, other_trainings
 from nmt_core.train.progress import Progress

@@ -7,12 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from nmt_core.artifacts import Identity
 from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import BudgetError, PreemptedError, StageError
-from nmt_core.launchers import CONFIG, Launched
+from nmt_core.execution.torchrun import CONFIG, Launched
 from nmt_core.spelling import Spelling
-from nmt_core.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.store.artifacts import Identity
 from nmt_core.train.continuing import read_continued, take_up_another
 from nmt_core.train.curves import METRICS as METRICS
 from nmt_core.train.restarts import forget_restarts

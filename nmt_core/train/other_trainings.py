@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt_core.artifacts import MANIFEST, PARTIAL, Identity, Manifest
-from nmt_core.stage import IDENTITY
+from nmt_core.stages.stage import IDENTITY
+from nmt_core.store.artifacts import MANIFEST, PARTIAL, Identity, Manifest
 from nmt_core.train.weights import CHECKPOINTS
 
 ONLY_THE_END = ("max_updates", "patience", "checkpoint_every", "validate_every", "keep_checkpoints", "max_rollbacks")

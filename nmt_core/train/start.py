@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.artifacts import MANIFEST, Artifact, fingerprint_of
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.digests import sha256_of
 from nmt_core.errors import DamagedError, StageError
+from nmt_core.store.artifacts import MANIFEST, Artifact, fingerprint_of
+from nmt_core.store.digests import sha256_of
 from nmt_core.train.continuing import Continued
 from nmt_core.train.weights import CHECKPOINTS, MODEL_FILE, WEIGHTS, Label
 

@@ -6,8 +6,8 @@ import safetensors
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config import ModelConfig
-from nmt_core.digests import sha256_of
 from nmt_core.errors import StageError
+from nmt_core.store.digests import sha256_of
 from nmt_core.tokenizer.tokenizer import tokenizer_files
 
 WEIGHTS = "weights"

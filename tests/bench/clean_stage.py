@@ -10,11 +10,11 @@ import json
 import sys
 from pathlib import Path
 
-from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
-from nmt_core.workers import LocalWorkers
+from nmt_core.execution.pool import LocalWorkers
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Store
 
 _PHASES = {"read": "judge", "copies": "compare", "kept": "finish"}  # by the last word of a note of the stage
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import httpx
 
-from flows import servers
-from flows.secret import new_secret
+from flows.servers import servers
+from flows.servers.secret import new_secret
 from flows.settings import Settings
 
-_DEFERRED = "import flows.prefect_server as it; it._begin_immediately = lambda: None; it.main()"
+_DEFERRED = "import flows.servers.prefect_server as it; it._begin_immediately = lambda: None; it.main()"
 _CLIENT = "bench"
 _NO_ANSWER = 599
 

@@ -47,8 +47,8 @@ from pathlib import Path
 
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper
 
-from flows.comparison_table import ComparedRecipe, markdown
-from nmt_core.recipe import load_recipe
+from flows.comparison.table import ComparedRecipe, markdown
+from nmt_core.recipes.recipe import load_recipe
 
 MORE_THAN_ANY = 20_000  # characters: Hangul alone has 11,172 syllables
 _FEWEST_UPDATES = 10
@@ -205,7 +205,7 @@ def main() -> None:
     """Run one experiment, and print its tables."""
     arguments = _arguments()
     experiment = EXPERIMENTS[arguments.experiment](arguments)
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "compare", *experiment.rows, "--json"]
+    command = [sys.executable, "-c", "from flows.cli.app import main; main()", "compare", *experiment.rows, "--json"]
     command += ["--seeds", str(arguments.seeds or experiment.seeds)]
     command += [part for change in (*experiment.of_all, *arguments.overrides) for part in ("--set", change)]
     figure = arguments.figure or (arguments.home / "context.svg" if arguments.experiment == "context" else None)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flows.comparison_table import ComparedRecipe, Spread, shown, spread_of
+from flows.comparison.table import ComparedRecipe, Spread, shown, spread_of
 
 TWO_DIGITS = "{:.2f}".format
 

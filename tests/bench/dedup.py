@@ -120,8 +120,10 @@ def ours(text: Path, out: Path, pairs: int) -> None:
     import polars as pl
 
     from nmt_core.config import CleanConfig
-    from nmt_core.corpus import dedup, normalize, storage
-    from nmt_core.workers import InProcess
+    from nmt_core.corpus import normalize
+    from nmt_core.corpus.duplicates import exact
+    from nmt_core.execution.pool import InProcess
+    from nmt_core.store import storage
 
     shards = sorted(text.glob("*.parquet"))
     keyed = [str(out / "scratch" / f"keys-{shard.name}") for shard in shards]
@@ -132,11 +134,11 @@ def ours(text: Path, out: Path, pairs: int) -> None:
         key = frame["source"].to_numpy() * np.uint64(0x9E3779B97F4A7C15) + frame["target"].to_numpy()
         places = np.arange(len(key), dtype=np.uint64) + np.uint64(number << 40)
         storage.write(pl.DataFrame({"place": places, "pair_key": key}), url, level=0)
-    drops = dedup.deduplicate(keyed, CleanConfig(deduplicate="exact"), str(out / "scratch"), InProcess())
+    drops = exact.deduplicate(keyed, CleanConfig(deduplicate="exact"), str(out / "scratch"), InProcess())
     for number, (shard, url) in enumerate(zip(shards, drops, strict=True)):
         frame = storage.read(str(shard))
         kept = np.ones(frame.height, np.bool_)
-        kept[dedup.read_drops(url)["place"].to_numpy() - np.uint64(number << 40)] = False
+        kept[exact.read_drops(url)["place"].to_numpy() - np.uint64(number << 40)] = False
         storage.write(frame.filter(kept), str(out / shard.name), level=LEVEL)
     shutil.rmtree(out / "scratch")
 

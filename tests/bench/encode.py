@@ -24,10 +24,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.encode import ShardTask, encode_shard
 from nmt_core.config import EncodeConfig, PipelineConfig
-from nmt_core.stage import Job, Resources, SilentReporter
+from nmt_core.stages.stage import Job, Resources, SilentReporter
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, Tokenizer
 

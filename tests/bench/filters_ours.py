@@ -10,8 +10,8 @@ from filters import WARM_UP_PAIRS
 
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize
-from nmt_core.corpus.filters import judge
-from nmt_core.corpus.profiles import CleanRules, rules_for
+from nmt_core.corpus.cleaning.filters import judge
+from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 
 
 def main() -> None:

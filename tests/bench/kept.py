@@ -32,7 +32,7 @@ _BYTES_READ_AGAIN = 64 << 20  # what a process reads of its own code, at most
 _READ = """
 import sys
 from pathlib import Path
-from flows.cli import main
+from flows.cli.app import main
 try:
     main()
 finally:

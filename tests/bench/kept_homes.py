@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from nmt_core.artifacts import MANIFEST, REPORT, Manifest, Store, describe_outputs, now
 from nmt_core.config import PipelineConfig
-from nmt_core.library_versions import versions
-from nmt_core.recipe import load_recipe
-from nmt_core.stages import plan
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.table import plan
+from nmt_core.store.artifacts import MANIFEST, REPORT, Manifest, Store, describe_outputs, now
+from nmt_core.store.library_versions import versions
 
 _FILES = 12  # of an artifact: as many as trainings and exports have
 _OF_A_RUN = ("tags", "params", "metrics", "latest_metrics")

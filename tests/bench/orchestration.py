@@ -147,7 +147,7 @@ def recipe() -> list[str]:
 
 def nmt(home: Path, *arguments: str) -> "subprocess.Popen[str]":
     """Start a command in a process group of its own."""
-    command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from flows.cli.app import main; main()", *arguments]
     environment = os.environ | {"NMT_HOME": str(home)}
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True

@@ -24,7 +24,7 @@ from nmt_core.export.gates import FP32_CACHE, INT8_CACHE, Gates, onnx_kernels
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.losses import too_much
 from nmt_core.export.onnx import load_weights
-from nmt_core.recipe import load_recipe
+from nmt_core.recipes.recipe import load_recipe
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.weights import MODEL_FILE
 

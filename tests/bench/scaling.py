@@ -36,7 +36,7 @@ from typing import Any
 import synthetic
 
 from nmt_core.config import ModelConfig, TrainConfig
-from nmt_core.launchers import CONFIG, LocalTorchrun
+from nmt_core.execution.torchrun import CONFIG, LocalTorchrun
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 from nmt_core.train.trainer import LOG_EVERY

@@ -30,10 +30,10 @@ from safetensors.numpy import save_file
 from sentencepiece import sentencepiece_model_pb2
 from translate_models import POSITIONS_KEY, Array, Weights
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import PRECISIONS, CorpusConfig, ExportConfig, ModelConfig, PipelineConfig, ToyCorpusConfig
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizers, tokenizer_files
 
 BASE_PIECES = 32_000

@@ -14,12 +14,12 @@ from support.keeper import mark
 from support.ranks import Ranks
 from support.until import patient
 
-from nmt_core import processes
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.execution import processes
+from nmt_core.execution.torchrun import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 

@@ -12,12 +12,12 @@ import torch
 from support.ranks import Ranks
 from support.until import command_line
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig, TrainConfig
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import SilentReporter
+from nmt_core.stages.stage import SilentReporter
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from support.until import command_line, patient, until
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.jobs.folder import JobFolder, read_bytes
+from nmt_core.store.artifacts import Artifact
 from nmt_core.train.launch import METRICS
 
 SECONDS = 300

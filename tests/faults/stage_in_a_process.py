@@ -4,12 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError
-from nmt_core.launchers import LocalTorchrun
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.execution.torchrun import LocalTorchrun
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 
 
 class Printing(SilentReporter):

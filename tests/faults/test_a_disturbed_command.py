@@ -20,8 +20,8 @@ from support.forked import Zygote, read_at_start, start
 from support.prefect_api import headers
 from support.until import patient, until
 
-from flows.secret import new_secret
-from flows.servers import Server, held_port, start_mlflow, start_prefect
+from flows.servers.secret import new_secret
+from flows.servers.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
 from nmt_core.train.trainer import LOG_EVERY
 

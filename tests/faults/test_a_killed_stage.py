@@ -9,19 +9,19 @@ import psutil
 import pytest
 from support.until import patient, until, until_gone
 
-from nmt_core.artifacts import Store, describe_outputs
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Store, describe_outputs
 
 STAGE_IN_A_PROCESS = """
 import sys
 from pathlib import Path
-from nmt_core.artifacts import Store
+from nmt_core.store.artifacts import Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
-from nmt_core.workers import LocalWorkers
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.execution.pool import LocalWorkers
 
 config, store = PipelineConfig.model_validate_json(sys.argv[1]), Store(Path(sys.argv[2]))
 resources = Resources(scratch=sys.argv[3])

@@ -23,7 +23,7 @@ from support.until import command_line, patient, until
 
 from flows.settings import Settings
 from flows.translate import translate
-from flows.translation import EXPERIMENT, Wanted, translate_job
+from flows.translation.job import EXPERIMENT, Wanted, translate_job
 from nmt_core.bundle import read_bundle
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.folder import read_bytes
@@ -159,7 +159,9 @@ def test_a_killed_child_costs_a_chunk(job: Any, undisturbed: bytes) -> None:
     process = job.start(workers=2)
     job.wait_for(10, process)
     victim = next(
-        child for child in psutil.Process(process.pid).children() if "nmt_core.worker " in " ".join(command_line(child))
+        child
+        for child in psutil.Process(process.pid).children()
+        if "nmt_core.execution.child " in " ".join(command_line(child))
     )
     victim.kill()
     assert LINES - 500 <= job.ended(process) <= LINES, "what it had written, and not yet said, is found there"

@@ -17,15 +17,15 @@ import psutil
 import pytest
 from support.until import patient, until
 
-from flows.clusters import workers_for
 from flows.settings import Settings
+from flows.workers.clusters import workers_for
 from nmt_core.config import CleanConfig
-from nmt_core.corpus import dedup
-from nmt_core.workers import InProcess
+from nmt_core.corpus.duplicates import exact
+from nmt_core.execution.pool import InProcess
 
 SHARDS, ROWS = 20, 50_000
 CONFIG = CleanConfig()
-CHILDREN = {"local": "nmt_core.worker ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
+CHILDREN = {"local": "nmt_core.execution.child ", "dask": "multiprocessing.spawn", "ray": "ray::_"}
 """In the command line of a worker; of Ray's, while it does a task of ours, which it is called after."""
 
 
@@ -54,8 +54,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.fixture(scope="module")
 def undisturbed(shards: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     scratch = tmp_path_factory.mktemp("undisturbed")
-    drops = dedup.deduplicate(shards, CONFIG, str(scratch), InProcess())
-    assert sum(len(dedup.read_drops(url)) for url in drops) > 500_000
+    drops = exact.deduplicate(shards, CONFIG, str(scratch), InProcess())
+    assert sum(len(exact.read_drops(url)) for url in drops) > 500_000
     return digests(scratch)
 
 
@@ -130,7 +130,7 @@ def test_the_result_of_the_shuffle_is_the_same(
         assert workers.count == 2
         killer.start()
         try:
-            dedup.deduplicate(shards, CONFIG, str(scratch), workers)
+            exact.deduplicate(shards, CONFIG, str(scratch), workers)
         finally:
             killer.over = True
             killer.join()

@@ -12,9 +12,9 @@ import psutil
 import pytest
 from support.until import command_line, patient, until
 
-from flows.servers import Server
-from nmt_core.corpus import storage
+from flows.servers.servers import Server
 from nmt_core.jobs.folder import JobFolder, Parts, exists
+from nmt_core.store import storage
 
 faults, nightly = pytest.mark.faults, pytest.mark.nightly
 
@@ -115,7 +115,7 @@ def test_processes_of_one_attempt_share_the_chunks(job: Any, undisturbed: bytes)
     process = job.start(workers=2)
     job.wait_for(3, process)
     children = psutil.Process(process.pid).children()
-    next(child for child in children if "nmt_core.worker " in " ".join(command_line(child))).kill()
+    next(child for child in children if "nmt_core.execution.child " in " ".join(command_line(child))).kill()
     done = job.ended(process)
     assert FILES * LINES - 500 <= done <= FILES * LINES, "what it had written, and not yet said, is found there"
     assert job.output() == undisturbed

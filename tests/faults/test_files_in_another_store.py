@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from fsspec.registry import known_implementations
 
-from flows.clusters import workers_for
 from flows.settings import Settings
-from nmt_core.artifacts import Artifact, describe_outputs
+from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
-from nmt_core.corpus import storage
-from nmt_core.stage import Job, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store import storage
+from nmt_core.store.artifacts import Artifact, describe_outputs
 
 pytestmark = [pytest.mark.faults, pytest.mark.cpu(20)]
 

@@ -17,7 +17,7 @@ import pytest
 from support.keeper import mark
 from support.until import patient, until, until_gone
 
-from nmt_core.launchers import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
+from nmt_core.execution.torchrun import CONFIG, TRAINING_ENVIRONMENT, Rendezvous, torchrun_command
 from nmt_core.train.launch import METRICS
 from nmt_core.train.status import read_status
 

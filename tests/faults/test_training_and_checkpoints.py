@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import ShardWriter, TokenShards
 from nmt_core.errors import DataError
+from nmt_core.store.artifacts import Artifact
 from nmt_core.train.launch import METRICS
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]

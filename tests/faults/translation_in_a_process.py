@@ -6,11 +6,11 @@ from pathlib import Path
 from nmt_core.bundle import sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import NmtError
+from nmt_core.execution.pool import InProcess, LocalWorkers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import find_inputs
 from nmt_core.jobs.order import Asked, ModelVersion, Order
 from nmt_core.jobs.run import Means, run_job
-from nmt_core.workers import InProcess, LocalWorkers
 
 bundle, source, place, name, workers = sys.argv[1:]
 order = Order(

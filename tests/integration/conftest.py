@@ -22,7 +22,7 @@ from support.homes import changes, copy, once, snapshot
 from support.prefect_api import headers, secret_of
 from support.until import patient, until, until_gone
 
-from flows.servers import held_port
+from flows.servers.servers import held_port
 
 _SMALL = {
     "corpus.toy.pairs": 2_000,
@@ -270,7 +270,7 @@ def small() -> list[str]:
 
 def small_config() -> dict[str, Any]:
     """The same as a configuration, as a form of Prefect gives it."""
-    from nmt_core.recipe import load_recipe
+    from nmt_core.recipes.recipe import load_recipe
 
     return load_recipe("quickstart", [f"{key}={value}" for key, value in _SMALL.items()]).model_dump(mode="json")
 

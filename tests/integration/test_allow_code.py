@@ -26,7 +26,7 @@ def test_plan_imports_nothing_that_a_recipe_names(tmp_path: Path) -> None:
         file = tmp_path / "evil" / f"{name}.py"
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"open({str(tmp_path / name)!r}, 'w').close()\n{text}")
-    code = "from flows.cli import main; main()"
+    code = "from flows.cli.app import main; main()"
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NMT_HOME": str(tmp_path / "home")}
 
     def nmt(*arguments: str) -> str:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from flows.deploy import JOB
+from flows.deployment.deployments import JOB
 
 _ROOT = Path(__file__).parents[2]
 _POOL = "other"
-_ENGINE = ("-P", "-m", "flows.isolated", "prefect.engine")  # as a worker starts it
+_ENGINE = ("-P", "-m", "flows.servers.isolated", "prefect.engine")  # as a worker starts it
 _HIDING = ("flows", "nmt_core", "prefect", "mlflow", "uvicorn", "torch")
 
 

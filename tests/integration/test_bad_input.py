@@ -17,14 +17,14 @@ import yaml
 import zstandard
 from typer.testing import CliRunner
 
-from flows.cli import app
-from nmt_core.artifacts import Artifact, Store
+from flows.cli.app import app
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.errors import NmtError
-from nmt_core.recipe import load_recipe
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
 

@@ -35,7 +35,7 @@ def fill_the_disk(nmt: Any, own_mounts: list[str], size: str, arguments: list[st
     before = nmt.home.rename(nmt.home.with_name("before"))
     nmt.home.mkdir()
     results.mkdir()
-    command = [sys.executable, "-c", "from flows.cli import main; main()", "run", *arguments]
+    command = [sys.executable, "-c", "from flows.cli.app import main; main()", "run", *arguments]
     subprocess.run(
         [*own_mounts, "sh", "-c", _ON_A_SMALL_DISK, "sh", size, *command],
         env=nmt.environment | {"RESULTS": str(results), "BEFORE": str(before)},

@@ -15,8 +15,8 @@ from support.trained_here import Here
 
 from flows import retraining
 from flows.settings import Settings
-from flows.translation import Wanted, translate_job
-from nmt_core.recipe import load_recipe
+from flows.translation.job import Wanted, translate_job
+from nmt_core.recipes.recipe import load_recipe
 from nmt_core.train.distributed import World
 
 SMALL = {

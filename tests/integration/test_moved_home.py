@@ -12,8 +12,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 from support.homes import copy, snapshot
 
-from flows.relocation import follow, moved
 from flows.settings import Settings
+from flows.settings.relocation import follow, moved
 from nmt_core.errors import ConfigError
 
 TRANSLATE = ("translate", "--model", "models:/quickstart@champion", "--input", "text", "--output")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from support.until import patient
 
-from nmt_core.recipe import load_recipe
+from nmt_core.recipes.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -20,14 +20,14 @@ from mlflow.tracking import MlflowClient
 from support.keeper import mark
 from support.until import patient, until
 
-from flows.candidate import Candidate
-from flows.register import register_model
-from flows.servers import answers
+from flows.registry.candidate import Candidate
+from flows.registry.register import register_model
+from flows.servers.servers import answers
 from flows.settings import Settings
-from flows.tracking import open_database
-from nmt_core import processes
-from nmt_core.artifacts import REPORT, Artifact
+from flows.tracking.mlflow_tracker import open_database
 from nmt_core.config import CorpusConfig, PipelineConfig, RegistryConfig, SearchConfig, ToyCorpusConfig
+from nmt_core.execution import processes
+from nmt_core.store.artifacts import REPORT, Artifact
 from nmt_core.translator import Translator
 
 README = Path(__file__).parents[2] / "README.md"

@@ -8,7 +8,7 @@ from typing import Any
 import polars
 import pytest
 
-from flows.selection import STEPS
+from flows.runs.selection import STEPS
 
 Finished = tuple[Any, dict[str, Any]]
 Statuses = Callable[[dict[str, Any]], dict[str, str]]

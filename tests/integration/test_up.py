@@ -11,7 +11,7 @@ import psutil
 import pytest
 from support.until import until, until_gone
 
-from flows.selection import STEPS
+from flows.runs.selection import STEPS
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from flows import settings
 
-ANEW = (sys.executable, "-c", "from flows.cli import main; main()")
+ANEW = (sys.executable, "-c", "from flows.cli.app import main; main()")
 """What starts a command from nothing."""
 _READ_AT_START = re.compile(
     r"PYTHON(?!FAULTHANDLER$)|LD_|OMP_|MKL_|KMP_|OPENBLAS_|TORCH_|CUDA_|LC_|LANG$|HOME$|PATH$|MLFLOW_LOGGING_LEVEL$"

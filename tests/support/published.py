@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from nmt_core.artifacts import Identity, fingerprint_of
+from nmt_core.store.artifacts import Identity, fingerprint_of
 
 
 def identity_like(stage: str, digits: str, inputs: dict[str, str] | None = None, config: Any = None) -> Identity:

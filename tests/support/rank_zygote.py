@@ -19,7 +19,7 @@ IMPORTED = (
     *("torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
     *("nmt_core.train.reading", "nmt_core.train.profile", "nmt_core.train.spent", "nmt_core.train.progress"),
     *("nmt_core.models.build", "nmt_core.search.methods", "nmt_core.search.torch_step", "nmt_core.scoring"),
-    *("nmt_core.tokenizer.tokenizer", "nmt_core.launchers", "safetensors.torch", "sacrebleu"),
+    *("nmt_core.tokenizer.tokenizer", "nmt_core.execution.torchrun", "safetensors.torch", "sacrebleu"),
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_core.launchers import CONFIG, Launched
+from nmt_core.execution.torchrun import CONFIG, Launched
 from support.forked import Forked, Zygote
 
 
@@ -68,7 +68,7 @@ class ForkedRanks:
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
         """See `Launcher.launch`."""
-        from flows.servers import held_port
+        from flows.servers.servers import held_port
 
         program = ("-m", "nmt_core.train", "--config", str(folder.resolve() / CONFIG))
         output, theirs = os.pipe()

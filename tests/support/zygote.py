@@ -44,8 +44,15 @@ IMPORTED = (
         "onnx",
         "redis.asyncio",
     ),
-    *("nmt_core.stages", "nmt_core.recipe", "nmt_core.train.launch", "nmt_core.models.transformer"),
-    *("flows.cli", "flows.settings", "flows.progress", "flows.summary", "flows.closing", "flows.servers"),
+    *("nmt_core.stages.table", "nmt_core.recipes.recipe", "nmt_core.train.launch", "nmt_core.models.transformer"),
+    *(
+        "flows.cli.app",
+        "flows.settings",
+        "flows.display.progress",
+        "flows.runs.summary",
+        "flows.cli.closing",
+        "flows.servers.servers",
+    ),
     *("prefect", "prefect.flows", "prefect.tasks", "prefect.artifacts", "prefect.runtime", "prefect.deployments"),
     *("prefect.events", "prefect.logging.handlers", "prefect.client.orchestration", "prefect.events.worker"),
     *("mlflow", "mlflow.tracking", "mlflow.pyfunc", "mlflow.store.tracking.sqlalchemy_store"),
@@ -200,7 +207,7 @@ def end(code: object) -> NoReturn:
 
 
 if __name__ == "__main__" and life():
-    from flows.cli import main
+    from flows.cli.app import main
 
     try:
         main()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nmt_core.workers import LocalWorkers
+from nmt_core.execution.pool import LocalWorkers
 
 
 @pytest.fixture(scope="session")

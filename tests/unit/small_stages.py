@@ -10,10 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
-from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
-from nmt_core.stage import Inputs, Job, Resources, SilentReporter, Stage, StageReport, run_stage
+from nmt_core.stages.stage import Inputs, Job, Resources, SilentReporter, Stage, StageReport, run_stage
+from nmt_core.store.artifacts import Store
 
 
 def write_down(name: str) -> None:

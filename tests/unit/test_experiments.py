@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 import torch
 
-from flows.comparison import ComparedRun, contenders
-from flows.comparison_table import rows
-from nmt_core.artifacts import Artifact
+from flows.comparison.contenders import ComparedRun, contenders
+from flows.comparison.table import rows
 from nmt_core.errors import ConfigError
 from nmt_core.models.build import build_model
-from nmt_core.recipe import load_recipe
-from nmt_core.stage import Job, Resources, SilentReporter
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.stage import Job, Resources, SilentReporter
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.optimizer import learning_rate

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from nmt_core.artifacts import Store
+from nmt_core.store.artifacts import Store
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt_core.artifacts import Store
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import WantedFile, resolve_here
-from nmt_core.corpus.formats import Layout, TextFile, read
+from nmt_core.formats import Layout, TextFile, read
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer, count_parameters
-from nmt_core.recipe import load_recipe, recipe_names
-from nmt_core.stages import plan
+from nmt_core.recipes.recipe import load_recipe, recipe_names
+from nmt_core.stages.table import plan
+from nmt_core.store.artifacts import Store
 
 WMT14 = ("wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-base", "wmt14-en-fr-big")
 TABLE_3 = {

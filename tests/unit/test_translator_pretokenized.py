@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from flows.register import _requirements
-from nmt_core.artifacts import Artifact
+from flows.registry.register import _requirements
 from nmt_core.bundle import sha256_of
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.errors import ConfigError, ModelError
@@ -19,7 +18,8 @@ from nmt_core.export.onnx import describe_bundle
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.models.transformer import Transformer
 from nmt_core.search.beam import beam_search
-from nmt_core.stage import Job
+from nmt_core.stages.stage import Job
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE
 from nmt_core.translator import Translator

@@ -12,7 +12,7 @@ import nmt_core
 ROOT = Path(nmt_core.__file__).parent.parent
 FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
 MAY_PICKLE = {
-    "nmt_core/worker.py",  # orders and answers on the pipe between a process and the children that it started itself
+    "nmt_core/execution/child.py",  # orders and answers on the pipe between a process and its own children
     "nmt_core/train/reading.py",  # knows the names that an index of a checkpoint may hold, and refuses all others
 }
 PICKLING = {"cloudpickle", "dill", "joblib", "shelve", "marshal"}

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nmt_core.config import LanguagesConfig, ParallelCorpus
-from nmt_core.corpus.formats import Side, signatures
-from nmt_core.corpus.formats.languages import same_language
+from nmt_core.config import SIDES, LanguagesConfig, ParallelCorpus
 from nmt_core.errors import DataError
+from nmt_core.formats import FileSide, signatures
+from nmt_core.formats.languages import same_language
 
-SIDES: tuple[Side, ...] = ("source", "target")
 SHORT = ("opus", "mtdata", "sacrebleu", "hf")
 WEB = ("https", "http")
 STORES = ("s3", "gs", "gcs", "memory")
@@ -39,7 +38,7 @@ class WantedFile:
     """A file to be had, or the part of one that holds one side."""
 
     address: str
-    side: Side
+    side: FileSide
     member: str = ""
     """Pattern of the members to read, if it is an archive; empty: all that fit."""
     sha256: str = ""
@@ -134,7 +133,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
     Raises:
         DataError: a half lacks its partner, or nothing is left.
     """
-    halves: dict[str, dict[Side, str]] = {}
+    halves: dict[str, dict[FileSide, str]] = {}
     whole = []
     for name in names:
         stem, side = _side_by_suffix(name, languages)
@@ -158,7 +157,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
     return wanted + [WantedFile(name, "both") for name in whole]
 
 
-def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, Side]:
+def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, FileSide]:
     """`news.de.gz` is the target side of `news` from English to German."""
     stem, dot, suffix = signatures.PACKED_SUFFIX.sub("", name).rpartition(".")
     if dot and "/" not in suffix:

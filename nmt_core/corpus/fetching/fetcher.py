@@ -22,10 +22,10 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from nmt_core.corpus import formats
+from nmt_core import formats
 from nmt_core.corpus.fetching.partial import PartialFile, is_as_stored
-from nmt_core.corpus.formats import signatures
 from nmt_core.errors import DataError
+from nmt_core.formats import signatures
 
 OnBytes = Callable[[str, int, int], None]
 """Told of an address how many bytes have come, of how many in all (0: not known)."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.artifacts import now
 from nmt_core.errors import DataError, words_of
+from nmt_core.store.artifacts import now
 
 
 class LockedFile(BaseModel):

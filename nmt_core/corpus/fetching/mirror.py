@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from nmt_core.corpus.fetching.addresses import WantedFile, local_path, name_in, scheme_of
-from nmt_core.digests import sha256_of
 from nmt_core.errors import DataError
+from nmt_core.store.digests import sha256_of
 
 OnLook = Callable[[str, int, int], None]
 """Told how many bytes of how many have been looked through for the file of an address."""

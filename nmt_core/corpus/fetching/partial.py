@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import httpx
 from filelock import FileLock
 
-from nmt_core.corpus.formats import signatures
+from nmt_core.formats import signatures
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from nmt_core.stage import Reporter
+from nmt_core.stages.stage import Reporter
 
 
 class TransferProgress:

@@ -12,17 +12,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from nmt_core.artifacts import MANIFEST
-from nmt_core.corpus import formats, storage
+from nmt_core import formats
 from nmt_core.corpus.fetching.addresses import WEB, WantedFile, name_in, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, NotThereError
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.fetching.partial import PartialFile
 from nmt_core.corpus.fetching.resolvers import object_stores
-from nmt_core.corpus.sources import INDEX, CorpusIndex
-from nmt_core.digests import sha256_of
+from nmt_core.corpus.index import INDEX, CorpusIndex
 from nmt_core.errors import DataError
+from nmt_core.store import storage
+from nmt_core.store.artifacts import MANIFEST
+from nmt_core.store.digests import sha256_of
 
 
 class EarlierDownloads:

@@ -15,9 +15,9 @@ from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_
 from nmt_core.corpus.fetching.fetcher import logins
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.resolvers import object_stores
-from nmt_core.corpus.sources import short_key
-from nmt_core.digests import sha256_of
+from nmt_core.corpus.index import short_key
 from nmt_core.errors import DataError, words_of
+from nmt_core.store.digests import sha256_of
 
 _SECONDS = 30.0
 _STORE_KEYS = ("ETag", "etag", "md5Hash", "size", "LastModified", "updated")

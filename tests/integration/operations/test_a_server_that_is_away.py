@@ -10,10 +10,10 @@ import psutil
 import pytest
 from support.until import patient
 
-from flows.secret import kept_secret
-from flows.servers import Server, start_prefect
+from flows.servers.secret import kept_secret
+from flows.servers.servers import Server, start_prefect
 from flows.settings import Settings
-from nmt_core.processes import this_process
+from nmt_core.execution.processes import this_process
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(50)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.until import until, until_gone
 
-from flows.silence import HEARTBEATS_MISSED
+from flows.servers.heartbeats import HEARTBEATS_MISSED
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(60)]
 

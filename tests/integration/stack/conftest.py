@@ -26,9 +26,9 @@ import yaml
 from support.prefect_api import headers
 from support.until import patient, until
 
-from flows.servers import answers, held_port
-from nmt_core import processes
-from nmt_core.recipe import load_recipe
+from flows.servers.servers import answers, held_port
+from nmt_core.execution import processes
+from nmt_core.recipes.recipe import load_recipe
 
 _COMPOSE = Path(__file__).parents[3] / "infra" / "compose.yaml"
 _PORTS = ("5432", "8333", "5000", "5001", "4200", "8080", "8081", "443", "80")
@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 _PROGRAMS = {
     "prefect": ["-m", "prefect"],
     "mlflow": ["-m", "mlflow"],
-    "nmt": ["-c", "from flows.cli import main; main()"],
+    "nmt": ["-c", "from flows.cli.app import main; main()"],
     "python": [],
 }
 _SECONDS_TO_START = 120

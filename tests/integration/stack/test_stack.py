@@ -22,7 +22,7 @@ import s3fs
 from support.until import patient, until
 
 from nmt_core.config import CleanConfig
-from nmt_core.stages import STAGES
+from nmt_core.stages.table import STAGES
 
 pytestmark = [pytest.mark.timeout(1_200), pytest.mark.cpu(90)]
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -136,7 +136,7 @@ def test_it_translates_what_it_has_made(retrained: Retrained, tmp_path: Path) ->
     environment = stack.environment("worker") | {
         "NMT_HOME": str(tmp_path)
     }  # a machine that has nothing but the address
-    command = [sys.executable, "-c", "from flows.cli import main; main()"]
+    command = [sys.executable, "-c", "from flows.cli.app import main; main()"]
     command += ["translate", "--model", f"models:/{retrained.name}@champion"]
     done = subprocess.run(command, env=environment, input="the cat sees a dog .\n", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from support.prefect_api import secret_of
 
-from flows.secret import opening_address
+from flows.servers.secret import opening_address
 
 _SITE = "evil.example"
 _MILLISECONDS = 120_000  # for whatever a page should show

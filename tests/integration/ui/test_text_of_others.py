@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flows.markdown import cells, in_mlflow
-from flows.reports import markdown
-from flows.servers import Server, held_port
+from flows.display.markdown import cells, in_mlflow
+from flows.display.reports import markdown
+from flows.servers.servers import Server, held_port
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900), pytest.mark.cpu(60)]
 

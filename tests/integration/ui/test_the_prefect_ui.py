@@ -18,7 +18,7 @@ import psutil
 import pytest
 from support.until import until, until_gone
 
-from nmt_core.stages import STAGES
+from nmt_core.stages.table import STAGES
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 

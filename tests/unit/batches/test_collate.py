@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from nmt_core.batches.collate import pack, pad
 from nmt_core.batches.layout import Packed, Padded
 from nmt_core.batches.plan import Capacity
-from nmt_core.batches.shards import Side, TokenPairs
+from nmt_core.batches.shards import SideTokens, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID
 
 sentences = st.lists(st.integers(4, 99), max_size=6).map(lambda ids: [*ids, EOS_ID])
@@ -16,9 +16,11 @@ Rows = list[tuple[list[int], list[int]]]
 some_pairs: st.SearchStrategy[Rows] = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=8)
 
 
-def side(rows: list[list[int]]) -> Side:
+def side(rows: list[list[int]]) -> SideTokens:
     lengths = np.array([len(row) for row in rows])
-    return Side(np.array([i for row in rows for i in row], dtype=np.uint16), np.cumsum(lengths) - lengths, lengths)
+    return SideTokens(
+        np.array([i for row in rows for i in row], dtype=np.uint16), np.cumsum(lengths) - lengths, lengths
+    )
 
 
 def pairs_of(rows: Rows) -> TokenPairs:

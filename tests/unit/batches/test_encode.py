@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.encode import TOO_LONG, EncodeReport, cut, run
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import DEV_FILE, ROW_GROUP_PAIRS, TRAIN_FILES, TokenShards
 from nmt_core.errors import ConfigError, StageError
-from nmt_core.stage import Job, Resources
+from nmt_core.execution.pool import InProcess, LocalWorkers
+from nmt_core.stages.stage import Job, Resources
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.sample import text_shards
 from nmt_core.tokenizer.tokenizer import EOS_ID, SPM_FILE, UNK_ID, Tokenizer
-from nmt_core.workers import InProcess, LocalWorkers
 
 
 @pytest.fixture

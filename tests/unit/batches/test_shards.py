@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches import shards as shards_module
 from nmt_core.batches.shards import ShardWriter, TokenShards, read_pairs
 from nmt_core.errors import DataError
+from nmt_core.store.artifacts import Artifact
 
 UINT16 = pa.uint16()
 sentences = st.lists(st.integers(0, 2**16 - 1), max_size=6)

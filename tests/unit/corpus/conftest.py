@@ -5,14 +5,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus import clean
 from nmt_core.corpus.funnel import CleanReport
-from nmt_core.corpus.sources import INDEX, CorpusIndex, StoredCorpus, StoredFile
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
-from nmt_core.workers import InProcess, Workers
+from nmt_core.corpus.index import INDEX, CorpusIndex, StoredCorpus, StoredFile
+from nmt_core.execution.pool import InProcess, Workers
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 
 Pair = tuple[str, str]
 

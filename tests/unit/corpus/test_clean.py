@@ -5,11 +5,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus import clean as stage
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import DataError, StageError
+from nmt_core.store.artifacts import Artifact
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]

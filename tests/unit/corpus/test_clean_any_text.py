@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import StageError
+from nmt_core.store.artifacts import Artifact
 
 Pair = tuple[str, str]
 DownloadOf = Callable[..., Artifact]

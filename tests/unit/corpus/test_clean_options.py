@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus.clean import DROPPED_FILES, TRAIN_FILES
 from nmt_core.corpus.funnel import CleanReport
+from nmt_core.store.artifacts import Artifact
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]

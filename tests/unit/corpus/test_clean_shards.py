@@ -10,13 +10,13 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from nmt_core.artifacts import Artifact, describe_outputs
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import shard
 from nmt_core.corpus.clean import DROPPED_FILES, TRAIN_FILES
 from nmt_core.corpus.funnel import CleanReport
-from nmt_core.stage import Resources
-from nmt_core.workers import InProcess, LocalWorkers, Workers
+from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
+from nmt_core.stages.stage import Resources
+from nmt_core.store.artifacts import Artifact, describe_outputs
 
 Pair = tuple[str, str]
 Recipe = Callable[..., PipelineConfig]

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt_core.config import MixConfig, MixRule
-from nmt_core.corpus import mix, storage
-from nmt_core.workers import InProcess
+from nmt_core.corpus import mix
+from nmt_core.execution.pool import InProcess
+from nmt_core.store import storage
 
 SIZES = {"big": 4_000, "small": 500}
 TEXT = pl.DataFrame(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import PipelineConfig
 from nmt_core.corpus import sources
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.errors import DataError
+from nmt_core.store.artifacts import Artifact
 
 TEXT = b"Ein Hund rennt.\n"
 TEXT_SHA256 = hashlib.sha256(TEXT).hexdigest()

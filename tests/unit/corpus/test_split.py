@@ -6,14 +6,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact, describe_outputs
 from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.corpus import split as stage
 from nmt_core.corpus.funnel import CleanReport
 from nmt_core.errors import DataError, StageError
-from nmt_core.stage import Job, Resources, SilentReporter
-from nmt_core.worker import pack
-from nmt_core.workers import InProcess, LocalWorkers
+from nmt_core.execution.child import pack
+from nmt_core.execution.pool import InProcess, LocalWorkers
+from nmt_core.stages.stage import Job, Resources, SilentReporter
+from nmt_core.store.artifacts import Artifact, describe_outputs
 
 Pair = tuple[str, str]
 WriteCorpus = Callable[[str, Sequence[Pair]], ParallelCorpus]

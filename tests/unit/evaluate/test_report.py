@@ -6,11 +6,11 @@ from pathlib import Path
 import polars
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import CorpusConfig, EvaluateConfig, PipelineConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.evaluate.report import run
 from nmt_core.evaluate.sentences import read_sentences
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.store.artifacts import Artifact
 from nmt_core.translator import Translator
 
 SOURCES = ["the cat sees a dog.", "a big house", "now", "the dog runs to it", "a small cat"]

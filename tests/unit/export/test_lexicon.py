@@ -7,10 +7,10 @@ import numpy as np
 import polars
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import ExportConfig
 from nmt_core.export import lexicon
 from nmt_core.export.lexicon import Pieces, likeliest, make_shortlist, with_copies
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import PAD_ID, Tokenizers
 
 FIRST = 4

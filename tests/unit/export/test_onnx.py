@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import save_model
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import (
     CorpusConfig,
     ExportConfig,
@@ -38,8 +37,9 @@ from nmt_core.search.onnx_session import best_device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, OnnxStepper
 from nmt_core.search.shortlist import Shortlist, ShortlistStepper
 from nmt_core.search.torch_step import TorchStepper
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import Tokenizer, Tokenizers
 from nmt_core.translator import Translator
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import save_model
 
-from nmt_core.artifacts import Artifact
 from nmt_core.bundle import read_bundle
 from nmt_core.config import CorpusConfig, ModelConfig, PipelineConfig, RnnConfig, SearchConfig, ToyCorpusConfig
 from nmt_core.export.onnx import run
@@ -19,8 +18,9 @@ from nmt_core.models.build import build_model
 from nmt_core.search.beam import beam_search
 from nmt_core.search.onnx_step import SET_FILES, OnnxStepper
 from nmt_core.search.torch_step import TorchStepper
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import Tokenizer
 from nmt_core.translator import Translator
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from support.published import identity_like
 
-from flows.commands.artifacts import collect_garbage, list_artifacts, pin_artifact, show_lineage, verify
+from flows.cli.artifact_commands import collect_garbage, list_artifacts, pin_artifact, show_lineage, verify
 from flows.settings import Settings
-from nmt_core.artifacts import MANIFEST, REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.errors import ArtifactError, ConfigError
+from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from rich.markup import MarkupError
 from rich.text import Text
 
 import flows
-from flows.progress import styled, terminal
-from nmt_core.recipe import load_recipe
+from flows.display.progress import styled, terminal
+from nmt_core.recipes.recipe import load_recipe
 
 BRACKETS = r"see [/foo] [bold]not bold[/] :smile: \[x]"
 FILES = sorted(Path(flows.__file__).parent.rglob("*.py"))
@@ -31,7 +31,7 @@ def recipe(tmp_path: Path) -> Path:
 
 def nmt(folder: Path, *arguments: str) -> str:
     """What a command prints, which must end well."""
-    command = [sys.executable, "-c", "from flows.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from flows.cli.app import main; main()", *arguments]
     environment = os.environ | {"NMT_HOME": str(folder / "home")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -77,8 +77,8 @@ def test_what_to_try_next_names_the_recipe_as_it_was_typed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A recipe that is a file has a name inside, which no command finds."""
-    from flows import closing
-    from flows.summary import RegisteredModel, RunSummary
+    from flows.cli import closing
+    from flows.runs.summary import RegisteredModel, RunSummary
 
     monkeypatch.setenv("NMT_HOME", str(tmp_path))
     config = load_recipe("quickstart").model_copy(update={"name": "inside"})

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from flows.settings import RunningServers, Settings
-from nmt_core.artifacts import Store
 from nmt_core.errors import ConfigError
-from nmt_core.processes import this_process
-from nmt_core.shared_store import SharedStore
+from nmt_core.execution.processes import this_process
+from nmt_core.store.artifacts import Store
+from nmt_core.store.shared import SharedStore
 
 
 def test_the_defaults_stay_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_the_environment_decides() -> None:
 def test_gpus_are_those_that_may_be_seen(
     visible: str | None, gpus: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.setting_values.DEVICES", tmp_path)
+    monkeypatch.setattr("flows.settings.values.DEVICES", tmp_path)
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     assert Settings.load(environment).gpus == (), "a machine that has none"
     for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
@@ -64,7 +64,7 @@ def test_the_servers_of_a_dead_nmt_up_are_not_used(tmp_path: Path) -> None:
     settings.servers_file.write_text(json.dumps({"process": this_process(), **addresses}))
     assert settings.running() == RunningServers(**addresses)
     dead = subprocess.run(
-        [sys.executable, "-c", "from nmt_core.processes import this_process; print(this_process())"],
+        [sys.executable, "-c", "from nmt_core.execution.processes import this_process; print(this_process())"],
         capture_output=True,
         text=True,
         check=True,

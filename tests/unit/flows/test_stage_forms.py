@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from flows.deploy import Pools, table
-from flows.origin import producer_of
-from flows.selection import STEPS, StepName
+from flows.deployment.deployments import Pools, table
+from flows.runs.origin import producer_of
+from flows.runs.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from nmt_core.config import PipelineConfig
 

@@ -7,8 +7,8 @@ import pytest
 
 from flows.settings import Settings
 from flows.stages import encode
-from nmt_core.artifacts import Artifact
 from nmt_core.config import EncodeConfig
+from nmt_core.store.artifacts import Artifact
 
 
 @pytest.fixture

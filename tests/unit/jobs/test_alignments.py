@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from nmt_core.config import SearchConfig
-from nmt_core.corpus.formats.single import Columns
 from nmt_core.errors import ConfigError
+from nmt_core.formats.single import Columns
 from nmt_core.jobs import stream
 from nmt_core.jobs.order import ModelVersion
 from nmt_core.translator import Translator

@@ -15,9 +15,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from support.until import patient, until
 
-from nmt_core.corpus import storage
 from nmt_core.jobs.claims import Claim, Claims
 from nmt_core.jobs.folder import create, read_bytes
+from nmt_core.store import storage
 
 
 class OldStore(MemoryFileSystem):

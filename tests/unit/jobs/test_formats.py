@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from nmt_core.corpus import storage
 from nmt_core.errors import DataError
 from nmt_core.jobs.order import Asked
 from nmt_core.jobs.run import run_job
 from nmt_core.jobs.writers import COLUMNS
+from nmt_core.store import storage
 
 TEXTS = ["the cat sees a dog.", "now", "", 'a "big" house, and', "나는 학생 이다."] * 4
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

@@ -6,9 +6,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from nmt_core.corpus import storage
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import find_inputs
+from nmt_core.store import storage
 
 FILES = ["a.txt", "sub/b.txt"]
 HIDDEN = [".hidden", ".git/x.txt", "sub/.y.txt"]

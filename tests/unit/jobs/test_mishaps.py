@@ -11,7 +11,6 @@ from typing import Any
 import fsspec
 import pytest
 
-from nmt_core.corpus import storage
 from nmt_core.errors import ConfigError, DataError, NmtError, StageError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs import staging
@@ -20,6 +19,7 @@ from nmt_core.jobs.inputs import absolute, find_inputs
 from nmt_core.jobs.order import Asked
 from nmt_core.jobs.pace import Pace
 from nmt_core.jobs.run import run_job
+from nmt_core.store import storage
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from typing import Any
 import fsspec
 import pytest
 
-from nmt_core.corpus import storage
 from nmt_core.errors import DataError, StageError
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.order import Asked, Begun, Chunk, Order
 from nmt_core.jobs.run import run_job
+from nmt_core.store import storage
 
 SECONDS = 120
 

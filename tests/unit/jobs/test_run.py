@@ -11,15 +11,15 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from nmt_core.corpus import storage
 from nmt_core.errors import DataError, ModelError, StageError
+from nmt_core.execution.pool import LocalWorkers
 from nmt_core.jobs import run as run_module
 from nmt_core.jobs import writers
 from nmt_core.jobs.chunk import Bundle, ChunkResult, ChunkTask, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.order import Asked
 from nmt_core.jobs.run import run_job
-from nmt_core.workers import LocalWorkers
+from nmt_core.store import storage
 
 LINES = ["the cat sees a dog.", "", "나는 학생 이다.", "now", " \t ", "a big house and a small house", "to it to it"]
 

@@ -2,7 +2,7 @@
 
 import tracemalloc
 
-from nmt_core.corpus.formats.single import Cell
+from nmt_core.formats.single import Cell
 from nmt_core.jobs.staging import cut
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from nmt_core.errors import ModelError
+from nmt_core.models.attention_trace import AttentionView
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.transformer import Transformer
-from nmt_core.models.visible import AttentionView
 from nmt_core.search.attention import ATTENTION_OUTPUTS, AttentionGraph
 
 SOURCE_BS = np.array([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [4, 3, 0, 0, 0, 0]])

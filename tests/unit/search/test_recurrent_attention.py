@@ -10,8 +10,8 @@ from torch import Tensor
 from nmt_core.config import ModelConfig
 from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
-from nmt_core.models import rnn_attention
 from nmt_core.models.build import build_model
+from nmt_core.models.recurrent import attention as recurrent_attention
 from nmt_core.search.alignment import Aligner
 from nmt_core.search.attention import AttentionGraph
 from nmt_core.search.hypothesis import Hypothesis
@@ -44,13 +44,13 @@ def test_the_graph_says_what_the_model_says(
     export_graphs(OnnxRnnKernels(model), tmp_path / "fp32", with_attention=True)
     source_BS = pad_sources(SOURCES)
     seen = list[Tensor]()
-    softmax_over = rnn_attention.softmax_over
+    softmax_over = recurrent_attention.softmax_over
 
     def looked_at(scores: Tensor, is_token: Tensor) -> Tensor:
         seen.append(softmax_over(scores, is_token))
         return seen[-1]
 
-    monkeypatch.setattr(rnn_attention, "softmax_over", looked_at)
+    monkeypatch.setattr(recurrent_attention, "softmax_over", looked_at)
     model(torch.from_numpy(source_BS), torch.from_numpy(TARGET_BT))
     expected = torch.cat(seen, dim=1).numpy()
     graph = AttentionGraph(tmp_path / "fp32")

@@ -12,7 +12,7 @@ from nmt_core.export.graphs import export_graphs
 from nmt_core.export.onnx_rnn import OnnxRnnKernels
 from nmt_core.models.build import build_model
 from nmt_core.models.model import TranslationModel
-from nmt_core.models.rnn import RecurrentModel
+from nmt_core.models.recurrent.model import RecurrentModel
 from nmt_core.search.greedy import greedy_search
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_step import SET_FILES, STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE, OnnxStepper

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nmt_core.artifacts import Artifact
-from nmt_core.stage import Job, Resources, SilentReporter
+from nmt_core.stages.stage import Job, Resources, SilentReporter
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.learn import TokenizerReport, run
 
 Learn = Callable[..., TokenizerReport]

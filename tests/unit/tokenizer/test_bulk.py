@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt_core.artifacts import Artifact
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.bulk import BulkEncoder, Sampling, can_sample, words_are_independent
 from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizer, Tokenizers
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import TokenizerConfig
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.pretokenize import BOUNDARY, PRETOKENIZERS_FILE
 from nmt_core.tokenizer.start import identity
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, UNK_ID, Tokenizer, Tokenizers

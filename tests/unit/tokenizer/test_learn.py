@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 
-from nmt_core.artifacts import Artifact, Identity
 from nmt_core.config import PipelineConfig, TokenizerConfig
 from nmt_core.errors import ConfigError, DataError
+from nmt_core.store.artifacts import Artifact, Identity
 from nmt_core.tokenizer.start import identity
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE, Tokenizer, Tokenizers
 

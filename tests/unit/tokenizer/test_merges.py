@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, SPM_FILE, Tokenizer
 
 WORDS = {"low": 5, "lower": 2, "newest": 6, "widest": 3}

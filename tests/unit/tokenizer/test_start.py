@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nmt_core.artifacts import Artifact
 from nmt_core.errors import ConfigError, StageError
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.start import identity
 from nmt_core.tokenizer.tokenizer import SPM_FILE
 

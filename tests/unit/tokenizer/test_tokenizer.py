@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 import sentencepiece
 
-from nmt_core.artifacts import Artifact
 from nmt_core.errors import ModelError
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import (
     BOS_ID,
     EOS_ID,

@@ -15,13 +15,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, load_model, save_file
 from torch import Tensor
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.shards import DEV_FILE, TRAIN_FILES, ShardWriter, TokenShards, read_pairs
 from nmt_core.config import ModelConfig, PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import EOS_ID
 from nmt_core.train.average import MODEL_FILE, AverageReport, mean_weights, run
 from nmt_core.train.curves import Curves

@@ -12,11 +12,11 @@ import torch
 from filelock import FileLock
 from support.ranks import Ranks
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig, TrainConfig
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import IDENTITY
+from nmt_core.stages.stage import IDENTITY
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.continuing import take_up_another
 from nmt_core.train.curves import METRICS, Curves
 from nmt_core.train.distributed import World

@@ -22,11 +22,11 @@ import torch
 from support.ranks import Ranks
 from support.until import command_line, patient, until
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import BudgetError, PreemptedError, StageError
-from nmt_core.stage import Inputs, Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Inputs, Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.spent import read_spent
 
 Train = Callable[..., Artifact]
@@ -232,10 +232,10 @@ def test_when_the_stage_is_killed_training_ends_too(make_config: Any, training_i
     inputs = {name: str(artifact.path) for name, artifact in training_inputs().items()}
     code = f"""
 from pathlib import Path
-from nmt_core.artifacts import Artifact, Store
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
 folder = Path({str(tmp_path)!r})
 config = PipelineConfig.model_validate_json((folder / "config.json").read_text())
 inputs = {{name: Artifact(name, Path(path).name, Path(path)) for name, path in {inputs!r}.items()}}

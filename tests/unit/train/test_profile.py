@@ -10,9 +10,9 @@ import safetensors.torch
 import torch
 from support.ranks import Ranks
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import PipelineConfig
-from nmt_core.stage import SilentReporter
+from nmt_core.stages.stage import SilentReporter
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.profile import profiled
 
 SHORT = {"max_updates": 20, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}

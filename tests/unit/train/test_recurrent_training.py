@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from nmt_core.batches.shards import ShardWriter, Side, TokenPairs, TokenShards, read_pairs
+from nmt_core.batches.shards import ShardWriter, SideTokens, TokenPairs, TokenShards, read_pairs
 from nmt_core.models.build import build_model
 from nmt_core.tokenizer.tokenizer import EOS_ID
 from nmt_core.train.distributed import World
@@ -91,7 +91,7 @@ def test_they_learn_to_read_the_source(
     safetensors.torch.load_model(model, tmp_path / "run/weights/000000140.safetensors")
     dev = pairs[1].pairs
     starts, lengths = (np.roll(each, 1) for each in (dev.source.starts, dev.source.lengths))
-    with_others = TokenPairs(Side(dev.source.ids, starts, lengths), dev.target)
+    with_others = TokenPairs(SideTokens(dev.source.ids, starts, lengths), dev.target)
     loss, loss_with_others = (dev_loss(model, each, 1_024, world) for each in (dev, with_others))
     assert loss < 1.5, "it began at log(44 pieces) = 3.8"
     assert loss < loss_with_others - 0.5, "a model that does not look at the source has the same with that of another"

@@ -7,12 +7,12 @@ import pytest
 from safetensors.torch import load_file
 from support.ranks import Ranks
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.bundle import BUNDLE_FILE
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ModelError
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, TARGET_SPM_FILE
 from nmt_core.translator import Translator
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from nmt_core.artifacts import Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
-from nmt_core.stage import Job, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
 from nmt_core.tokenizer.tokenizer import SOURCE_SPM_FILE, SPM_FILE, TARGET_SPM_FILE
 from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World

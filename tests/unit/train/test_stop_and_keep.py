@@ -8,10 +8,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.shards import TokenShards, read_pairs
 from nmt_core.config import TrainConfig
 from nmt_core.models.transformer import Transformer
+from nmt_core.store.artifacts import Artifact
 from nmt_core.train.curves import Listener
 from nmt_core.train.distributed import World
 from nmt_core.train.trainer import Trainer

@@ -20,7 +20,7 @@ import psutil
 import torch
 
 from nmt_core.batches.collate import pad
-from nmt_core.batches.shards import Side, TokenPairs
+from nmt_core.batches.shards import SideTokens, TokenPairs
 from nmt_core.config import ModelConfig, TrainConfig
 from nmt_core.models.transformer import Transformer
 from nmt_core.train.checkpoint import Checkpoints, Training
@@ -40,7 +40,7 @@ has_read, is_over = threading.Event(), threading.Event()
 
 def read_a_large_batch():
     ids = np.full(100_000, 5, np.int32)
-    side = Side(ids, np.array([0]), np.array([len(ids)]))
+    side = SideTokens(ids, np.array([0]), np.array([len(ids)]))
     pad(TokenPairs(side, side), np.array([0]))
     has_read.set()
     is_over.wait()  # as the loader does, for the next update

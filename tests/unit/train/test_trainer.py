@@ -15,11 +15,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from nmt_core.artifacts import Artifact
 from nmt_core.batches.shards import ShardWriter, TokenShards, read_pairs
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import StageError
 from nmt_core.models.transformer import Transformer
+from nmt_core.store.artifacts import Artifact
 from nmt_core.train.distributed import World
 from nmt_core.train.outcome import UPDATES_LATE
 from nmt_core.train.progress import Progress

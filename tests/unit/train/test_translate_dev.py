@@ -8,13 +8,13 @@ import polars
 import pytest
 import torch
 
-from nmt_core.artifacts import Artifact
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.models.transformer import Transformer
 from nmt_core.scoring import score
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.spelling import AS_IT_IS, Spelling
+from nmt_core.store.artifacts import Artifact
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.distributed import World
 from nmt_core.train.translate_dev import DevText, DevTranslator

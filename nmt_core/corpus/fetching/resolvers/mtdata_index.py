@@ -15,11 +15,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.config import SIDES, Side
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
 from nmt_core.corpus.fetching.resolvers.question import Question
-from nmt_core.corpus.formats import Side
-from nmt_core.corpus.formats.languages import same_language
 from nmt_core.errors import DataError
+from nmt_core.formats.languages import same_language
 
 _LOOKUP = Path(__file__).with_name("mtdata_lookup.py")
 _NO_PACKAGE = 3  # exit code of the lookup

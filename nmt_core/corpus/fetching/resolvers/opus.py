@@ -5,10 +5,11 @@ opus:Corpus/version/en-pt_BR names the languages as OPUS does, where it tells re
 
 import re
 
-from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.config import SIDES
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
 from nmt_core.corpus.fetching.resolvers.question import Question
-from nmt_core.corpus.formats.languages import same_language
 from nmt_core.errors import DataError
+from nmt_core.formats.languages import same_language
 
 _STORE = "https://object.pouta.csc.fi"
 _PAGE = "https://opus.nlpl.eu"

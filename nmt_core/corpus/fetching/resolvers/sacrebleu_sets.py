@@ -8,10 +8,11 @@ import glob
 from pathlib import PurePosixPath
 from typing import Any
 
-from nmt_core.corpus.fetching.addresses import SIDES, Resolution, WantedFile
+from nmt_core.config import SIDES
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile
 from nmt_core.corpus.fetching.resolvers.question import Question
-from nmt_core.corpus.formats import Side
 from nmt_core.errors import DataError
+from nmt_core.formats import FileSide
 
 _ARCHIVES = (".tgz", ".tar.gz", ".zip", ".tar")
 
@@ -26,7 +27,7 @@ def resolve(question: Question) -> Resolution:
     entry = dataset.langpairs[pair]
     paths = [entry["path"]] if isinstance(entry, dict) else list(entry)
     first = pair.split("-")[0].split("_")[0]
-    sides: tuple[Side, ...] = SIDES if first == question.languages.source else ("target", "source")
+    sides: tuple[FileSide, ...] = SIDES if first == question.languages.source else ("target", "source")
     citation = (dataset.citation or "").strip()
     if len(paths) == 1:  # one XML file with source and references
         files = [_wanted(dataset, paths[0], "both", question)]
@@ -69,7 +70,7 @@ def _find(question: Question) -> tuple[Any, str]:
     return dataset, found
 
 
-def _wanted(dataset: Any, path: str, side: Side, question: Question) -> WantedFile:
+def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> WantedFile:
     """The file that holds a path of sacreBLEU's table: the path itself, or an archive with it inside."""
     md5s = dataset.md5 or [""] * len(dataset.data)
     archives = []

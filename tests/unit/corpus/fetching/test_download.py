@@ -17,15 +17,15 @@ import pytest
 from fsspec.registry import _registry
 from support.until import patient, until
 
-from nmt_core.artifacts import Store
 from nmt_core.config import PipelineConfig
-from nmt_core.corpus import storage
 from nmt_core.corpus.download import DownloadReport
 from nmt_core.corpus.fetching import mirror
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
+from nmt_core.corpus.index import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError, StageError
-from nmt_core.stage import Job, Outcome, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES, plan
+from nmt_core.stages.stage import Job, Outcome, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES, plan
+from nmt_core.store import storage
+from nmt_core.store.artifacts import Store
 
 Answers = Callable[..., Any]
 ROWS = [(f"Dog {number} runs.", f"Hund {number} rennt.") for number in range(200)]
@@ -328,8 +328,9 @@ def in_another_process(recipe: Recipe, *train: Any) -> "subprocess.Popen[str]":
     """A process that downloads, and waits for hours for a server that keeps silent."""
     (recipe.folder / "config.json").write_text(recipe.config(*train).model_dump_json())
     program = (
-        "import sys; from pathlib import Path; from nmt_core.artifacts import Store; "
-        "from nmt_core.config import PipelineConfig; from nmt_core.stages import STAGES; from nmt_core.stage import *; "
+        "import sys; from pathlib import Path; from nmt_core.store.artifacts import Store; "
+        "from nmt_core.config import PipelineConfig; from nmt_core.stages.table import STAGES; "
+        "from nmt_core.stages.stage import *; "
         "from nmt_core.corpus.fetching import fetcher; object.__setattr__(fetcher.Fetcher.patience, 'timeout', 9_999); "
         "config = PipelineConfig.model_validate_json(Path(sys.argv[1]).read_text()); "
         "run_stage(STAGES['download'], config, Store(Path(sys.argv[2])), {}, Job(SilentReporter(), Resources()))"

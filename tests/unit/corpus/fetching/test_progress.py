@@ -1,5 +1,5 @@
 from nmt_core.corpus.fetching.progress import TransferProgress
-from nmt_core.stage import SilentReporter
+from nmt_core.stages.stage import SilentReporter
 
 MB = 1_000_000
 

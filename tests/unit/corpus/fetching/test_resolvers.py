@@ -16,15 +16,15 @@ import pytest
 from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.config import LanguagesConfig, PipelineConfig
 from nmt_core.corpus import reading
 from nmt_core.corpus.fetching.addresses import Resolution
 from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question, mtdata_index, opus
-from nmt_core.corpus.sources import CorpusIndex, StoredCorpus
+from nmt_core.corpus.index import CorpusIndex, StoredCorpus
 from nmt_core.errors import DataError
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 
 Answers = Callable[..., Any]
 ENGLISH_GERMAN, GERMAN_ENGLISH = LanguagesConfig(source="en", target="de"), LanguagesConfig(source="de", target="en")

@@ -10,13 +10,13 @@ import pytest
 
 from flows.html_report.attention import attention, positions
 from flows.html_report.blocks import Charts, Run, Section, Text
+from flows.runs.summary import RunSummary
 from flows.settings import Settings
-from flows.summary import RunSummary
-from nmt_core.artifacts import REPORT, Artifact
 from nmt_core.config import ModelConfig
 from nmt_core.models.model import TranslationModel
 from nmt_core.models.transformer import Transformer
-from nmt_core.recipe import load_recipe
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.store.artifacts import REPORT, Artifact
 from nmt_core.tokenizer.tokenizer import Tokenizer
 
 FIXED = ("architecture=rnn", "tied_embeddings=none", "rnn.attention=none")

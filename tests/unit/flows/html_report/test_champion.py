@@ -6,8 +6,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from flows.html_report.champion import champion_before
+from flows.runs.summary import Champion
 from flows.settings import Settings
-from flows.summary import Champion
 
 
 def test_it_is_another_model_and_may_not_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from flows.cost import Cost
 from flows.html_report.blocks import Run
 from flows.html_report.page import page, write_page
+from flows.runs.cost import Cost
+from flows.runs.summary import Champion, RegisteredModel, RunSummary, Score, StageSummary
 from flows.settings import Settings
-from flows.summary import Champion, RegisteredModel, RunSummary, Score, StageSummary
-from nmt_core.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.config import PipelineConfig
 from nmt_core.evaluate.report import run as evaluate
 from nmt_core.evaluate.verdict import Check, Verdict
-from nmt_core.library_versions import versions
-from nmt_core.recipe import load_recipe
-from nmt_core.stage import Job, Resources, SilentReporter, restrict
-from nmt_core.stages import STAGES, plan
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.stage import Job, Resources, SilentReporter, restrict
+from nmt_core.stages.table import STAGES, plan
+from nmt_core.store.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
+from nmt_core.store.library_versions import versions
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.commands.manifest import show_manifest
+from flows.cli.manifest import show_manifest
 from flows.launchers import cluster_launcher
 from flows.launchers.cluster_job import cluster_job
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.recipe import load_recipe
+from nmt_core.recipes.recipe import load_recipe
 
 FOLDER = Path("/shared/nmt/artifacts/train/0123456789abcdef0123.partial")
 KINDS = ("trainjob", "pytorchjob")

@@ -12,11 +12,11 @@ from flows.launchers import launcher_for
 from flows.launchers.kubernetes import KubernetesLauncher
 from flows.launchers.slurm import SlurmLauncher
 from flows.settings import Settings
-from nmt_core.artifacts import Artifact, Store
 from nmt_core.errors import PreemptedError, StageError
-from nmt_core.launchers import Launcher, LocalTorchrun
-from nmt_core.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages import STAGES
+from nmt_core.execution.torchrun import Launcher, LocalTorchrun
+from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
+from nmt_core.stages.table import STAGES
+from nmt_core.store.artifacts import Artifact, Store
 
 UPDATES = 600
 

@@ -1,0 +1,1 @@
+"""`nmt`: the command line, one module for each command."""

@@ -1,0 +1,102 @@
+"""What a person sees when a run has ended."""
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from flows.display.progress import styled
+from flows.registry import verdicts
+from flows.runs.summary import PAGE, SUMMARY, RunSummary
+from flows.settings import Settings
+
+
+def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> None:
+    """The closing table, the scores, the registered model, samples, and what to try next.
+
+    Args:
+        summary: of the run.
+        console: where to print.
+        typed: the recipe and its `--set` options as they were typed; empty: the recipe's name.
+    """
+    console.print(_table(summary))
+    if summary.metrics and "TOY" in summary.description.split():
+        console.print("A TOY: its score says nothing about real text.", style="bold yellow")
+    for score in summary.metrics:
+        interval = "" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})"
+        console.print(
+            styled(
+                f"{score.metric} ",
+                (f"{score.score:.2f}", "bold"),
+                f"{interval} on {score.test_set}  ({score.signature})",
+            )
+        )
+    for line in summary.not_published:
+        console.print(line)
+    if model := summary.model:
+        aliases = ", ".join(model.aliases)
+        console.print(
+            styled(
+                "Model ",
+                (model.name, "bold"),
+                " version ",
+                (model.version, "bold"),
+                f" ({aliases}): {model.verdict}",
+            )
+        )
+        if model.gate and model.gate.checks:
+            console.print(verdicts.table(model.gate))
+    for sample in summary.samples:
+        console.print(f"  {sample.source}\n    -> {sample.translation}")
+        if sample.reference:
+            console.print(f"       {sample.reference} (reference)", style="dim")
+    folder = Settings.load().runs / summary.run_id
+    files = f"summary: {os.path.relpath(folder / SUMMARY)}"
+    files += f"; report: {os.path.relpath(folder / PAGE)}" if (folder / PAGE).is_file() else ""
+    console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", soft_wrap=True)
+    _next_steps(summary, console, typed or [summary.recipe])
+
+
+def _cost(summary: RunSummary) -> str:
+    """Hours of the processors, and money if prices are set."""
+    cost, hour = summary.cost, 3_600
+    said = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
+    said += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
+    return said + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
+
+
+def _table(summary: RunSummary) -> Table:
+    table = Table(
+        title=f"{summary.recipe}: {summary.status}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,  # all of it fits into 80 columns
+    )
+    for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
+        table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
+    for row in summary.stages:
+        is_model = row.artifact.startswith("models:")
+        place = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
+        did = "run" if row.status == "done" else row.status
+        counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
+        table.add_row(row.name, did, f"{row.seconds:.1f}", *counts, row.unit, place if row.artifact else "")
+    return table
+
+
+def _next_steps(summary: RunSummary, console: Console, typed: Sequence[str]) -> None:
+    if not summary.model:
+        return
+    sentence = summary.samples[-1].source if summary.samples else "A sentence."
+    console.print("Next:", style="bold")
+    alias = "champion" if "champion" in summary.model.aliases else "challenger"
+    lines = (
+        f"  echo {shlex.quote(sentence)} | nmt translate --model models:/{summary.model.name}@{alias}",
+        f"  nmt plan {shlex.join(typed)} --set search.beam_size=8      # what would run again, and why",
+        "  nmt artifacts ls",
+        "  nmt up      # Prefect and MLflow in the browser",
+    )
+    console.print("\n".join(lines), soft_wrap=True)

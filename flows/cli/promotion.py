@@ -1,0 +1,54 @@
+"""`nmt promote`, `nmt rollback` and `nmt models`."""
+
+from typing import Annotated
+
+import typer
+
+Name = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the registered model; `nmt models` lists them.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for whoever looks into it later.")]
+
+
+def promote(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL[/VERSION]", help="The registered model; without a version its challenger.")
+    ],
+    why: Why,
+    force: Annotated[bool, typer.Option("--force", help="Also a version that was rolled back before.")] = False,
+) -> None:
+    """Make a version of a registered model the champion, whatever the gate said of it."""
+    from flows.registry.champions import Author
+    from flows.registry.manual import promote_by_hand
+    from flows.settings import Settings
+
+    name, _, version = model.removeprefix("models:/").partition("/")
+    typer.echo(promote_by_hand(name, version, Author(by="hand", why=why), Settings.load(), force=force))
+
+
+def rollback(model: Name, why: Why) -> None:
+    """Make the champion before this one the champion again. No run promotes this one again by itself."""
+    from flows.registry.champions import Author
+    from flows.registry.manual import roll_back_by_hand
+    from flows.settings import Settings
+
+    typer.echo(roll_back_by_hand(model, Author(by="hand", why=why), Settings.load()))
+
+
+def models(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="Show its versions and their history.")] = "",
+) -> None:
+    """List the registered models, or the versions of one and every change of its champion."""
+    from flows.registry.manual import history_of, names
+    from flows.settings import Settings
+
+    settings = Settings.load()
+    if not model:
+        for name, champion in names(settings):
+            typer.echo(f"{name:<30} " + (f"champion: version {champion}" if champion else "no champion"))
+        return
+    versions, events = history_of(model, settings)
+    for row in versions:
+        aliases = f" ({', '.join(row.aliases)})" if row.aliases else ""
+        typer.echo(f"version {row.version}{aliases}, BLEU {row.bleu}: {row.verdict}")
+    typer.echo("\nChanges of the champion:" if events else "\nThe champion was never changed.")
+    for event in events:
+        typer.echo(f"  {event}")

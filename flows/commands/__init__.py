@@ -1,1 +1,0 @@
-"""What the commands of `nmt` do. Each module imports what is slow only when it is called."""

@@ -1,0 +1,1 @@
+"""Recipes side by side: runs, tables and figures."""

@@ -1,0 +1,1 @@
+"""Prefect deployments and automations, and their installation on a server."""

@@ -1,0 +1,162 @@
+"""Automations that a Prefect server needs to run unattended. Installing them again changes nothing.
+
+Self-hosted servers come with none of them: without the first, a run whose machine went down stays `Running` until the
+next `reconcile` by schedule, and keeps its place in the queue.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from prefect.automations import (
+    AutomationCore,
+    CallWebhook,
+    EventTrigger,
+    Posture,
+    RunDeployment,
+    SendNotification,
+)
+from prefect.blocks.core import Block
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient
+from pydantic import SecretStr
+
+from flows.runs.preemption import PREEMPTED
+from flows.servers.heartbeats import ENDED, HEARTBEAT, HEARTBEATS_MISSED, heartbeat_seconds
+from flows.watch import CHANGED, resource_of
+from nmt_core.errors import ConfigError
+
+NOTIFY = "NMT_NOTIFY"
+
+_ENDS = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed", PREEMPTED)}
+_OF_A_RUN = {"prefect.resource.id": "prefect.flow-run.*"}
+_BLOCK = "nmt-failures"
+_FAILURE = "{{ flow.name }} {{ flow_run.name }} is {{ flow_run.state.name }}: {{ flow_run.state.message }}"
+_PAYLOAD = """{
+  "text": {{ (flow.name ~ " " ~ flow_run.name ~ " is " ~ flow_run.state.name) | tojson }},
+  "flow": {{ flow.name | tojson }},
+  "flow_run": {{ flow_run.id | string | tojson }},
+  "state": {{ flow_run.state.name | tojson }},
+  "message": {{ flow_run.state.message | string | tojson }}
+}"""
+
+
+def silent_runs(reconcile: UUID) -> AutomationCore:
+    """A run that has shown signs of life, and no longer does, has `reconcile` look whether its process is gone.
+
+    The server alone could not tell: after it has been away for as long itself, all runs look silent to it.
+    """
+    return AutomationCore(
+        name="nmt: runs without a heartbeat are Crashed",
+        description="`reconcile` listens to the run once more. If its machine went down, it is Crashed: run it again.",
+        trigger=EventTrigger(
+            after={HEARTBEAT},
+            expect={HEARTBEAT, ENDED} | _ENDS,
+            match=dict(_OF_A_RUN),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=HEARTBEATS_MISSED * heartbeat_seconds()),
+        ),
+        actions=[RunDeployment(deployment_id=reconcile)],
+    )
+
+
+def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
+    """Tell somebody about runs that fail or crash; not of those that are Preempted, which only want a Retry.
+
+    Args:
+        client: of the server.
+        notify: the web address of a webhook, or the type and name of a block that can notify, as in slack-webhook/team
+            or sendgrid-email/team.
+
+    Raises:
+        ConfigError: there is no such block.
+    """
+    webhook = notify.startswith(("http://", "https://"))
+    block = _webhook(notify) if webhook else _block_named(client, notify)
+    is_webhook = webhook or notify.startswith("webhook/")
+    message: Any = (
+        CallWebhook(block_document_id=block, payload=_PAYLOAD)
+        if is_webhook
+        else SendNotification(block_document_id=block, subject="nmt-pipeline: a run has failed", body=_FAILURE)
+    )
+    return AutomationCore(
+        name="nmt: tell of runs that fail",
+        description=f"Set by {NOTIFY}.",
+        trigger=EventTrigger(
+            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},
+            match=dict(_OF_A_RUN),
+            posture=Posture.Reactive,
+            threshold=1,
+            within=timedelta(0),
+        ),
+        actions=[message],
+    )
+
+
+def new_text(recipe: str, retrain: UUID) -> AutomationCore:
+    """Retrain a recipe when `watch` has found that its text has changed."""
+    return AutomationCore(
+        name=f"nmt: retrain {recipe} when its text changes",
+        description="The flow `watch` looks at the addresses of the corpora.",
+        trigger=EventTrigger(
+            expect={CHANGED},
+            match={"prefect.resource.id": resource_of(recipe)},
+            posture=Posture.Reactive,
+            threshold=1,
+            within=timedelta(0),
+        ),
+        actions=[RunDeployment(deployment_id=retrain)],
+    )
+
+
+def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list[str]:
+    """Create those that are not there, and correct those that differ; whoever paused one has it stay paused."""
+    done = []
+    for automation in wanted:
+        found = client.read_automations_by_name(automation.name)
+        if not found:
+            client.create_automation(automation)
+            done.append(f"created {automation.name}")
+        elif _content(found[0]) != _content(automation):
+            client.update_automation(found[0].id, automation.model_copy(update={"enabled": found[0].enabled}))
+            done.append(f"updated {automation.name}")
+    return done
+
+
+def wanted_automations(
+    client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]], reconcile: UUID | None
+) -> list[AutomationCore]:
+    """All automations, for these recipes and their deployments of `retrain`, and for that of `reconcile` if any."""
+    automations = [new_text(recipe, deployment) for recipe, deployment in retrains]
+    automations += [silent_runs(reconcile)] if reconcile else []
+    if notify := os.environ.get(NOTIFY, ""):
+        automations.append(failures(client, notify))
+    return automations
+
+
+def _content(automation: AutomationCore) -> dict[str, Any]:
+    """What one says, without what the server adds; events are sets, which have no order."""
+    return automation.model_dump(include={"description", "trigger", "actions"})
+
+
+def _webhook(address: str) -> UUID:
+    """A block that holds the address, which may be a secret: Prefect encrypts it."""
+    block = Webhook(url=SecretStr(address))
+    return UUID(str(block.save(_BLOCK, overwrite=True)))
+
+
+def _block_named(client: SyncPrefectClient, name: str) -> UUID:
+    if name.count("/") != 1:
+        raise ConfigError(f"{NOTIFY}={name!r}: must be a web address, or a block's type and name: slack-webhook/team")
+    try:
+        block = Block.load(name)
+    except ValueError:
+        raise ConfigError(f"{NOTIFY}={name!r}: the server has no such block: `prefect block ls` lists them") from None
+    document = block._block_document_id  # type: ignore[union-attr]  # Prefect offers no other way to it
+    if document is None:
+        raise ConfigError(f"{NOTIFY}={name!r}: the block has not been saved: save it in Prefect first")
+    return UUID(str(document))

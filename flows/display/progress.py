@@ -1,0 +1,189 @@
+"""How a run looks while it works: one live line per stage on a terminal, plain lines elsewhere."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from nmt_core.errors import without_password
+
+if TYPE_CHECKING:
+    from flows.tracking.mlflow_tracker import TrackedRun, Tracker
+
+    Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class Display(Protocol):
+    """What shows the progress of a run."""
+
+    def begin(self, stage: str) -> None:
+        """A stage begins."""
+
+    def progress(self, stage: str, done: float, total: float, note: str) -> None:
+        """`done` of `total` steps."""
+
+    def end(self, stage: str, note: str) -> None:
+        """A stage has ended; `note` says how."""
+
+    def say(self, message: str) -> None:
+        """A message for the person who watches."""
+
+
+class Silence:
+    """Shows nothing: a run that Prefect started has nobody at a terminal."""
+
+    def begin(self, stage: str) -> None: ...
+
+    def progress(self, stage: str, done: float, total: float, note: str) -> None: ...
+
+    def end(self, stage: str, note: str) -> None: ...
+
+    def say(self, message: str) -> None: ...
+
+
+class LiveLines:
+    """One line per stage, with a bar, kept up to date."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lines: dict[str, TaskID] = {}
+
+    def begin(self, stage: str) -> None:
+        self._lines[stage] = self._progress.add_task(f"{stage:<10}", total=None, note="")
+
+    def progress(self, stage: str, done: float, total: float, note: str) -> None:
+        self._progress.update(self._lines[stage], completed=done, total=total or None, note=note)
+
+    def end(self, stage: str, note: str) -> None:
+        if stage not in self._lines:
+            self.begin(stage)
+        self._progress.update(self._lines[stage], completed=1, total=1, note=note)
+
+    def say(self, message: str) -> None:
+        self._progress.console.print(message, style="yellow", soft_wrap=True)
+
+
+class PlainLines:
+    """A line when a stage begins and ends, and now and then in between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = 0.0
+
+    def begin(self, stage: str) -> None:
+        self._last = time.monotonic()
+        self.say(f"{stage:<10} ...")
+
+    def progress(self, stage: str, done: float, total: float, note: str) -> None:
+        if time.monotonic() - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = time.monotonic()
+            share = f"{done / total:4.0%} " if total else ""
+            self.say(f"{stage:<10} {share}{note}")
+
+    def end(self, stage: str, note: str) -> None:
+        self.say(f"{stage:<10} {note}")
+
+    def say(self, message: str) -> None:
+        self._console.print(message, soft_wrap=True)
+
+
+current_display: ContextVar[Display] = ContextVar("current_display", default=Silence())  # noqa: B039  # has no state
+
+
+@contextmanager
+def shown_on(console: Console) -> Iterator[Display]:
+    """Show the runs inside this block on a console."""
+    display: Display
+    if console.is_terminal:
+        columns: tuple[ProgressColumn, ...] = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}", markup=False),
+            _BarWhileRunning(bar_width=20),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+        )
+        with Progress(*columns, console=console, refresh_per_second=4) as progress:
+            display = LiveLines(progress)
+            token = current_display.set(display)
+            try:
+                yield display
+            finally:
+                current_display.reset(token)
+    else:
+        display = PlainLines(console)
+        token = current_display.set(display)
+        try:
+            yield display
+        finally:
+            current_display.reset(token)
+
+
+class _BarWhileRunning(BarColumn):
+    """A finished stage's bar says nothing more: its note does."""
+
+    def render(self, task: Task):  # type: ignore[no-untyped-def]  # rich's own type is private
+        return "" if task.finished else super().render(task)
+
+
+class StageReporter:
+    """What a stage sees of all this: progress to the display, lines to Prefect, curves to MLflow."""
+
+    def __init__(self, stage: str, logger: "Logger", tracker: "Tracker", run: "TrackedRun") -> None:
+        self._stage = stage
+        self._logger = logger
+        self._tracker = tracker
+        self._run = run
+        self._display = current_display.get()
+        self.curves: set[str] = set()
+        """Names that MLflow has curves of."""
+
+    def progress(self, done: float, total: float, note: str = "") -> None:
+        """Show how far the stage is."""
+        self._display.progress(self._stage, done, total, note)
+
+    def log(self, message: str) -> None:
+        """Write a line to the log of the Prefect run."""
+        self._logger.info(without_password(message))
+
+    def warn(self, message: str) -> None:
+        """Write a line to the log of the Prefect run, and show it to the person who watches."""
+        self._logger.warning(without_password(message))
+        self._display.say(without_password(message))
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Add a point to each curve in MLflow."""
+        self.curves |= values.keys()
+        self._tracker.metrics(self._run, values, step)
+
+
+def terminal(*, to_stderr: bool) -> Console:
+    """Return the console that people read; stderr where stdout carries data.
+
+    It prints all text as it is, in tables and trees too: brackets and colons of recipes, paths and sentences are no
+    markup to it. Every console is made here. What is to have a style gets it as an argument, or from `styled`.
+    """
+    width = None if (sys.stderr if to_stderr else sys.stdout).isatty() else 160
+    return Console(stderr=to_stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return a line of parts, of which a pair is a text and its style."""
+    return Text.assemble(*parts)

@@ -1,0 +1,92 @@
+"""One rendering of a stage's report: Markdown for Prefect, numbers for MLflow, cells for the terminal.
+
+A report is the JSON of a `StageReport`: numbers, texts, counts by name, and lists of records. Nothing in here knows
+which stage made it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from flows.display import markdown as markdown_of
+from nmt_core.errors import without_password
+
+Report = Mapping[str, Any]
+
+_ROWS_SHOWN = 200
+_CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair are in sight
+_NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
+
+
+def title(name: str) -> str:
+    """`items_in` as `Items in`."""
+    return name.replace("_", " ").strip().capitalize()
+
+
+def cell(value: Any) -> str:
+    """One value as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
+    if isinstance(value, list):
+        return ", ".join(cell(item) for item in value)
+    return without_password(str(value))
+
+
+def markdown(heading: str, report: Report) -> str:
+    """The whole report as Markdown."""
+    plain = {key: value for key, value in report.items() if not _is_table(value)}
+    parts = [
+        f"# {markdown_of.plain(without_password(heading))}",
+        markdown_of.table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()]),
+    ]
+    for key, value in report.items():
+        if not _is_table(value) or not value:
+            continue
+        parts.append(f"## {markdown_of.plain(title(key))}")
+        if isinstance(value, Mapping):
+            counts = [[without_password(str(name)), cell(count)] for name, count in value.items()]
+            parts.append(markdown_of.table(["Of", "Count"], counts))
+        else:
+            columns = list(value[0])
+            rows = [[_shortened(cell(record.get(column))) for column in columns] for record in value[:_ROWS_SHOWN]]
+            parts.append(markdown_of.table([title(column) for column in columns], rows))
+            if len(value) > _ROWS_SHOWN:
+                parts.append(f"... and {len(value) - _ROWS_SHOWN:,} more")
+    return "\n\n".join(parts) + "\n"
+
+
+def metrics(report: Report) -> dict[str, float]:
+    """Every number of the report under a dotted name, as MLflow takes it."""
+    found: dict[str, float] = {}
+    for key, value in report.items():
+        if isinstance(value, Mapping):
+            found |= {f"{key}.{name}": number for name, number in metrics(value).items()}
+        elif isinstance(value, bool | int | float) and math.isfinite(value):
+            found[key] = float(value)
+        elif key == "scores":
+            found |= {f"{score['metric']}.{score['test_set']}": float(score["score"]) for score in value}
+    return {_NOT_IN_A_METRIC_NAME.sub("_", name): number for name, number in found.items()}
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1_000
+    return f"{count:.1f} TB"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _CHARACTERS_SHOWN else f"{text[:_CHARACTERS_SHOWN]}…"

@@ -1,0 +1,28 @@
+"""What MLflow shows of a training beside its numbers: a figure of the curves, and the tables of the profiler."""
+
+import logging
+from pathlib import Path
+
+from flows.html_report.charts import side_by_side
+from flows.html_report.training import read_points, training_charts
+from flows.tracking.mlflow_tracker import TrackedRun, Tracker
+from nmt_core.train.launch import METRICS, PROFILE
+
+CURVES = "curves.svg"
+"""The figure, among the artifacts of the run of `train`."""
+
+_COLUMNS = 3
+
+_log = logging.getLogger(__name__)
+
+
+def show_training(folder: Path, tracker: Tracker, run: TrackedRun) -> None:
+    """Hand over what a training has left in its folder, if one has, whether it came to its end or not. Never raises."""
+    try:
+        if points := read_points(folder / METRICS):
+            figure = side_by_side(training_charts(points), _COLUMNS, "curves of the training")
+            tracker.image(run, figure.file(), CURVES)
+        for table in sorted((folder / PROFILE).glob("*.txt")):
+            tracker.text(run, table.read_text(encoding="utf-8"), f"{PROFILE}/{table.name}")
+    except Exception as error:
+        _log.warning("the curves of %s cannot be drawn: %s", folder, error)

@@ -1,0 +1,1 @@
+"""The model registry: registration, the gate, champions, and models pulled from it."""

@@ -1,0 +1,225 @@
+"""The gate before production: gathers what is known of a challenger and of the champion, and judges."""
+
+import contextlib
+from collections.abc import Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.registry import contamination
+from flows.registry.candidate import Candidate
+from flows.registry.champions import Author, Champions
+from flows.registry.copies import copy_folder
+from flows.runs.ownership import FLOW_RUN_TAG
+from flows.runs.start_from import tag_of
+from flows.settings import Settings
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ConfigError, FormatError, ModelError, words_of
+from nmt_core.evaluate import gate, quality
+from nmt_core.evaluate.must_translate import SentenceCheck
+from nmt_core.evaluate.report import check_sentences
+from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
+from nmt_core.evaluate.verdict import Check, Verdict
+from nmt_core.export.dev import Dev
+from nmt_core.export.speed import speed_ratio, way_of
+from nmt_core.translator import Translator
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
+_UNUSABLE = (ConfigError, ModelError)  # what a model says that cannot be read, or cannot run here
+_OUTDATED = (ConfigError, FormatError)  # what one says that is whole, but not for this version or this machine
+_COMPARISONS = 3  # with one champion after the other, if another process changes it meanwhile
+
+
+def pass_gate(
+    config: PipelineConfig, candidate: Candidate, version: "ModelVersion", champions: Champions, settings: Settings
+) -> Verdict:
+    """Judge a challenger, and make it champion if it passes; a verdict is always about the champion of the moment."""
+    for _ in range(_COMPARISONS):
+        with _champion_of(champions, config, settings) as champion:
+            verdict = Gate(config, candidate, champions, settings).judge(version, champion)
+        author = Author(by="gate", why=verdict.reason, flow_run=version.tags.get(FLOW_RUN_TAG, ""))
+        if not verdict.promoted or champions.promote(str(version.version), author, expected=verdict.champion):
+            return verdict
+    reason = f"stays challenger: the champion changed {_COMPARISONS} times while they were compared: run it again"
+    return verdict.model_copy(update={"promoted": False, "reason": reason})
+
+
+@contextlib.contextmanager
+def _champion_of(champions: Champions, config: PipelineConfig, settings: Settings) -> Iterator["Incumbent | None"]:
+    version = champions.current
+    if not version:
+        yield None
+        return
+    with copy_folder(settings.home) as folder:
+        yield Incumbent(version, config, settings, folder)
+
+
+class Incumbent:
+    """The champion: what it translated before, and the model itself, which is fetched when it is needed.
+
+    Args:
+        version: its version.
+        config: the recipe of the challenger: both translate what that one asks for.
+        settings: where the store and the registry are.
+        folder: for its files.
+    """
+
+    def __init__(self, version: "ModelVersion", config: PipelineConfig, settings: Settings, folder: Path) -> None:
+        self.version = str(version.version)
+        self._uri = f"models:/{version.name}/{version.version}"
+        self._config = config
+        self._settings = settings
+        self._folder = folder
+        self._evaluate = settings.store.find("evaluate", version.tags.get(tag_of("evaluate"), "none"))
+
+    @cached_property
+    def bundle(self) -> Path:
+        """Folder of the exported model.
+
+        Raises:
+            ModelError: it cannot be fetched.
+        """
+        import mlflow
+        from mlflow.exceptions import MlflowException
+
+        try:
+            uri = self._settings.mlflow_tracking_uri
+            found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
+        except (MlflowException, OSError) as error:
+            raise ModelError(f"{self._uri} cannot be fetched ({words_of(error)})") from None
+        return Path(found, "artifacts/bundle")
+
+    def hypotheses(self, test: TestSet) -> list[str]:
+        """Its translations of a test set, as it translates for whoever pulls it: kept ones, if they are of this text.
+
+        Raises:
+            ConfigError, ModelError: there are none, and the model cannot be fetched, read or run.
+        """
+        if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
+            with contextlib.suppress(OSError):
+                return read_hypotheses(self._evaluate.path, test.name)
+        return [translation.text for translation in self.translator.translate(test.sources)]
+
+    def sentences(self) -> list[SentenceCheck]:
+        """How it translates the sentences that a model must get right.
+
+        Raises:
+            ConfigError, ModelError: see `translator`.
+        """
+        return check_sentences(self._config, self.translator)
+
+    @cached_property
+    def translator(self) -> Translator:
+        """The model with the search that is registered with it: as it translates for whoever pulls it.
+
+        Raises:
+            ModelError: it cannot be fetched or read.
+            ConfigError: it cannot run here, as for lack of a package.
+        """
+        return Translator.load(self.bundle, threads=self._settings.threads, scores=False)
+
+
+class Gate:
+    """The conditions for one challenger.
+
+    Args:
+        config: its recipe.
+        candidate: what it is made of.
+        champions: of its registered model.
+        settings: where the store is, and how many threads may translate.
+    """
+
+    def __init__(self, config: PipelineConfig, candidate: Candidate, champions: Champions, settings: Settings) -> None:
+        self._config = config
+        self._candidate = candidate
+        self._champions = champions
+        self._settings = settings
+
+    def judge(self, version: "ModelVersion", champion: Incumbent | None) -> Verdict:
+        """Compare a version with the champion, or with nothing if there is none."""
+        checks = [
+            *self._quality(champion),
+            gate.parity(self._candidate.export.report(), self._config.export),
+            *self._speed(champion),
+            self._contamination(),
+            *self._sentences(champion),
+            self._history(version),
+        ]
+        versions = (champion.version if champion else "", str(version.version))
+        return gate.decide(self._config.model_name, versions, checks)
+
+    def _quality(self, champion: Incumbent | None) -> list[Check]:
+        metric, split = self._config.registry.metric, self._candidate.split
+        if not split and not champion and self._config.registry.min_score == 0:
+            return []  # nothing is asked
+        if not split:
+            problem = "the test sets are no longer in the store; run the recipe again, from its beginning"
+            scores = self._candidate.evaluate.report()["scores"]
+            names = dict.fromkeys(score["test_set"] for score in scores)
+            return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
+        tests = read_test_sets(split.path)
+        judged = partial(self._compared, champion=champion) if champion else self._first
+        return [judged(test, is_main=number == 0) for number, test in enumerate(tests)]
+
+    def _first(self, test: TestSet, *, is_main: bool) -> Check:
+        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return quality.first_champion(test, ours, self._config.languages, self._config.registry, is_main=is_main)
+
+    def _compared(self, test: TestSet, *, is_main: bool, champion: Incumbent) -> Check:
+        registry, languages = self._config.registry, self._config.languages
+        try:
+            theirs = champion.hypotheses(test)
+        except _UNUSABLE as error:  # as of a format that is no longer read
+            return quality.not_compared(test.name, registry.metric, str(error))
+        ours = read_hypotheses(self._candidate.evaluate.path, test.name)
+        return quality.against_champion(test, (theirs, ours), languages, registry, is_main=is_main)
+
+    def _speed(self, champion: Incumbent | None) -> list[Check]:
+        registry, split = self._config.registry, self._candidate.split
+        if not champion or not split:
+            return []
+        try:
+            theirs = champion.translator
+        except _OUTDATED as error:
+            return [gate.speed_unknown(f"version {champion.version}: {error}", registry, passed=True)]
+        except ModelError as error:
+            return [gate.not_measured("speed", str(error))]
+        try:
+            ours = Translator.load(
+                self._candidate.export.path, self._config.search, self._settings.threads, scores=False
+            )
+        except _UNUSABLE as error:
+            return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
+        lines = Dev.read(split.path).spread(_SPEED_LINES).sources
+        ratio = speed_ratio(lines, ours, theirs, bound=1 - registry.max_slowdown)
+        ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
+        threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
+        note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
+        return [gate.speed(ratio.median, note, registry, (ratio.low, ratio.high))]
+
+    def _contamination(self) -> Check:
+        unknown = contamination.unknown(self._config, self._candidate, self._settings.store)
+        return gate.contamination(unknown, contamination.leaks(self._candidate), self._config.registry)
+
+    def _sentences(self, champion: Incumbent | None) -> list[Check]:
+        ours = [SentenceCheck.model_validate(one) for one in self._candidate.evaluate.report()["must_translate"]]
+        theirs, unread = None, ""
+        try:
+            theirs = champion.sentences() if champion else None
+        except _OUTDATED as error:
+            unread = f"the champion is not asked ({error})"
+        except ModelError as error:
+            return [*gate.sentences(ours, None, self._config.registry), gate.not_measured("sentences", str(error))]
+        return gate.sentences(ours, theirs, self._config.registry, unread)
+
+    def _history(self, version: "ModelVersion") -> Check:
+        event = self._champions.taken_back(version)
+        if not event:
+            return gate.history("")
+        return gate.history(
+            f"version {event.before}, which is the same model, was rolled back on {event.when:%Y-%m-%d} by "
+            f"{event.who} ({event.why})"
+        )

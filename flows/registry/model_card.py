@@ -1,0 +1,213 @@
+"""What a registered model says of itself, in Markdown: data and licences, scores, limits, training, and how to use it.
+
+The whole card lies beside the bundle in the logged model; the description of the version is the same, its lists cut
+where the whole is longer than MLflow's database takes. It follows the recipe as it is now: a licence that is corrected
+there is corrected in the description.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flows.display.markdown import code, link
+from flows.display.markdown import in_mlflow as plain
+from flows.registry.candidate import Candidate
+from nmt_core.config import PipelineConfig
+from nmt_core.corpus.index import CorpusIndex, StoredCorpus, licence_files
+from nmt_core.evaluate.sentences import read_sentences
+from nmt_core.store.artifacts import REPORT, Artifact
+
+CARD_FILE = "model_card.md"
+"""Its name among the files of the logged model."""
+LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
+
+_MORE = f"- and more: see `{CARD_FILE}` in the model's files"
+_HARDEST = 3
+_CHARACTERS_OF_A_SENTENCE = 160
+_HOUR = 3_600
+
+
+@dataclass
+class _Section:
+    """A part of the card; lines can be left out from its end, the sentences before them cannot."""
+
+    text: str
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join([self.text, *([""] if self.text and self.lines else []), *self.lines])
+
+
+def model_card(config: PipelineConfig, candidate: Candidate, most_characters: int = 0) -> str:
+    """The card of a model that is about to be registered, or is.
+
+    Args:
+        config: the recipe as it is now.
+        candidate: the model, and what is still there of what it was made from.
+        most_characters: above which the ends of its longest lists are left out; 0: any number.
+    """
+    sections = [
+        _about(config, candidate),
+        *_data(config, candidate),
+        _scores(candidate),
+        _limits(config, candidate),
+        _training(config, candidate),
+        _usage(config),
+    ]
+    while most_characters and len(_joined(sections)) > most_characters:
+        longest = max(sections, key=lambda section: sum(map(len, section.lines)))
+        if len(longest.lines) < 2:
+            return _joined(sections)[:most_characters]
+        end = 2 if longest.lines[-1] == _MORE else 1
+        longest.lines[-end:] = [_MORE]
+    return _joined(sections)
+
+
+def _joined(sections: Sequence[_Section]) -> str:
+    return "\n\n".join(filter(None, map(str, sections)))
+
+
+def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
+    text = plain(config.description) or f"The recipe {plain(config.name)}."
+    languages = config.languages
+    text += (
+        f"\n\nTranslates {languages.source} into {languages.target}, a sentence at a time, and not the other way. "
+        "Meant for text like that which it learnt from; what matters to health, law or money has to be read by "
+        "somebody who knows both languages."
+    )
+    if candidate.started_from:
+        text += (
+            f"\n\nIts training started from {plain(candidate.started_from)}: the text which that one learnt from "
+            "counts as well."
+        )
+    return _Section(text)
+
+
+def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
+    """Licence, page and citation of each corpus: those of the recipe now, and else what was known of the addresses."""
+    download, clean = candidate.download, candidate.clean
+    if not download:
+        return [_Section(f"Licence of the text: {plain(config.corpus.licence) or 'not stated in the recipe'}")]
+    index = CorpusIndex.of(download)
+    left_out = index.skipped | (clean.report()["skipped"] if clean else {})
+    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
+    about = [(plain(_licence_of(corpus, download)), link(corpus.page)) for corpus in trained_on]
+    lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
+    lines += [f"- {plain(name)}: left out, for it could not be fetched or read" for name in left_out]
+    citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
+    found = [_Section("## Trained on", lines)]
+    return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
+
+
+def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:
+    if corpus.licence:
+        return f"{corpus.name}: {corpus.licence}"
+    inside = ", ".join(licence_files(download, corpus))
+    return f"{corpus.name}: licence not stated" + (f" (but its archive holds {inside})" if inside else "")
+
+
+def _scores(candidate: Candidate) -> _Section:
+    report = _report(candidate.evaluate)
+    lines = []
+    for score in report.get("scores", []):
+        low, high = score.get("low"), score.get("high")
+        interval = f" (95% interval {low:.2f} to {high:.2f})" if low is not None and high is not None else ""
+        name, signature = plain(score["test_set"]), code(score["signature"])
+        lines.append(f"- {name}: {score['metric']} {score['score']:.2f}{interval}, {signature}")
+    return _Section("## Scores", lines) if lines else _Section("")
+
+
+def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
+    report = _report(candidate.evaluate)
+    split = config.search.long_lines == "split"
+    lines = [
+        f"- Sentences of up to {config.encode.max_length} tokens were learnt from, and longer ones are translated "
+        f"badly. Of lines of more than {config.search.max_source_tokens:,} "
+        + ("each sentence is translated by itself." if split else "the end is left out."),
+        f"- Other domains than those of its text ({plain(_domains(config))}) were not tested, but for the test sets "
+        "above.",
+    ]
+    if not config.clean.decontaminate:
+        lines.append("- The training text was not searched for sentences of the test sets: scores may be too high.")
+    lines += [_of_lengths(rows) for rows in _by_test_set(report.get("by_length", [])) if len(rows) > 1]
+    if unfinished := report.get("unfinished", 0):
+        lines.append(f"- {unfinished:,} of {report['items_out']:,} test sentences came to no end, and were cut.")
+    for precision, reason in _report(candidate.export).get("not_published", {}).items():
+        lines.append(f"- There are no {precision} graphs: {plain(reason)}.")
+    return _Section("## Limits", [*lines, *_hardest(candidate.evaluate, report)])
+
+
+def _domains(config: PipelineConfig) -> str:
+    return "a toy grammar" if config.corpus.toy else ", ".join(corpus.name for corpus in config.corpus.train)
+
+
+def _by_test_set(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    names = dict.fromkeys(row["test_set"] for row in rows)
+    return [[row for row in rows if row["test_set"] == name] for name in names]
+
+
+def _of_lengths(rows: Sequence[dict[str, Any]]) -> str:
+    shortest, longest = rows[0], rows[-1]
+    return (
+        f"- {plain(shortest['test_set'])}: BLEU {shortest['bleu']:.1f} on sentences of up to {shortest['longest']} "
+        f"{shortest['unit']}, {longest['bleu']:.1f} from {longest['shortest']} on."
+    )
+
+
+def _hardest(evaluate: Artifact, report: dict[str, Any]) -> list[str]:
+    """The sentences of the main test set whose translations are farthest from their references."""
+    names = [score["test_set"] for score in report.get("scores", [])]
+    rows = read_sentences(evaluate.path, names[0]) if names else None
+    if rows is None:
+        return []
+    hardest = rows.sort("chrf", maintain_order=True).head(_HARDEST).iter_rows(named=True)
+    return [
+        f"- Hard (chrF {row['chrf']:.0f}): {_cut(row['source'])} -> {_cut(row['hypothesis'])} "
+        f"(should be: {_cut(row['reference'])})"
+        for row in hardest
+    ]
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return plain(text if len(text) <= _CHARACTERS_OF_A_SENTENCE else f"{text[:_CHARACTERS_OF_A_SENTENCE]}…")
+
+
+def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
+    parameters = _report(candidate.export).get("items_out")
+    model = config.model
+    kind = {"rnn": "Recurrent network"}.get(model.model_dump().get("architecture", ""), "Transformer")
+    lines = [
+        f"- {kind}, {model.encoder_layers} + {model.decoder_layers} layers of width {model.d_model}"
+        + (f", {parameters:,} parameters" if parameters else "")
+        + f"; {config.tokenizer.kind} vocabulary"
+    ]
+    if train := _report(candidate.train):
+        lines.append(
+            f"- {train['items_in']:,} sentence pairs, {train['updates']:,} updates, {train.get('tokens', 0):,} target "
+            f"tokens; dev loss {train['dev_loss']:.3f} nats per token"
+        )
+        gpus = train.get("gpu_seconds", 0.0) / _HOUR
+        lines.append(
+            f"- {gpus:.2f} GPU hours" if gpus else f"- {train.get('cpu_seconds', 0.0) / _HOUR:.2f} CPU hours, on no GPU"
+        )
+    lines.append(f"- Artifacts: export {candidate.export.fingerprint}, evaluate {candidate.evaluate.fingerprint}")
+    return _Section("## Training", lines)
+
+
+def _usage(config: PipelineConfig) -> _Section:
+    name = config.model_name
+    return _Section(
+        "## Use\n\n"
+        f"    nmt translate --model models:/{name}@champion --input in.txt --output out.txt\n\n"
+        f'    mlflow.pyfunc.load_model("models:/{name}@champion").predict(["A line of text."])\n\n'
+        "The second needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece` and `pydantic`, and neither torch nor this "
+        "pipeline."
+    )
+
+
+def _report(artifact: Artifact | None) -> dict[str, Any]:
+    """What the stage said; nothing if it is no longer there."""
+    file = artifact.path / REPORT if artifact else None
+    return json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}

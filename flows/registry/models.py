@@ -1,0 +1,142 @@
+"""The model that somebody asks for: in the registry, in the artifact store, or in a folder."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.registry.copies import copy_folder
+from flows.registry.in_use import in_use
+from flows.settings import Settings
+from nmt_core.bundle import BUNDLE_FILE, read_search, sha256_of
+from nmt_core.config import SearchConfig
+from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
+from nmt_core.jobs.order import ModelVersion
+from nmt_core.recipes.recipe import override_search
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+_REGISTERED = re.compile(r"models:/([^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>[^/@]+))")
+_NEWEST = "latest"
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Model:
+    """A bundle, and how it is known."""
+
+    folder: Path
+    version: ModelVersion
+
+    def search(
+        self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = (), alignments: str = ""
+    ) -> SearchConfig:
+        """The model's own settings of the search, but with what is asked for.
+
+        Raises:
+            ConfigError: a value is out of bounds.
+            ModelError: those settings are damaged.
+        """
+        if beam_size is not None and not 1 <= beam_size <= 64:
+            raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
+        if long_lines not in ("", "split", "cut"):
+            raise ConfigError(f"--long-lines {long_lines}: must be split or cut")
+        if alignments not in ("", "none", "words", "pieces"):
+            raise ConfigError(f"--alignments {alignments}: must be words, pieces or none")
+        changes = {"search.beam_size": beam_size, "search.long_lines": long_lines, "search.alignments": alignments}
+        own = [f"{key}={value}" for key, value in changes.items() if value]
+        return override_search(read_search(self.folder), [*own, *overrides])
+
+
+@contextlib.contextmanager
+def model_of(asked: str, settings: Settings) -> Iterator[Model]:
+    """The model given as `models:/...`, as a folder, or as the name of an export artifact.
+
+    Args:
+        asked: which one. An alias, or `latest`, is looked up now, and not again.
+        settings: where the registry and the store are. A copy from the registry is below NMT_HOME for as long as the
+            block lasts, where workers on other machines find it.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if asked.startswith("models:/"):
+        settings.prepare()  # MLflow reads its environment when it is imported
+        with copy_folder(settings.home) as copy:
+            uri, name, version = _registered(asked, settings)
+            folder = _download(uri, copy, settings)
+            yield _described(folder, name, version)
+        return
+    folder, name = Path(asked), asked
+    if not folder.is_dir():
+        try:
+            artifact = settings.store.resolve(asked)
+        except ArtifactError:
+            raise ModelError(
+                f"model {asked!r}: no such folder: give one that `export` made, the name of an export artifact, "
+                "or models:/NAME@champion"
+            ) from None
+        folder, name = artifact.path, artifact.short
+    with in_use(settings.store, folder):
+        yield _described(folder.absolute(), name, "")
+
+
+def _described(folder: Path, name: str, version: str) -> Model:
+    if not (folder / BUNDLE_FILE).is_file():
+        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+    sha256 = sha256_of(folder / BUNDLE_FILE)
+    return Model(folder, ModelVersion(name=name, version=version or sha256[:_DIGITS], sha256=sha256))
+
+
+def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
+    """Address with a number in place of an alias or `latest`, name, and number; without either of the two in it, as an
+    address that is the id of a logged model, it is itself its name, and has no number.
+    """
+    match = _REGISTERED.fullmatch(asked)
+    if not match:
+        return asked, asked, ""
+    name, version = match[1], match["version"] or ""
+    if version.casefold() not in ("", _NEWEST) and not version.isdecimal():
+        raise ModelError(
+            f"model {asked}: {version} is no version: stages of earlier MLflow change what they mean while a job runs; "
+            f"name a number, models:/{name}/{_NEWEST} or an alias such as models:/{name}@champion"
+        )
+    if not version.isdecimal():
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
+
+        try:
+            version = _number_of(MlflowClient(settings.mlflow_tracking_uri), name, match["alias"])
+        except MlflowException as error:
+            raise _not_found(asked, error, settings) from None
+    return f"models:/{name}/{version}", name, version
+
+
+def _number_of(client: "MlflowClient", name: str, alias: str | None) -> str:
+    """The number of the version that has an alias, or of the newest one."""
+    if alias:
+        return str(client.get_model_version_by_alias(name, alias).version)
+    client.get_registered_model(name)  # says so if there is none
+    newest = client.search_model_versions(f"name='{name}'", max_results=1, order_by=["version_number DESC"])
+    if not newest:
+        raise ModelError(f"model {name}: has no version: `nmt run RECIPE` registers one")
+    return str(newest[0].version)
+
+
+def _download(uri: str, folder: Path, settings: Settings) -> Path:
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    try:
+        tracking_uri = settings.mlflow_tracking_uri
+        found = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=tracking_uri)
+    except MlflowException as error:
+        raise _not_found(uri, error, settings) from None
+    return Path(found, "artifacts/bundle")
+
+
+def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:
+    return ModelError(f"model {uri}: {words_of(error)} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one")

@@ -1,0 +1,181 @@
+"""The last step of a retraining: the exported bundle becomes a version of a registered MLflow model.
+
+The version is `challenger`; it becomes `champion` if it passes the gate (`gate.py`).
+"""
+
+import hashlib
+import importlib.metadata
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.registry import verdicts
+from flows.registry.candidate import Candidate
+from flows.registry.champions import CHALLENGER, Champions, user_and_machine
+from flows.registry.copies import copy_folder
+from flows.registry.marks import MARK_TAG, Mark, mark_of, write
+from flows.registry.model_card import CARD_FILE, LONGEST_DESCRIPTION, model_card
+from flows.registry.packed_code import pack_code
+from flows.runs.start_from import tag_of
+from flows.runs.summary import RegisteredModel
+from flows.settings import Settings
+from flows.tracking.paging import read_all
+from nmt_core.bundle import SEARCH_FILE
+from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.errors import ModelError, words_of
+from nmt_core.evaluate.verdict import Verdict
+from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact
+from nmt_core.tokenizer.pretokenize import Pretokenizers
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+    from mlflow.tracking import MlflowClient
+
+_CARD_TAG = "nmt.card"
+_REMEDY = "see that it answers, then run the same command again; finished stages are kept"
+
+
+def register_model(
+    config: PipelineConfig, candidate: Candidate, settings: Settings, run_id: str, tags: Mapping[str, str]
+) -> RegisteredModel:
+    """Register a bundle, once: the same export with the same evaluation is one version, however often it is asked for.
+
+    Its description follows the recipe: a licence that is corrected there is corrected here, and nothing else is done.
+
+    Raises:
+        ModelError: MLflow does not answer, or refuses.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    name, tracking_uri = config.model_name, settings.mlflow_tracking_uri
+    if not run_id:
+        raise ModelError(f"register: MLflow at {tracking_uri} does not answer: {_REMEDY}")
+    try:
+        client = MlflowClient(tracking_uri)
+        version = _find(client, name, candidate)
+        reused = version is not None
+        about = model_card(config, candidate, LONGEST_DESCRIPTION)
+        card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
+        mark = _mark(candidate, version, name, settings)
+        write(settings.store, mark)  # before there is a version that may be collected
+        if version is None:
+            mlflow.set_tracking_uri(tracking_uri)
+            with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
+                warnings.simplefilter("ignore")
+                model_id = _log_model(candidate.export, config.search, model_card(config, candidate), settings)
+            all_tags = candidate.tags | card | {MARK_TAG: mark.id} | dict(tags)
+            version = _create_version(client, name, about, model_id, run_id, all_tags)
+        elif candidate.download and version.tags.get(_CARD_TAG) != card[_CARD_TAG]:
+            _renew_card(client, version, about, card)
+        if reused:
+            client.set_model_version_tag(name, version.version, MARK_TAG, mark.id)
+        client.set_registered_model_alias(name, CHALLENGER, version.version)
+        verdict = _judged(config, candidate, version, client, settings)
+        aliases = list(client.get_model_version(name, version.version).aliases)
+    except MlflowException as error:
+        raise ModelError(f"register: MLflow at {tracking_uri} says: {words_of(error)}: {_REMEDY}") from None
+    return RegisteredModel(
+        name=name,
+        version=str(version.version),
+        aliases=aliases,
+        verdict=verdict.reason,
+        gate=verdict,
+        reused=reused,
+        made_of=dict(candidate.made_of),
+        registry=settings.registry,
+    )
+
+
+def _mark(candidate: Candidate, version: "ModelVersion | None", name: str, settings: Settings) -> Mark:
+    """The mark of a version in the stores; the same id again for a version that has one."""
+    stages = {"export": candidate.export.fingerprint, "evaluate": candidate.evaluate.fingerprint}
+    mark = mark_of(settings.mlflow_shown, name, stages | dict(candidate.made_of), user_and_machine())
+    identifier = version.tags.get(MARK_TAG, mark.id) if version else mark.id
+    return mark.model_copy(update={"id": identifier})
+
+
+def _judged(
+    config: PipelineConfig,
+    candidate: Candidate,
+    version: "ModelVersion",
+    client: "MlflowClient",
+    settings: Settings,
+) -> Verdict:
+    """Take a version through the gate, and keep the verdict with it; one that is champion keeps that of its day."""
+    from flows.registry.gate import pass_gate  # brings what translates and scores
+
+    champions = Champions(client, version.name, settings)
+    champion = champions.current
+    if champion and champion.version == version.version:
+        return verdicts.kept(champion).model_copy(update={"reason": "is champion already"})
+    verdict = pass_gate(config, candidate, version, champions, settings)
+    verdicts.keep(client, version, verdict)
+    return verdict
+
+
+def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVersion | None":
+    wanted = candidate.export.fingerprint, candidate.evaluate.fingerprint
+    tags = tag_of("export"), tag_of("evaluate")
+    for version in read_all(client.search_model_versions, f"name='{name}'"):
+        if tuple(version.tags.get(tag) for tag in tags) == wanted:
+            return version
+    return None
+
+
+def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Settings) -> str:
+    """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
+    import mlflow
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema
+
+    text = Schema([ColSpec(DataType.string)])
+    with copy_folder(settings.home) as folder:
+        bundle = folder / "bundle"
+        shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
+        (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
+        (folder / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
+        logged = mlflow.pyfunc.log_model(
+            name="model",
+            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+            artifacts={"bundle": str(bundle), "card": str(folder / CARD_FILE)},
+            code_paths=[str(pack_code(folder))],
+            signature=ModelSignature(inputs=text, outputs=text),
+            input_example=["A line of text.", "Another line."],
+            pip_requirements=_requirements(export.path),
+        )
+    return str(logged.model_id)
+
+
+def _requirements(bundle: Path) -> list[str]:
+    """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
+    versions = Pretokenizers.read(bundle).require_packages()
+    for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
+        try:
+            versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return [f"{name}=={version}" for name, version in versions.items()]
+
+
+def _create_version(
+    client: "MlflowClient", name: str, about: str, model_id: str, run_id: str, tags: Mapping[str, Any]
+) -> "ModelVersion":
+    if not client.search_registered_models(f"name='{name}'"):
+        client.create_registered_model(name, description=about)
+    return client.create_model_version(
+        name, source=f"models:/{model_id}", run_id=run_id, tags=dict(tags), model_id=model_id, description=about
+    )
+
+
+def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, card: Mapping[str, str]) -> None:
+    """Give a version the description that the recipe gives now; the model too, if it has that of this version."""
+    model = client.get_registered_model(version.name)
+    if model.description == version.description:
+        client.update_registered_model(version.name, about)
+    client.update_model_version(version.name, version.version, about)
+    for tag, value in card.items():
+        client.set_model_version_tag(version.name, version.version, tag, value)

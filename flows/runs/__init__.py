@@ -1,0 +1,1 @@
+"""Runs: their selection of stages, summary, cost and origin."""

@@ -1,0 +1,146 @@
+"""How much disk a stage will need: measured on its last artifact, or by a rule of thumb that is named."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.errors import ArtifactError
+from nmt_core.store.artifacts import Artifact, Store
+
+_TOY_BYTES_PER_PAIR = 90
+_TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
+_BYTES_PER_WEIGHT = 4
+_BYTES_PER_WEIGHT_TO_RESUME = 12  # itself and Adam's two moments
+_BYTES_IN_A_GRAPH = {"fp32": 4.0, "int8": 1.05, "fp16": 2.0}
+"""Bytes of a weight in the graphs of each precision; scales and biases take the rest of those of int8."""
+_POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import torch
+_BYTES_OF_GRAPHS = 80_000
+"""Nodes of the graphs of a precision, without weights."""
+_CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
+
+
+_LOOKED_AT = 50  # artifacts of a stage, the newest: a store may hold thousands
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes, and where the number comes from."""
+
+    bytes: float | None
+    basis: str
+
+
+def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
+    """Weights of a model, without building it; a size of the source's own vocabulary is 0 if there is none."""
+    core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
+    is_own = model.tied_embeddings != "three-way"
+    embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
+    return core + embeddings + _of_output(model, vocab_size)
+
+
+def _of_output(model: ModelConfig, vocab_size: int) -> int:
+    """The output matrix, if it is not that of the target's embeddings."""
+    if model.tied_embeddings != "none":
+        return 0
+    return vocab_size * (model.rnn.state_size if model.architecture == "rnn" else model.d_model)
+
+
+def _of_transformer(model: ModelConfig) -> int:
+    d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
+    # Queries and keys, then values and the output that reads them
+    attention = 2 * d * model.num_heads * sum(model.head_widths)
+    feed_forward, norm = d * inner + inner + ff * d + d, 2 * d
+    encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    last_norms = 2 * norm if model.norm == "pre" else 0
+    positions = model.max_positions * d if model.positions == "learned" else 0
+    return encoder + decoder + last_norms + positions
+
+
+def _of_recurrent(model: ModelConfig) -> int:
+    rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
+    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
+    directions = 2 if rnn.bidirectional else 1
+    annotation = directions * hidden
+    encoder = sum(
+        directions * gates * ((annotation if number else word) + 1 + hidden) for number in range(model.encoder_layers)
+    )
+    decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
+    if rnn.attention == "dot":
+        decoder += 2 * hidden * hidden
+    elif not rnn.hands_over_states:
+        context = hidden if rnn.attention == "none" else annotation
+        decoder += gates * context + 2 * rnn.maxout_size * (hidden + 1 + word + context)
+        first = hidden * (hidden + 1)
+        if rnn.attention == "none":
+            decoder += hidden * (annotation + 1) + model.decoder_layers * first
+        else:
+            decoder += first + rnn.alignment_size * (hidden + annotation + 2)
+    return encoder + decoder
+
+
+def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
+    """Disk that making the stage's artifact will take; what training leaves is less than what it takes meanwhile."""
+    former = [artifact for artifact in store.newest(stage, _LOOKED_AT) if _recipe_of(artifact) == config.name]
+    if former and stage != "train":
+        return Estimate(former[0].manifest().size, f"as {former[0].short}")
+    weights = _weights(config)
+    text, samples = _text_bytes(config), config.encode.samples
+    rules: dict[str, tuple[float | None, str]] = {
+        "train": _of_training(weights, config),
+        "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
+        "export": _of_export(weights, config),
+        "tokenizer": (config.tokenizer.vocab_size * 30, "pieces x 30 bytes"),
+        "encode": (text and text * _TOKEN_BYTES_PER_TEXT_BYTE * samples, f"0.6 x text x {samples}"),
+        "evaluate": (1e6, "reports and translations of the test sets"),
+    }
+    size, basis = rules.get(stage, (text, "as large as the text"))
+    return Estimate(size, basis) if size else Estimate(None, "known when the text is here")
+
+
+def _weights(config: PipelineConfig) -> int:
+    """Weights of the model of a recipe."""
+    knobs = config.tokenizer
+    of_source = knobs.vocab_size if knobs.vocabularies == "separate" else 0
+    return parameters(config.model, knobs.target_vocab_size or knobs.vocab_size, of_source)
+
+
+def _recipe_of(artifact: Artifact) -> str:
+    with suppress(ArtifactError):  # damaged
+        return artifact.manifest().recipe
+    return ""
+
+
+def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
+    """Most that training takes while it runs; when it has ended, one checkpoint to resume from is left."""
+    average = _BYTES_PER_WEIGHT if config.train.ema_decay else 0
+    to_resume = _BYTES_PER_WEIGHT_TO_RESUME + average
+    kept = config.train.keep_checkpoints + config.train.keep_best + 1
+    size = weights * (_CHECKPOINTS_TO_RESUME * to_resume + _BYTES_PER_WEIGHT * kept + average)
+    rule = f"{to_resume} bytes x {_CHECKPOINTS_TO_RESUME} + 4 bytes x {kept}"
+    return size, f"while it runs: {weights:,} weights x ({rule})"
+
+
+def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
+    """Graphs of each precision, with tables of positions and the screen by which the likeliest tokens are found."""
+    model, knobs = config.model, config.tokenizer
+    precisions = sorted({"fp32", *config.export.precisions})
+    has_table = model.architecture != "rnn" and model.positions == "sinusoidal"
+    table = _BYTES_PER_WEIGHT * _POSITIONS * model.d_model * has_table
+    screen = (knobs.target_vocab_size or knobs.vocab_size) * model.d_model * ("fp32" in precisions)
+    each = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
+    size = weights * each + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
+    return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}), and their tables"
+
+
+def _text_bytes(config: PipelineConfig) -> float | None:
+    """Size of all text, if it can be known without a network."""
+    if config.corpus.toy:
+        return config.corpus.toy.pairs * _TOY_BYTES_PER_PAIR
+    files = [*config.corpus.train, *config.corpus.dev, *config.corpus.test]
+    paths = [Path(place) for pair in files for place in (pair.source, pair.target)]
+    if not all(path.is_file() for path in paths):
+        return None
+    packed = {".gz", ".zst"}
+    return sum(path.stat().st_size * (3 if path.suffix in packed else 1) for path in paths)

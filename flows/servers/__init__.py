@@ -1,0 +1,1 @@
+"""Prefect and MLflow servers, workers, and runs that lost their process."""

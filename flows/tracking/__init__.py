@@ -1,0 +1,1 @@
+"""MLflow runs: metrics, parameters and lineage, written in the background."""

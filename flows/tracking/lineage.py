@@ -1,0 +1,62 @@
+"""What MLflow lists of a run: the text that it learnt from, and every knob."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from mlflow.entities import Dataset, DatasetInput, InputTag
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+from nmt_core.store.artifacts import Artifact
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """Pairs that a run reads: a dataset to MLflow, which tells datasets apart by name and digest together."""
+
+    name: str
+    digest: str
+    """At most 36 characters."""
+    context: Literal["training", "validation", "testing"]
+    file: Path
+    pairs: int
+
+    def as_input(self) -> DatasetInput:
+        """As MLflow takes it."""
+        dataset = Dataset(
+            name=self.name,
+            digest=self.digest,
+            source_type="local",  # with a source of this form, `mlflow.data.get_source` finds the file
+            source=json.dumps({"uri": str(self.file)}),
+            profile=json.dumps({"pairs": self.pairs}),
+        )
+        return DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, self.context)])
+
+
+def text_parts(split: Artifact) -> list[TextPart]:
+    """The parts of a split. `test/` keeps a test set that is called `dev` apart from the part of that name."""
+    report = split.report()
+    files = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
+    digest, folder = split.fingerprint, split.path
+    tests = [
+        TextPart(f"test/{name}", digest, "testing", folder / file, report["tests"][name])
+        for name, file in files["tests"].items()
+    ]
+    return [
+        TextPart("train", digest, "training", folder / "train-*.parquet", report["items_out"]),
+        TextPart("dev", digest, "validation", folder / files["dev"], report["dev"]),
+        *tests,
+    ]
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every knob by its dotted path."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= leaves(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

@@ -1,0 +1,287 @@
+"""MLflow, at arm's length: a run that cannot be written down now is written down later, and training never waits.
+
+Everything is handed to one background thread, in order. While MLflow does not answer, the thread holds what it has,
+says so once, tries again every few seconds and catches up: runs keep the times at which they really began and ended.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
+
+from flows.runs.summary import Status
+from flows.tracking.lineage import TextPart
+from nmt_core.errors import without_password, words_of
+
+Operation = Callable[[MlflowClient], None]
+
+_SQLITE = "sqlite:///"
+
+_POINTS_PER_BATCH = 1_000  # MLflow takes no more at once
+_PARAMS_PER_BATCH = 100
+_POINTS_HELD = 200_000
+_SECONDS_BETWEEN_BATCHES = 1.0
+_SECONDS_BETWEEN_TRIES = 5.0
+_HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "BAD_REQUEST"}
+
+_NO_ENTRY = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"}
+
+_log = logging.getLogger(__name__)
+
+
+def open_database(uri: str) -> None:
+    """Open a local database, and make it if need be: a second or more that fits in while something else starts.
+
+    It is made under another name: MLflow can do nothing with a database whose making was interrupted. Other trouble is
+    left to the tracker, which knows how to wait.
+    """
+    if not uri.startswith(_SQLITE):
+        return
+    file = Path(uri.removeprefix(_SQLITE))
+    with suppress(MlflowException, SQLAlchemyError):  # the latter while another holds a lock
+        if file.exists() or file.suffix != ".db":
+            MlflowClient(uri).search_experiments(max_results=1)
+            return
+        draft = file.with_name(f"{file.name}.partial")
+        for rest in file.parent.glob(f"{draft.name}*"):
+            rest.unlink()
+        MlflowClient(f"{_SQLITE}{draft}").search_experiments(max_results=1)
+        draft.rename(file)
+
+
+@dataclass
+class TrackedRun:
+    """An MLflow run. Its id is known once MLflow has answered."""
+
+    name: str
+    id: str = ""
+    created: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class _Point:
+    run: TrackedRun
+    name: str
+    value: float
+    at: int
+    step: int
+
+
+class Tracker:
+    """Writes runs to one MLflow experiment. No method raises, and none but `id_of` and `close` waits for MLflow."""
+
+    def __init__(self, uri: str, experiment: str, model_files: Path, warn: Callable[[str], None]) -> None:
+        self._uri = uri
+        self._experiment_name = experiment
+        self._model_files = model_files
+        self._warn: Callable[[str], None] = lambda message: warn(without_password(message))
+        self._experiment = ""
+        self._operations: deque[Operation] = deque()
+        self._points: deque[_Point] = deque(maxlen=_POINTS_HELD)
+        self._changed = threading.Condition()
+        self._closing = False
+        self._failing = False
+        self._trouble = "does not answer"
+        self._has_answered = False
+        self._gives_up_at = 0.0
+        self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+        self._thread.start()
+
+    @property
+    def experiment(self) -> str:
+        """Id of the experiment, once MLflow has answered."""
+        return self._experiment
+
+    def start(
+        self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], parent: TrackedRun | None = None
+    ) -> TrackedRun:
+        """Begin a run, within `parent` if there is one."""
+        run = TrackedRun(name)
+        began = _now()
+
+        def create(client: MlflowClient) -> None:
+            all_tags = {key: without_password(value) for key, value in tags.items()}
+            all_tags |= {"mlflow.parentRunId": parent.id} if parent else {}
+            if not run.id:
+                made = client.create_run(self._experiment_id(client), start_time=began, tags=all_tags, run_name=name)
+                run.id = made.info.run_id
+            values = [Param(key, without_password(str(value))[:6_000]) for key, value in params.items()]
+            for first in range(0, len(values), _PARAMS_PER_BATCH):
+                client.log_batch(run.id, params=values[first : first + _PARAMS_PER_BATCH])
+            run.created.set()
+
+        self._enqueue(create)
+        return run
+
+    def metrics(self, run: TrackedRun, values: Mapping[str, float], step: int = 0) -> None:
+        """Add a point to each curve; points are sent together, about once a second."""
+        at = _now()
+        self._points.extend(_Point(run, name, float(value), at, step) for name, value in values.items())
+
+    def tags(self, run: TrackedRun, tags: Mapping[str, str]) -> None:
+        """Set tags."""
+
+        def set_tags(client: MlflowClient) -> None:
+            client.log_batch(run.id, tags=[RunTag(key, without_password(value)) for key, value in tags.items()])
+
+        self._enqueue(set_tags)
+
+    def text(self, run: TrackedRun, text: str, file: str) -> None:
+        """Keep a text as a file of the run."""
+        self._enqueue(lambda client: client.log_text(run.id, text, file))
+
+    def image(self, run: TrackedRun, content: bytes, file: str) -> None:
+        """Keep an image as a file of the run."""
+
+        def log_image(client: MlflowClient) -> None:
+            with TemporaryDirectory() as folder:
+                (Path(folder) / file).write_bytes(content)
+                client.log_artifact(run.id, str(Path(folder) / file))
+
+        self._enqueue(log_image)
+
+    def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
+        """List text as input of a run."""
+        inputs = [part.as_input() for part in parts]
+        self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
+
+    def finish(self, run: TrackedRun, status: Status) -> None:
+        """End a run."""
+        ended = _now()
+        self._enqueue(lambda client: client.set_terminated(run.id, status, ended))
+
+    def id_of(self, run: TrackedRun, timeout: float) -> str:
+        """The id of a run, or an empty string if MLflow does not answer."""
+        deadline = time.monotonic() + timeout
+        while not run.created.wait(0.05) and not self._failing and time.monotonic() < deadline:
+            pass
+        return run.id
+
+    def close(self, timeout: float = 10, patience: float = 0) -> None:
+        """Hand over what is left, for as long as `timeout`; then give up and say so.
+
+        An MLflow that has answered before, and does not now, gets `patience` seconds to come back.
+        """
+        with self._changed:
+            self._closing = True
+            patience = patience if self._has_answered else 0
+            self._gives_up_at = time.monotonic() + patience
+            self._gather_points()
+            if self._failing:
+                self._say_that_it_waits()
+            self._changed.notify_all()
+        self._thread.join(max(timeout, patience))
+        if self._operations:
+            self._warn(f"MLflow at {self._uri} still {self._trouble}: what it should have logged of this run is lost")
+
+    def _enqueue(self, operation: Operation) -> None:
+        with self._changed:
+            self._gather_points()  # points come before whatever follows them, such as the end of their run
+            self._operations.append(operation)
+            self._changed.notify_all()
+
+    def _gather_points(self) -> None:
+        """Turn the points so far into operations, one for each batch of each run."""
+        by_run: dict[int, list[_Point]] = {}
+        while self._points:
+            point = self._points.popleft()
+            by_run.setdefault(id(point.run), []).append(point)
+        for points in by_run.values():
+            for first in range(0, len(points), _POINTS_PER_BATCH):
+                self._operations.append(_log_points(points[first : first + _POINTS_PER_BATCH]))
+
+    def _work(self) -> None:
+        client: MlflowClient | None = None
+        while True:
+            with self._changed:
+                if not self._operations and not self._closing:
+                    self._changed.wait(_SECONDS_BETWEEN_BATCHES)
+                    self._gather_points()
+                if not self._operations:
+                    if self._closing:
+                        return
+                    continue
+                operation = self._operations[0]
+            try:
+                client = client or MlflowClient(self._uri)
+                operation(client)
+            except Exception as error:
+                if not self._is_hopeless(error):
+                    if self._closing and self._failing and time.monotonic() >= self._gives_up_at:
+                        return
+                    self._wait_out(error)
+                    continue
+            with self._changed:
+                self._failing, self._has_answered = False, True
+                self._operations.popleft()
+                self._changed.notify_all()
+
+    def _experiment_id(self, client: MlflowClient) -> str:
+        if not self._experiment:
+            found = client.get_experiment_by_name(self._experiment_name)
+            self._experiment = found.experiment_id if found else self._made_experiment(client)
+        return self._experiment
+
+    def _made_experiment(self, client: MlflowClient) -> str:
+        ours = self._uri.startswith("sqlite:")
+        location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
+        try:
+            return str(client.create_experiment(self._experiment_name, location))
+        except MlflowException:
+            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just made it
+                return str(found.experiment_id)
+            raise
+
+    def _is_hopeless(self, error: Exception) -> bool:
+        """Whether MLflow answered, and would refuse the same thing again."""
+        refused = getattr(error, "error_code", "") in _HOPELESS
+        if refused:
+            self._warn(f"MLflow refuses something ({words_of(error)}): going on without it")
+        return refused
+
+    def _wait_out(self, error: Exception) -> None:
+        if not self._failing:
+            _log.debug("MLflow does not answer", exc_info=error)
+            self._trouble = _trouble(error)
+            if not self._closing:
+                self._warn(f"MLflow at {self._uri} {self._trouble}: going on, and logging it later")
+            else:
+                self._say_that_it_waits()
+        with self._changed:
+            self._failing = True
+            self._changed.notify_all()
+            self._changed.wait(0.5 if self._closing else _SECONDS_BETWEEN_TRIES)
+
+    def _say_that_it_waits(self) -> None:
+        seconds = self._gives_up_at - time.monotonic()
+        if seconds > 1:
+            self._warn(f"waiting for MLflow at {self._uri} for up to {seconds:.0f} s, to log what it has missed")
+
+
+def _trouble(error: Exception) -> str:
+    """Why nothing can be logged now: what to look at first."""
+    if getattr(error, "error_code", "") not in _NO_ENTRY:
+        return "does not answer"
+    return "does not let us in (see MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+
+
+def _log_points(points: list[_Point]) -> Operation:
+    def log_points(client: MlflowClient) -> None:
+        client.log_batch(points[0].run.id, metrics=[Metric(p.name, p.value, p.at, p.step) for p in points])
+
+    return log_points
+
+
+def _now() -> int:
+    return int(time.time() * 1_000)

@@ -1,0 +1,274 @@
+"""Translate text: files as a job that goes on after any death, pipes at once. No Prefect; the totals go to MLflow."""
+
+import secrets
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from flows.display import reports
+from flows.registry.models import Model, model_of
+from flows.runs.summary import status_of
+from flows.settings import Settings
+from nmt_core.bundle import precision_for, read_bundle
+from nmt_core.config import Precision
+from nmt_core.errors import DataError, NmtError, words_of
+from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
+from nmt_core.jobs.order import Asked, Order
+from nmt_core.store import storage
+from nmt_core.store.storage import local_path
+
+if TYPE_CHECKING:
+    from nmt_core.jobs.pace import Progress
+
+PIPE = "-"
+EXPERIMENT = "translate"
+"""Name of the MLflow experiment."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be translated, and how; see the options of `nmt translate`."""
+
+    model: str
+    source: str
+    target: str
+    _: KW_ONLY
+    column: str = ""
+    job: str = ""
+    """Folder of the job; empty: beside the target."""
+    beam_size: int | None = None
+    long_lines: str = ""
+    prefix_column: str = ""
+    overrides: tuple[str, ...] = ()
+    """Knobs of the search, as `search.n_best=3`."""
+    alignments: str = ""
+    """none, words or pieces; empty: as the model says."""
+
+    @property
+    def is_job(self) -> bool:
+        """Whether files are read and written, so that it can be gone on with."""
+        return PIPE not in (self.source, self.target)
+
+
+Report = dict[str, Any]
+"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status and
+reused."""
+
+
+def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
+    """Translate from standard input, or to standard output, or both.
+
+    Returns:
+        How many lines ended with each status.
+
+    Raises:
+        NmtError: the model or the text cannot be read.
+    """
+    from nmt_core.formats.single import Columns, kind_by_name
+    from nmt_core.jobs import stream
+    from nmt_core.jobs.writers import holds_scores
+    from nmt_core.translator import Translator
+
+    with ExitStack() as stack:
+        with model_of(wanted.model, settings) as model:
+            search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
+            scores = wanted.target != PIPE and holds_scores(kind_by_name(wanted.target))
+            translator = Translator.load(model.folder, search, settings.threads, scores=scores)
+        columns = Columns(wanted.column, wanted.prefix_column)
+        is_typed = wanted.source == PIPE and sys.stdin.isatty()
+        if is_typed:
+            cells = stream.typed(sys.stdin.buffer)
+        elif wanted.source == PIPE:
+            cells = stream.piped(sys.stdin.buffer, columns)
+        else:
+            cells = stream.stored(find_inputs(wanted.source), columns)
+        if wanted.target == PIPE:
+            take = stream.to_pipe(sys.stdout.buffer, search)
+        else:
+            _see_that_it_can_be_written(absolute(wanted.target))
+            take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
+        return stream.translate_stream(cells, translator, model.version, take, at_once=is_typed)
+
+
+def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
+    """Translate files to files, or do what is left of that.
+
+    Args:
+        wanted: what to translate.
+        settings: of this machine; they name the workers.
+        progress: see `jobs.pace.Progress`.
+        warn: takes a message for the person who watches.
+
+    Raises:
+        NmtError: the model or the text cannot be read, or the folder of the job holds another job.
+    """
+    from nmt_core.jobs.run import Means, run_job
+
+    target = absolute(wanted.target)
+    folder = JobFolder(absolute(wanted.job or f"{target}.job"))
+    inputs = _inputs(wanted, target, folder)
+    _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
+    _see_that_its_store_takes_files(folder.url)
+    with model_of(_pinned(wanted.model, folder), settings) as model:
+        order = Order(
+            model=model.version,
+            search=model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments),
+            inputs=inputs.files,
+            target=target,
+            into_folder=not inputs.is_one,
+            column=wanted.column,
+            prefix_column=wanted.prefix_column,
+        )
+        order = _with_precision(order, model, folder)
+        with ExitStack() as stack:
+            workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
+            report = stack.enter_context(_tracked(wanted, model, settings, warn))
+            means = Means(str(model.folder), threads, workers, progress=progress)
+            outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
+            report |= {
+                "lines": outcome.done.lines,
+                "translated_here": outcome.translated,
+                "seconds": round(outcome.seconds, 2),
+                "lines_per_second": round(outcome.translated / max(outcome.seconds, 1e-3), 1),
+                "by_status": dict(outcome.done.statuses),
+                "reused": outcome.reused,
+            }
+    return report
+
+
+def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
+    """The text; where some of it has gone since it was cut, that with which the job began: its chunks are copies."""
+    plan, begun = folder.plan(), folder.begun()
+    is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(wanted.source))
+    try:
+        found = find_inputs(wanted.source, (target, folder.url))
+    except DataError:
+        if not is_cut:
+            raise
+        found = Inputs((), is_one=False)
+    if begun and is_cut and set(found.files) < set(begun.order.inputs):
+        return Inputs(begun.order.inputs, not begun.order.into_folder)
+    return found
+
+
+def _pinned(asked: str, folder: JobFolder) -> str:
+    """The version with which a job began, if it was asked for by the same alias and is not done."""
+    begun = folder.begun()
+    if not begun or begun.asked != asked:
+        return asked
+    model = begun.order.model
+    is_by_name = asked.startswith("models:/") and asked != model.name
+    return f"models:/{model.name}/{model.version}" if is_by_name else asked
+
+
+def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
+    """The order with the precision with which its job began, or will: workers may have other devices, which prefer
+    others. That of a job that is done binds none but the same job.
+    """
+    if order.search.precision != "fastest":
+        return order
+    from nmt_core.search.onnx_session import device_for
+
+    if begun := folder.begun():
+        return _in_precision(order, begun.order.search.precision)
+    if (plan := folder.plan()) and plan.order == (again := _in_precision(order, plan.order.search.precision)):
+        return again
+    bundle = read_bundle(model.folder)
+    return _in_precision(order, precision_for("fastest", device_for("fastest", bundle.precisions), bundle))
+
+
+def _in_precision(order: Order, precision: Literal["fastest"] | Precision) -> Order:
+    return order.model_copy(update={"search": order.search.model_copy(update={"precision": precision})})
+
+
+@contextmanager
+def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, int]]:
+    """Who translates in this precision, and CPU threads of each: a cluster; a process for each GPU, if there are
+    several, which has not been run on GPUs yet; or this process, whose threads share one model.
+    """
+    from nmt_core.search.onnx_session import device_for
+
+    if settings.workers != "local":
+        from flows.workers.clusters import workers_for
+
+        with workers_for(settings) as workers:
+            yield workers, 1
+    elif len(settings.gpus) > 1 and device_for(precision, [precision]) == "cuda":
+        environments = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in settings.gpus]
+        with LocalWorkers(len(environments), environments) as workers:
+            yield workers, max(1, settings.threads // workers.count)
+    else:
+        yield InProcess(), settings.threads
+
+
+@contextmanager
+def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[str], None]) -> Iterator[Report]:
+    """An MLflow run around the block, which fills the report."""
+    settings.prepare()
+    from flows.tracking.mlflow_tracker import Tracker, open_database
+
+    report: Report = {
+        "model": model.version.name,
+        "model_version": model.version.version,
+        "target": absolute(wanted.target),
+    }
+    open_database(settings.mlflow_tracking_uri)
+    tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
+    params = report | {"source": wanted.source, "column": wanted.column, "prefix_column": wanted.prefix_column}
+    params |= {"beam_size": wanted.beam_size or "the model's", "overrides": " ".join(wanted.overrides)}
+    run = tracker.start(Path(wanted.target).name, {"nmt.job": wanted.job or f"{wanted.target}.job"}, params)
+    error: BaseException | None = None
+    try:
+        yield report
+        tracker.metrics(run, reports.metrics(report))
+        tracker.text(run, reports.markdown(f"translated {wanted.source}", report), "report.md")
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        tracker.finish(run, status_of(error))
+        tracker.close()
+
+
+def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None:
+    """Now, and not after hours of work."""
+    path = local_path(target)
+    if path is None:
+        _see_that_its_store_takes_files(target)
+        return
+    if path.is_dir() and not as_folder:
+        raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
+    if not path.parent.is_dir():
+        raise DataError(f"{target}: cannot be written: there is no folder {path.parent}: make it, or name another")
+    probe = Path(_probe(str(path)))
+    try:
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror}): name a place where you may write") from None
+
+
+def _probe(url: str) -> str:
+    """A name of its own: several workers may begin at once."""
+    return f"{url}.probe.{secrets.token_hex(4)}{storage.TEMPORARY}"
+
+
+def _see_that_its_store_takes_files(url: str) -> None:
+    if local_path(url):
+        return
+    probe = _probe(url)
+    try:
+        storage.write_bytes([b""], probe)
+        storage.remove([probe])
+    except NmtError:
+        raise
+    except Exception as error:  # each store has errors of its own
+        raise DataError(
+            f"{url}: cannot be written ({words_of(error)}): check the address and your credentials"
+        ) from None

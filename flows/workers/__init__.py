@@ -1,0 +1,1 @@
+"""Shards of a stage on child processes or on a Dask or Ray cluster."""

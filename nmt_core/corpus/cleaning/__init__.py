@@ -1,0 +1,1 @@
+"""Rules and scores that decide which sentence pairs are kept."""

@@ -1,0 +1,123 @@
+"""Filters of agreement: what stands on one side must stand on the other - or must not, where it is a copy."""
+
+from collections.abc import Callable
+
+import polars as pl
+
+from nmt_core.config import SIDES, FilterConfig
+from nmt_core.corpus.cleaning.filters.base import Filter, either
+from nmt_core.corpus.cleaning.thresholds import CleanRules
+
+# printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width and is no
+# space: neither "100 % sure" nor "%-formats" holds a placeholder. %L is GCC's.
+_WIDTH = r"(?:[-+#0]*(?:[0-9]+|\*))?(?:\.(?:[0-9]+|\*))?"
+_PRINTF = rf"%(?:[0-9]+\$)?{_WIDTH}(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGaAcspnL]"
+_PLACEHOLDER = rf"%%|{_PRINTF}|%\([\w.]+\)[a-z]|%[0-9]+|\$?\{{[\w.]*\}}"
+_POSITION_IN_PRINTF = r"^%[0-9]+\$"
+
+# A name in angle brackets may be a placeholder for a human ("cp <file>"), which is translated; what closes, is closed
+# or has attributes is mark-up.
+_TAG = r"</[A-Za-z][\w:-]*\s*>|<[A-Za-z][\w:-]*(?:\s*/|\s[^<>]*=[^<>]*)>"
+_NAME_OF_TAG = r"^</?[\w:-]+"
+
+_ADDRESS = r"(?:https?|ftp)://[^\s<>\"]+|www\.[^\s<>\"]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+_BEHIND_ADDRESS = r".,;:!?'’”»)]}"
+
+_END = r"[.!?…。！？।۔؟][\s\"'’”»«“)\]}」』）]*$"
+_OPENING, _CLOSING = "([{（［「『【", ")]}）］」』】"
+
+_SHOWN_CHARACTERS = 60
+
+
+def filters(rules: CleanRules) -> list[Filter]:
+    """Those that are switched on, in the order in which they are asked."""
+    config = rules.thresholds
+    switched: dict[Callable[[], Filter], bool] = {
+        _placeholders: config.placeholders_must_match,
+        _tags: config.tags_must_match,
+        _numbers: config.numbers_must_match,
+        _addresses: config.addresses_must_match,
+        _end_marks: config.end_marks_must_match,
+        _brackets: config.brackets_must_match,
+    }
+    return [make() for make, is_on in switched.items() if is_on]
+
+
+def copy() -> Filter:
+    """For the columns source_key and target_key."""
+    return Filter("copy", "clean.drop_copies", pl.col("source_key") == pl.col("target_key"), pl.lit("target"))
+
+
+def near_copy(config: FilterConfig) -> Filter:
+    """For the columns source_words and target_words: lists of words without case and punctuation.
+
+    Short sides are not asked: "Debian GNU/Linux 12" translates to itself.
+    """
+
+    def share(words: pl.Expr, others: pl.Expr) -> pl.Expr:
+        shared = words.list.set_intersection(others).list.len() / words.list.n_unique()
+        return pl.when(words.list.len() >= config.min_copied_words).then(shared)
+
+    source, target = (pl.col(f"{side}_words") for side in SIDES)
+    most = pl.max_horizontal(share(source, target), share(target, source))
+    return Filter("near_copy", "clean.max_copied_share", most > config.max_copied_share, most.round(2))
+
+
+def _same_items(reason: str, knob: str, sign: str, items: Callable[[pl.Expr], pl.Expr]) -> Filter:
+    """Both sides must hold the same items, each as often, in any order.
+
+    Items are looked for only where a side holds the `sign`, a regular expression that is quick to find: few do.
+    """
+    may_differ = pl.any_horizontal(either(lambda text: text.str.contains(sign)))
+    source, target = (items(pl.when(may_differ).then(pl.col(side))).list.sort() for side in SIDES)
+    unlike = source.list.set_symmetric_difference(target)
+    shown = pl.when(unlike.list.len() > 0).then(unlike).otherwise(pl.concat_list(source, target)).list.sort()
+    return Filter(reason, knob, source != target, shown.list.join(" ").str.head(_SHOWN_CHARACTERS))
+
+
+def _placeholders() -> Filter:
+    def items(text: pl.Expr) -> pl.Expr:
+        return text.str.extract_all(_PLACEHOLDER).list.eval(pl.element().str.replace(_POSITION_IN_PRINTF, "%"))
+
+    return _same_items("placeholders_differ", "clean.placeholders_must_match", "[%{]", items)
+
+
+def _tags() -> Filter:
+    def items(text: pl.Expr) -> pl.Expr:
+        return text.str.extract_all(_TAG).list.eval(pl.element().str.extract(_NAME_OF_TAG, 0).str.to_lowercase())
+
+    return _same_items("tags_differ", "clean.tags_must_match", "<", items)
+
+
+def _numbers() -> Filter:
+    """The digits alone are compared: 1,000.5 is 1.000,5 elsewhere, and the parts of a date change places."""
+    digit = r"\p{Nd}"
+    return _same_items("numbers_differ", "clean.numbers_must_match", digit, lambda text: text.str.extract_all(digit))
+
+
+def _addresses() -> Filter:
+    def items(text: pl.Expr) -> pl.Expr:
+        found = text.str.extract_all(_ADDRESS)
+        return found.list.eval(pl.element().str.to_lowercase().str.strip_chars_end(_BEHIND_ADDRESS))
+
+    return _same_items("addresses_differ", "clean.addresses_must_match", r"://|www\.|@", items)
+
+
+def _end_marks() -> Filter:
+    source, target = either(lambda text: text.str.contains(_END))
+    value = pl.when(source).then(pl.lit("source only")).otherwise(pl.lit("target only"))
+    return Filter("end_marks_differ", "clean.end_marks_must_match", source != target, value)
+
+
+def _brackets() -> Filter:
+    """A list's "a)" lacks a bracket too, but on both sides."""
+
+    def is_paired(text: pl.Expr) -> pl.Expr:
+        return pl.all_horizontal(
+            text.str.count_matches(opening, literal=True) == text.str.count_matches(closing, literal=True)
+            for opening, closing in zip(_OPENING, _CLOSING, strict=True)
+        )
+
+    source, target = either(is_paired)
+    value = pl.when(source).then(pl.lit("target")).otherwise(pl.lit("source"))
+    return Filter("brackets_differ", "clean.brackets_must_match", source != target, value)

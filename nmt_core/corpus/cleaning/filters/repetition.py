@@ -1,0 +1,102 @@
+"""Filters of repetition: "-----", "la la la la la", "click here click here click here".
+
+The regular expressions of polars know no backreferences. So the characters, or words, of all sentences are laid one
+behind the other and compared with themselves, shifted by the length of what may be repeated.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
+from nmt_core.corpus import normalize
+from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Many lists of values, one behind the other."""
+
+    values: NDArray[Any]
+    ends: NDArray[np.int64]
+    """Where each list ends."""
+
+    def repeating(self, length: int, times: int) -> NDArray[np.intp]:
+        """Lists in which some run of `length` values stands more than `times` times in a row."""
+        same = np.flatnonzero(self.values[length:] == self.values[:-length])
+        run = length * times  # values that equal the value `length` places further on, one behind the other
+        if len(same) < run:
+            return np.empty(0, np.intp)
+        starts = same[: len(same) - run + 1]
+        starts = starts[same[run - 1 :] - starts == run - 1]
+        first = np.searchsorted(self.ends, starts, "right")
+        last = np.searchsorted(self.ends, starts + run + length - 1, "right")
+        within: NDArray[np.intp] = first[first == last]
+        return within
+
+
+def repeated_characters(config: FilterConfig) -> Filter:
+    """For the columns source and target."""
+    times = config.max_repeated_characters
+    long = [pl.when(pl.col(side).str.len_chars() > times).then(pl.col(side)).otherwise(pl.lit("")) for side in SIDES]
+    drop = [_repeats(text, _characters, [1], times) for text in long]
+    value = [_most_in_a_row(pl.col(side), [1]) for side in SIDES]
+    knob = "clean.max_repeated_characters"
+    return Filter("repeated_characters", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
+
+
+def repeated_words(config: FilterConfig, languages: LanguagesConfig) -> Filter:
+    """For the columns source_words and target_words: lists of words without case and punctuation."""
+    times = config.max_repeated_words
+    drop, value = [], []
+    for side, language in languages_by_side(languages).items():
+        # Where a character counts as a word, a single one may well stand four times in a row.
+        lengths = range(1 if normalize.has_spaces(language) else 2, config.longest_repeated_run + 1)
+        drop.append(_repeats(pl.col(f"{side}_words"), _hashes_of_words, lengths, times))
+        value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths))
+    knob = "clean.max_repeated_words"
+    return Filter("repeated_words", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
+
+
+def _characters(text: pl.Series) -> _Lists:
+    values = np.frombuffer(text.str.join().item().encode("utf-32-le"), "<u4")
+    return _Lists(values, text.str.len_chars().cast(pl.Int64).cum_sum().to_numpy())
+
+
+def _hashes_of_words(words: pl.Series) -> _Lists:
+    flat = words.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word"))).to_series()
+    return _Lists(flat.to_numpy(), words.list.len().cast(pl.Int64).cum_sum().to_numpy())
+
+
+def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: Sequence[int], times: int) -> pl.Expr:
+    """Whether some run of one of these lengths stands more than `times` times in a row."""
+
+    def find(series: pl.Series) -> pl.Series:
+        lists = lists_of(series)
+        found = np.zeros(len(series), bool)
+        for length in lengths:
+            found[lists.repeating(length, times)] = True
+        return pl.Series(series.name, found)
+
+    return column.map_batches(find, return_dtype=pl.Boolean)
+
+
+def _most_in_a_row(column: pl.Expr, lengths: Sequence[int]) -> pl.Expr:
+    """How often the most repeated run stands in a row; slow, for dropped pairs only."""
+
+    def count(values: Sequence[object], length: int) -> int:
+        most = same = 0
+        for place in range(len(values) - length):
+            same = same + 1 if values[place] == values[place + length] else 0
+            most = max(most, same)
+        return 1 + most // length
+
+    def count_all(series: pl.Series) -> pl.Series:
+        counts = [max(count(values, length) for length in lengths) for values in series.to_list()]
+        return pl.Series(series.name, counts, dtype=pl.Int64)
+
+    return column.map_batches(count_all, return_dtype=pl.Int64)

@@ -1,0 +1,97 @@
+"""Filters by word lists: a side that holds one of the words or phrases of a file, such as profanity, is dropped.
+
+Case is ignored. Only whole words count ("class" holds no "ass"), but where a language writes no spaces between words a
+phrase counts wherever it stands.
+
+The file is read once, by whoever has the recipe (`read`): its path means nothing to a worker on another machine, and it
+may be edited while the text is cleaned. Workers get the phrases by an address (`CleanRules.word_lists`).
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.corpus import normalize
+from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
+from nmt_core.corpus.cleaning.thresholds import CleanRules
+from nmt_core.errors import ConfigError
+from nmt_core.spelling import Spelling
+from nmt_core.store import storage
+
+
+def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFrame]:
+    """The phrases of each side that has a list, spelt as the text is and without case: column phrase.
+
+    Raises:
+        ConfigError: a list cannot be read, or is empty.
+    """
+    found = {}
+    for side, language in languages_by_side(languages).items():
+        knob = f"{side}_word_list"
+        if file := getattr(clean, knob):
+            found[side] = pl.DataFrame({"phrase": _phrases(file, f"clean.{knob}", Spelling.of(clean, language))})
+    return found
+
+
+def filters(rules: CleanRules) -> list[Filter]:
+    """One for each side that has a list, which is read when the first sentence is looked at."""
+    asked = []
+    for side, language in languages_by_side(rules.languages).items():
+        if getattr(rules.clean, f"{side}_word_list"):
+            phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
+            found = _found(pl.col(side), phrases, whole=normalize.has_spaces(language))
+            asked.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
+    return asked
+
+
+@functools.lru_cache(maxsize=8)
+def _placed(url: str) -> list[str]:
+    """A worker judges many shards by the same list."""
+    return storage.read(url)["phrase"].to_list()
+
+
+def _phrases(file: str, knob: str, spelling: Spelling) -> tuple[str, ...]:
+    try:
+        lines = Path(file).read_bytes().decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise ConfigError(f"{knob}={file!r}: {error.strerror}: name a file that can be read") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{knob}={file!r}: byte {error.start} is not UTF-8: save the file as UTF-8") from None
+    phrases = normalize.normalise(pl.Series(lines), *spelling).str.to_lowercase()
+    kept = tuple(phrases.filter(phrases != "").unique(maintain_order=True))
+    if not kept:
+        raise ConfigError(f"{knob}={file!r}: the file holds no words: add one a line, or leave {knob} empty")
+    return kept
+
+
+def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> pl.Expr:
+    """The first phrase that each sentence holds, in the order in which they stand there; null if none."""
+
+    def find(series: pl.Series) -> pl.Series:
+        lower = series.str.to_lowercase()
+        rows = lower.str.contains_any(phrases()).arg_true()
+        held = lower.gather(rows)
+        hits = held.str.extract_many(phrases(), overlapping=True).to_list()
+        first = [
+            next((phrase for phrase in found if not whole or _is_whole(phrase, sentence)), None)
+            for sentence, found in zip(held.to_list(), hits, strict=True)
+        ]
+        nothing = pl.repeat(None, len(series), dtype=pl.String, eager=True)
+        return nothing.scatter(rows, pl.Series(first, dtype=pl.String)).rename(series.name)
+
+    return text.map_batches(find, return_dtype=pl.String)
+
+
+def _is_whole(phrase: str, sentence: str) -> bool:
+    """Whether a phrase stands somewhere in a sentence without a letter or digit at either end."""
+    start = sentence.find(phrase)
+    while start >= 0:
+        end = start + len(phrase)
+        before, after = sentence[max(start - 1, 0) : start], sentence[end : end + 1]
+        if not (before.isalnum() or after.isalnum()):
+            return True
+        start = sentence.find(phrase, start + 1)
+    return False

@@ -1,0 +1,1 @@
+"""Exact and near duplicates, found by shuffling rows into buckets."""

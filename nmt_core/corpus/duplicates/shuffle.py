@@ -1,0 +1,236 @@
+"""Rows with equal keys brought together from all shards, and what became of them brought back, in flat memory.
+
+A round is three steps, each of many like tasks. *Map*: a shard's records (key, place, ...) go into one file, grouped by
+the top bits of the key. *Reduce*: a bucket, which is the same group of every shard, holds all records of its keys; the
+losers among them go into one file, grouped by shard. *Gather*: a shard's losers from all buckets join its drops.
+
+Both kinds of files are the same: rows of 64-bit words in sections, of which a task reads its own and no other. A task
+holds a shard or a bucket, and a bucket is about as large as two shards however large the corpus is. There are two
+bounds to that: 1,024 buckets, and a key that is far more frequent than others, for all its records lie in one bucket. A
+round with `settles_shards` sends on one of them from each shard; in another round, a million records of one key take
+about 70 MB where a record has two words. The result depends on neither the number of buckets nor of workers.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from nmt_core.execution.pool import Workers
+from nmt_core.store import storage
+
+Words = NDArray[np.uint64]
+Indices = NDArray[np.int64]
+
+DROPS = {"place": pl.UInt64, "reason": pl.String, "keeper": pl.UInt64}
+"""Columns of a shard's drops."""
+
+_SHARDS_PER_BUCKET = 2
+_MOST_BUCKETS = 1024
+_WORD_BYTES = 8
+_KEY, _PLACE, _SCORE = 0, 1, 2
+
+
+class Round(Protocol):
+    """What is compared in a round. It travels with the tasks, so it is small and can be pickled."""
+
+    @property
+    def reason(self) -> str:
+        """Why the losers are dropped."""
+
+    @property
+    def width(self) -> int:
+        """64-bit words in a record; the first is its key, a hash of which any bit is as good, the second its place."""
+
+    @property
+    def settles_shards(self) -> bool:
+        """Whether `losers` may be asked of a shard alone, before it is asked of the buckets.
+
+        It may if a key keeps one row, which is the same whether it is sought among all rows or among those that stay
+        in their shards.
+        """
+
+    def records(self, shard: str, dropped: Words) -> Words:
+        """Records of a shard's rows, (rows, width), by place, without those at the `dropped` places (ascending)."""
+
+    def losers(self, records: Words) -> tuple[Indices, Indices]:
+        """Rows to drop of a bucket's records (rows, width), and for each the row that stays in its stead.
+
+        The records of a key are all there, in the order of their places.
+        """
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What a round's files are called: a task that reads from all shards needs no list of them."""
+
+    scratch: str
+    name: str
+    shards: int
+    buckets: int
+
+    def mapped(self) -> list[str]:
+        """By shard, in sections by bucket: the records; in a last one, places of the shard's own losers and keepers."""
+        return [f"{self.scratch}/{self.name}-map-{shard:05d}.bin" for shard in range(self.shards)]
+
+    def reduced(self) -> list[str]:
+        """By bucket, in sections by shard: places of losers and keepers."""
+        return [f"{self.scratch}/{self.name}-reduce-{bucket:05d}.bin" for bucket in range(self.buckets)]
+
+
+@dataclass(frozen=True)
+class _Map:
+    round: Round
+    shard: str
+    drops: str
+    buckets: int
+    out: str
+
+
+@dataclass(frozen=True)
+class _Reduce:
+    round: Round
+    files: _Files
+    bucket: int
+    out: str
+
+
+@dataclass(frozen=True)
+class _Gather:
+    reason: str
+    files: _Files
+    shard: int
+    drops: str
+    out: str
+
+
+def run(
+    round_: Round, name: str, shards: Sequence[str], drops: Sequence[str], scratch: str, workers: Workers
+) -> list[str]:
+    """Do one round over all shards.
+
+    Args:
+        round_: what to compare.
+        name: what its files in `scratch` are called; another for each round.
+        shards: addresses that `round_` understands, ascending by place.
+        drops: addresses of what is dropped already, one for each shard; removed when they are superseded.
+        scratch: folder for intermediate files, of which none stays.
+        workers: who does the tasks.
+
+    Returns:
+        Addresses of the new drops, which hold the old ones as well.
+    """
+    files = _Files(scratch, name, len(shards), buckets_for(len(shards)))
+    mapped, reduced = files.mapped(), files.reduced()
+    gathered = [drops_url(scratch, name, number) for number in range(len(shards))]
+    tasks = zip(shards, drops, mapped, strict=True)
+    do(workers.map(_map, (_Map(round_, shard, old, files.buckets, out) for shard, old, out in tasks)))
+    do(workers.map(_reduce, (_Reduce(round_, files, bucket, out) for bucket, out in enumerate(reduced))))
+    joined = enumerate(zip(drops, gathered, strict=True))
+    do(workers.map(_gather, (_Gather(round_.reason, files, shard, old, out) for shard, (old, out) in joined)))
+    storage.remove([*mapped, *reduced, *drops])
+    return gathered
+
+
+def buckets_for(shards: int) -> int:
+    """Number of buckets, a power of two, such that a bucket is no larger than two shards."""
+    wanted = -(-shards // _SHARDS_PER_BUCKET)
+    return min(_MOST_BUCKETS, 1 << max(0, wanted - 1).bit_length())
+
+
+def drops_url(scratch: str, name: str, shard: int) -> str:
+    """Where the drops of a shard lie after a round."""
+    return f"{scratch}/{name}-drops-{shard:05d}.parquet"
+
+
+def groups(records: Words, by_score: bool) -> tuple[Indices, Indices]:
+    """Rows whose key is not theirs alone, group by group, the one to keep first; and where each group starts.
+
+    The first row is the one with the highest score (the third word; NaN is below all) if `by_score`, and the earliest
+    among equals.
+    """
+    keys = np.ascontiguousarray(records[:, _KEY])
+    order = np.argsort(keys)  # equal keys in any order
+    keys = keys[order]
+    same = np.zeros(len(keys) + 1, np.bool_)  # as the one before; none is as the one before the first
+    same[1:-1] = keys[1:] == keys[:-1]
+    shared = same[1:] | same[:-1]
+    rows = order[shared]
+    first = ~same[:-1][shared]
+    group = np.cumsum(first)
+    if by_score:
+        scores = np.ascontiguousarray(records[rows, _SCORE]).view(np.float64)
+        rows = rows[np.lexsort((rows, -scores, group))]  # NaN sorts last
+    else:
+        rows = np.sort(group << 32 | rows) & 0xFFFFFFFF
+    return rows, np.flatnonzero(first)
+
+
+def _map(task: _Map) -> None:
+    dropped = storage.read(task.drops, ["place"])["place"].to_numpy()
+    records = task.round.records(task.shard, dropped)
+    settled = np.empty((0, 2), np.uint64)
+    if task.round.settles_shards:
+        losers, keepers = task.round.losers(records)
+        settled = np.stack([records[losers, _PLACE], records[keepers, _PLACE]], axis=1)
+        records = np.delete(records, losers, axis=0)
+    # In two steps: a shift by all 64 bits, which a single bucket needs, is undefined.
+    bits = np.uint64(task.buckets.bit_length() - 1)
+    buckets = (records[:, _KEY] >> np.uint64(1) >> (np.uint64(63) - bits)).astype(np.uint16)
+    order = np.argsort(buckets, kind="stable")  # of 16 bits: a radix sort
+    words = np.bincount(buckets, minlength=task.buckets) * task.round.width
+    content = np.concatenate([records[order].ravel(), settled.ravel()])
+    write_sections(content[:, None], np.append(words, settled.size), task.out)
+
+
+def _reduce(task: _Reduce) -> None:
+    sections = [read_section(file, task.bucket).reshape(-1, task.round.width) for file in task.files.mapped()]
+    shard_of = np.repeat(np.arange(len(sections)), [len(section) for section in sections])
+    records = np.concatenate(sections)
+    del sections
+    losers, keepers = task.round.losers(records)
+    order = np.argsort(losers)
+    losers, keepers = losers[order], keepers[order]
+    rows = np.stack([records[losers, _PLACE], records[keepers, _PLACE]], axis=1)
+    write_sections(rows, np.bincount(shard_of[losers], minlength=task.files.shards), task.out)
+
+
+def _gather(task: _Gather) -> None:
+    files = task.files
+    lost = _pairs(np.concatenate([read_section(file, task.shard) for file in files.reduced()]))
+    settled = _pairs(read_section(files.mapped()[task.shard], files.buckets))
+    # What stayed in the shard may have lost to a row of another one.
+    further = settled.join(lost.select(keeper="place", final="keeper"), on="keeper", how="left")
+    settled = further.select("place", keeper=pl.coalesce("final", "keeper"))
+    new = pl.concat([lost, settled]).with_columns(reason=pl.lit(task.reason))
+    old = storage.read(task.drops)
+    storage.write(pl.concat([old, new.select(*DROPS)]).sort("place"), task.out)
+
+
+def _pairs(words: Words) -> pl.DataFrame:
+    """Places of losers and keepers, one after the other."""
+    return pl.DataFrame({"place": words[::2], "keeper": words[1::2]})
+
+
+def write_sections(rows: Words, sizes: Indices, url: str) -> None:
+    """Write rows that lie section by section; `sizes` counts the rows of each section."""
+    bounds = np.zeros(len(sizes) + 1, np.uint64)
+    np.cumsum(sizes, out=bounds[1:])
+    bounds = bounds * np.uint64(rows.shape[1] * _WORD_BYTES) + np.uint64(bounds.nbytes)
+    storage.write_bytes([bounds.data, np.ascontiguousarray(rows).data], url)
+
+
+def read_section(url: str, number: int) -> Words:
+    """The words of a section, one row after the other."""
+    start = number * _WORD_BYTES
+    begin, end = np.frombuffer(storage.read_bytes(url, start, start + 2 * _WORD_BYTES), np.uint64).tolist()
+    return np.frombuffer(storage.read_bytes(url, begin, end), np.uint64)
+
+
+def do(results: Iterator[None]) -> None:
+    """Wait until all tasks are done."""
+    deque(results, maxlen=0)

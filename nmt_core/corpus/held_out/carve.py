@@ -1,0 +1,129 @@
+"""Dev and test text out of the training text, so that no held-out sentence is trained on, on either side.
+
+The draw is by a hash of seed and text, not by place. Only the shards' lowest hashes meet in one place, so that memory
+does not grow with the text; who is drawn is the same as if all of them met.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from nmt_core.corpus import normalize
+from nmt_core.errors import StageError
+from nmt_core.execution.pool import Workers
+from nmt_core.store import storage
+
+_POOL_FACTOR = 4
+_POOL_PAIRS = 1_000
+_KEYS = ("source_key", "target_key")
+
+
+@dataclass(frozen=True)
+class HeldOutPairs:
+    """What was taken out: columns source, target, corpus, line, source_key, target_key, in the order of the text."""
+
+    test: pl.DataFrame
+    dev: pl.DataFrame
+
+    def to_frame(self) -> pl.DataFrame:
+        """As one table, to be written down: the same columns, and part."""
+        parts = {"test": self.test, "dev": self.dev}
+        return pl.concat([pairs.with_columns(part=pl.lit(name)) for name, pairs in parts.items()])
+
+    @classmethod
+    def from_frame(cls, table: pl.DataFrame) -> "HeldOutPairs":
+        """What `to_frame` made."""
+        return cls(*(table.filter(part=name).drop("part") for name in ("test", "dev")))
+
+    def part(self, pairs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The pairs that share no side with these, and those that do and are none of these themselves.
+
+        Sides count as shared if they are equal but for case, punctuation and spaces.
+        """
+        both = pl.concat([self.test, self.dev])
+        shares = pairs.select(
+            pl.any_horizontal(
+                normalize.key(pl.col(key.removesuffix("_key"))).is_in(both[key].implode()) for key in _KEYS
+            )
+        ).to_series()
+        sharing = pairs.filter(shares).join(both, on=["corpus", "line"], how="anti", maintain_order="left")
+        return pairs.filter(~shares), sharing
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """One shard's part of the draw."""
+
+    shard: str
+    number: int
+    seed: int
+    pairs: int
+    corpora: tuple[str, ...]
+
+
+def carve(
+    shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers, corpora: Collection[str] = ()
+) -> HeldOutPairs:
+    """Draw the pairs of the test set and then those of the dev set; no two of them share a side.
+
+    Args:
+        shards: Parquet files with the columns source, target, corpus and line.
+        sizes: pairs of the test set and of the dev set.
+        seed: seed of the draw.
+        workers: who reads the shards.
+        corpora: whose pairs may be drawn; empty: anybody's.
+
+    Raises:
+        StageError: there are too few pairs that share no side.
+    """
+    pool_pairs = _POOL_FACTOR * sum(sizes) + _POOL_PAIRS
+    while True:
+        drawn = _drawn(shards, seed, pool_pairs + 1, workers, corpora)  # one more: is that all?
+        pool = drawn.head(pool_pairs)
+        test, rest = _take(pool, sizes[0])
+        dev, _ = _take(rest, sizes[1])
+        if (test.height, dev.height) == sizes:
+            columns = ["source", "target", "corpus", "line", *_KEYS]
+            return HeldOutPairs(*(part.sort("shard", "row").select(columns) for part in (test, dev)))
+        if drawn.height <= pool_pairs:  # that was all the text there is
+            raise too_little(drawn.height, sizes, left=0)
+        pool_pairs *= _POOL_FACTOR
+
+
+def _drawn(shards: Sequence[str], seed: int, pairs: int, workers: Workers, corpora: Collection[str]) -> pl.DataFrame:
+    """The pairs of all shards that are drawn first; never more than twice as many are held at a time."""
+    drawn = pl.DataFrame()
+    for found in workers.map(_lowest, [_Draw(shard, n, seed, pairs, tuple(corpora)) for n, shard in enumerate(shards)]):
+        drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(pairs)
+    return drawn
+
+
+def too_little(pairs: int, sizes: tuple[int, int], left: int) -> StageError:
+    """What to tell the user of a text that is too small to take dev and test text out of it."""
+    return StageError(
+        f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation "
+        f"and to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or "
+        "name files in corpus.dev and corpus.test (nothing is taken out of corpora that `mix` tags or weights by 0)"
+    )
+
+
+def _lowest(draw: _Draw) -> pl.DataFrame:
+    """The pairs of a shard that are drawn first."""
+    text = storage.read(draw.shard, ["source", "target", "corpus", "line"]).with_row_index("row")
+    if draw.corpora:
+        text = text.filter(pl.col("corpus").is_in(draw.corpora))
+    drawn = text.with_columns(
+        shard=pl.lit(draw.number),
+        draw=normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(draw.seed), "source", "target")),
+    )
+    lowest = drawn.bottom_k(draw.pairs, by=["draw", "row"])
+    return lowest.with_columns(normalize.key(pl.col("source", "target")).name.suffix("_key"))
+
+
+def _take(drawn: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The first `count` pairs of which no two share a side, and the pairs that share no side with these."""
+    once = pl.all_horizontal(pl.col(key).is_first_distinct() for key in _KEYS)
+    taken = drawn.filter(once).head(count)
+    shares = pl.any_horizontal(pl.col(key).is_in(taken[key].implode()) for key in _KEYS)
+    return taken, drawn.filter(~shares)

@@ -1,0 +1,1 @@
+"""Processes: pools of workers, torchrun, and how processes end."""

@@ -1,0 +1,161 @@
+"""TSV and CSV. TSV has no quoting: a quote in it is data. CSV is RFC 4180, fields in quotes may hold anything.
+
+A record of many lines is one row, also if one of them is not UTF-8 or holds a NUL: then it is a row with that fault.
+A quote without its partner makes one row with a fault: a record ends before a line of more than `max_line_bytes` bytes,
+after as many, or after 10,000 lines, and reading goes on with the line after the one that began it.
+"""
+
+import csv
+from collections import Counter, deque
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import islice
+
+import polars as pl
+
+from nmt_core.formats.columns import columns_of_table
+from nmt_core.formats.layout import Layout
+from nmt_core.formats.lines import read_lines
+from nmt_core.formats.rows import MISSING_COLUMN, TOO_LONG, Row, frames_of
+from nmt_core.formats.streams import ByteStream
+
+INVALID_CSV = "invalid_csv"
+
+_Line = tuple[str, str | None, str | None, bytes | None]
+
+_DELIMITERS = ",;\t"
+_MOST_LINES = 10_000
+_LOOKED_AT = 100
+
+
+def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a table with a tab between its columns; see `reader.read` for the tables and errors."""
+    columns: tuple[int, int] | None = None
+    for rows in read_lines(stream, layout.max_line_bytes):
+        if columns is None:
+            source, target, has_header = columns_of_table(rows.item(0, "text").split("\t"), layout, stream.name)
+            columns = source, target
+            rows = rows.slice(int(has_header))
+        if rows.height:
+            yield _split(rows, *columns)
+
+
+def _split(rows: pl.DataFrame, source: int, target: int) -> pl.DataFrame:
+    text, fault, value = pl.col("text"), pl.col("fault"), pl.col("value")
+    fields = rows.with_columns(field=text.str.split_exact("\t", max(source, target) + 1)).with_columns(
+        source=pl.col("field").struct.field(f"field_{source}"), target=pl.col("field").struct.field(f"field_{target}")
+    )
+    missing = fault.is_null() & (pl.col("source").is_null() | pl.col("target").is_null())
+    there = (text.str.count_matches("\t", literal=True) + 1).cast(pl.String)
+    return fields.select(
+        pl.col("source").fill_null(text),
+        pl.col("target").fill_null(""),
+        pl.when(missing).then(pl.lit(MISSING_COLUMN)).otherwise(fault).alias("fault"),
+        pl.when(missing).then(there).otherwise(value).alias("value"),
+    )
+
+
+def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a table by RFC 4180, also with ; or tabs for commas; see `reader.read` for the tables and errors."""
+    yield from frames_of(_csv_rows(stream, layout), layout.max_line_bytes)
+
+
+def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
+    delimiter = delimiter_of(stream, layout.max_line_bytes)
+    columns: tuple[int, int] | None = None
+    for record in Records(stream, layout.max_line_bytes, delimiter):
+        if columns is None:
+            source, target, has_header = columns_of_table(names_in(record, delimiter), layout, stream.name)
+            columns = source, target
+            if has_header:
+                continue
+        if isinstance(record, Row):
+            yield record
+        elif max(columns) < len(record):
+            yield Row(record[columns[0]], record[columns[1]])
+        else:
+            yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+
+
+def names_in(first: list[str] | Row, delimiter: str) -> list[str]:
+    """Names of the columns in the first record: it may be the header though one of them is not UTF-8."""
+    return next(csv.reader([first.source], delimiter=delimiter), []) if isinstance(first, Row) else first
+
+
+def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
+    """The mark that gives most of the first records the same number of fields, which is two or more.
+
+    Of marks that do so equally well, the one after which fewest fields begin with a space: the others are punctuation.
+    """
+    head = stream.peek()
+    whole = head[: head.rfind(b"\n") + 1] or head  # of the last line, there may be more to come
+    ranks: dict[str, tuple[float, int]] = {}
+    for mark in _DELIMITERS:
+        records = list(islice(Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
+        tables = [record for record in records if not isinstance(record, Row) and len(record) > 1]
+        alike = max(Counter(map(len, tables)).values(), default=0)
+        spaces = sum(field.startswith(" ") for record in tables for field in record[1:])
+        ranks[mark] = (-alike / len(records) if records else 0.0, spaces)
+    return min(_DELIMITERS, key=ranks.__getitem__)
+
+
+class Records:
+    """Records of a CSV file; a Row in place of one that is faulty, and in `raw` the bytes of one that is not UTF-8, all
+    its lines ending in "\\n".
+    """
+
+    def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._delimiter = delimiter
+        tables = read_lines(stream, max_line_bytes, with_bytes=True)
+        self._lines = (line for table in tables for line in table.rows())
+        self._again: deque[_Line] = deque()
+        self._record: list[_Line] = []
+        self._is_faulty = False
+        """Whether a line of the record is."""
+        self.raw: bytes | None = None
+        csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
+
+    def __iter__(self) -> Iterator[list[str] | Row]:
+        while True:
+            # A new reader after each fault: the old one believes itself inside of quotes.
+            reader = csv.reader(self._pull(), delimiter=self._delimiter, strict=True)
+            try:
+                for fields in reader:
+                    yield self._taken() if self._is_faulty else fields
+                    self._record.clear()
+                return
+            except (csv.Error, _FaultyLineError) as error:
+                self._again.extendleft(reversed(self._record[1:]))
+                del self._record[1:]
+                yield self._taken(f"{error}")
+                self._record.clear()
+
+    def _taken(self, problem: str = "") -> Row:
+        """The record as a row: with the first fault of its lines, or else with the problem that it has itself."""
+        lines, self._is_faulty = self._record, False
+        text = "\n".join(text for text, *_ in lines)
+        fault, value = next(((fault, value) for _, fault, value, _ in lines if fault), (INVALID_CSV, problem))
+        is_text = all(raw is None for *_, raw in lines)
+        self.raw = None if is_text else b"\n".join(text.encode() if raw is None else raw for text, *_, raw in lines)
+        return Row(text, "", fault, value)
+
+    def _pull(self) -> Iterator[str]:
+        size = 0
+        while line := self._again.popleft() if self._again else next(self._lines, None):
+            text, fault, *_ = line
+            if not self._record:
+                size = 0
+            self._record.append(line)
+            size += len(text) + 1
+            if fault:
+                self._is_faulty = True
+            if fault == TOO_LONG:
+                raise _FaultyLineError("a quote without its partner, before a line that is too long")
+            if size > self._max_line_bytes or len(self._record) > _MOST_LINES:
+                raise _FaultyLineError(f"a quote without its partner in {len(self._record)} lines")
+            yield text + "\n"
+
+
+class _FaultyLineError(Exception):
+    """The record that is being read cannot be finished."""

@@ -1,0 +1,167 @@
+"""Translations of programs: gettext PO and MO. Source is the msgid, target the msgstr, of a plural its first forms."""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nmt_core.errors import DataError
+from nmt_core.formats.charsets import UTF_8, charset_of, in_utf8
+from nmt_core.formats.languages import direction
+from nmt_core.formats.layout import Layout
+from nmt_core.formats.lines import read_lines
+from nmt_core.formats.rows import INVALID_UTF8, MISSING_LANGUAGE, Row, Text, explain_invalid, frames_of, row_of
+from nmt_core.formats.streams import ByteStream
+
+FUZZY, OBSOLETE, INVALID_PO = "fuzzy", "obsolete", "invalid_po"
+
+_MOST_BYTES = 1 << 27
+_FIELD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr|domain)(?:\[(\d+)\])?\s*"(.*)"')
+_MORE = re.compile(r'"(.*)"')
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_CHARSET = re.compile(r"charset=([\w.:-]+)")
+_LANGUAGE = re.compile(r"^Language:[ \t]*(\S*)", re.MULTILINE)
+
+
+def read_po(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """A pair for each entry but the header; see `reader.read` for the tables and errors."""
+    text = in_utf8(stream, _charset(stream.peek().decode("latin-1"), stream.name))
+    yield from frames_of(_Entries(layout).of(text), layout.max_line_bytes)
+
+
+def read_mo(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """A pair for each entry but the header; see `reader.read` for the tables and errors."""
+    yield from frames_of(_mo_rows(stream, layout), layout.max_line_bytes)
+
+
+def _charset(header: str, place: str) -> str:
+    found = _CHARSET.search(header)
+    # CHARSET stands in templates
+    return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
+
+
+def _target_language(header: str) -> str:
+    found = _LANGUAGE.search(header)
+    return found[1] if found else ""
+
+
+@dataclass
+class _Entry:
+    """An entry of a PO file as far as it has been read. `fields` has no plural forms but the first."""
+
+    fields: dict[str, Text] = field(default_factory=dict)
+    obsolete: bool = False
+    fuzzy: bool = False
+    fault: str | None = None
+    value: str | None = None
+
+
+class _Entries:
+    """Entries of a PO file."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._entry = _Entry()
+        self._field: Text | None = None
+        self._language = ""
+        self._has_header = False
+
+    def of(self, stream: ByteStream) -> Iterator[Row]:
+        """All entries."""
+        number = 0
+        for table in read_lines(stream, self._layout.max_line_bytes):
+            for text, fault, value in table.iter_rows():
+                number += 1
+                yield from self._read(text.strip(), number)
+                if fault and not self._entry.fault:
+                    self._entry.fault, self._entry.value = fault, value
+        yield from self._finish()
+
+    def _read(self, line: str, number: int) -> Iterator[Row]:
+        obsolete = line.startswith("#~") and not line.startswith("#~|")  # which is a comment: what it once translated
+        content = line.removeprefix("#~").lstrip() if obsolete else line
+        found = _FIELD.fullmatch(content)
+        ends_here = not content or content.startswith("#") or (found and found[1] in ("msgctxt", "msgid", "domain"))
+        if ends_here and ("msgstr" in self._entry.fields or not content):
+            yield from self._finish()
+        if found:
+            self._begin(found[1], found[2], obsolete)
+            self._add(found[3])
+        elif more := _MORE.fullmatch(content):
+            self._add(more[1])
+        elif content.startswith("#,"):
+            self._entry.fuzzy |= "fuzzy" in content
+        elif content and not content.startswith("#"):
+            self._entry.fault, self._entry.value = INVALID_PO, f"line {number}"
+
+    def _begin(self, name: str, form: str | None, obsolete: bool) -> None:
+        self._field = Text(self._layout.max_line_bytes)
+        if name != "msgstr" or form in (None, "0"):
+            self._entry.fields[name] = self._field
+        self._entry.obsolete |= obsolete
+
+    def _add(self, escaped: str) -> None:
+        if self._field:
+            self._field.add(_ESCAPE.sub(_unescape, escaped))
+
+    def _finish(self) -> Iterator[Row]:
+        entry, self._entry, self._field = self._entry, _Entry(), None
+        source, target = entry.fields.get("msgid"), entry.fields.get("msgstr")
+        if not self._has_header and source and not str(source) and "msgctxt" not in entry.fields:
+            self._has_header = True
+            self._language = _target_language(str(target or ""))
+        elif entry.fault or source or target:
+            fault, value = entry.fault, entry.value
+            if fault is None and (entry.obsolete or entry.fuzzy):
+                fault = OBSOLETE if entry.obsolete else FUZZY
+            yield _directed(source, target, self._language, self._layout, fault, value)
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code[0] in "01234567":
+        return chr(int(code, 8))
+    return chr(int(code[1:], 16)) if code[0] == "x" and len(code) > 1 else _ESCAPED.get(code, code)
+
+
+def _directed(
+    source: Text | None, target: Text | None, language: str, layout: Layout, fault: str | None, value: str | None
+) -> Row:
+    """The pair with its msgid on the side that the language of the msgstr leaves for it."""
+    way = direction("", language, layout)
+    if way == "other" and fault is None:
+        fault, value = MISSING_LANGUAGE, language
+    return row_of(target, source, fault, value) if way == "backward" else row_of(source, target, fault, value)
+
+
+def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
+    content = stream.read_whole(_MOST_BYTES)
+    order = "<" if content.startswith(b"\xde") else ">"
+    try:
+        count, ours, theirs = struct.unpack_from(f"{order}3I", content, 8)
+        tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
+    except struct.error as error:
+        raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
+    charset, language = UTF_8, ""
+    for number in range(count):
+        raw = []
+        for table in tables:
+            length, start = table[2 * number : 2 * number + 2]
+            if start + length > len(content):
+                raise DataError(f"{stream.name}: the MO file is truncated or damaged: fetch it again")
+            raw.append(content[start : start + length].split(b"\0")[0])
+        if not raw[0]:  # the header, which sorts first
+            header = raw[1].decode("utf-8", "replace")
+            charset, language = _charset(header, stream.name), _target_language(header)
+            continue
+        sides, fault, value = [Text(layout.max_line_bytes) for _ in raw], None, None
+        for side, text in zip(sides, (raw[0].rpartition(b"\x04")[2], raw[1]), strict=True):
+            try:
+                side.add(text.decode(charset))
+            except UnicodeDecodeError as error:
+                side.add(text.decode("utf-8", "replace"))
+                fault, value = INVALID_UTF8, explain_invalid(error)
+        yield _directed(sides[0], sides[1], language, layout, fault, value)

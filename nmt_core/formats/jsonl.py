@@ -1,0 +1,97 @@
+"""JSON lines: one object a line, its columns by name; that of an object inside is `translation.en`."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from nmt_core.formats.columns import Sought, find_columns, some
+from nmt_core.formats.layout import Layout
+from nmt_core.formats.lines import read_lines
+from nmt_core.formats.rows import INVALID_UTF8, MISSING_COLUMN, MISSING_VALUE, Row, frames_of
+from nmt_core.formats.streams import ByteStream
+
+INVALID_JSON, NO_TEXT = "invalid_json", "no_text"
+
+Path = tuple[str, ...]
+"""The way to a value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
+
+
+def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a file of JSON lines; see `reader.read` for the tables and errors."""
+    yield from frames_of(_rows(stream, layout), layout.max_line_bytes)
+
+
+def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
+    def find(paths: Sequence[Path]) -> list[Path]:
+        return [paths[place] for place in find_columns(names_of(paths), layout, stream.name)]
+
+    sought = Sought(find)
+    for table in read_lines(stream, layout.max_line_bytes):
+        for text, fault, value in table.iter_rows():
+            if fault:
+                yield Row(text, "", fault, value)
+                continue
+            try:
+                record = json.loads(text)
+                paths = list(paths_of(record)) if sought.found is None and isinstance(record, dict) else []
+            except (ValueError, RecursionError) as error:
+                yield Row(text, "", INVALID_JSON, str(error))
+                continue
+            if not isinstance(record, dict):
+                yield Row(text, "", INVALID_JSON, "not an object")
+                continue
+            columns = sought.among(paths)
+            if columns is None:
+                yield Row(text, "", MISSING_COLUMN, f"there are {some(names_of(paths))}")
+            else:
+                yield _pair(text, record, columns)
+    sought.see_that_it_was_there()
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """The columns as a recipe names them, such as `translation.en`."""
+    return [".".join(path) for path in paths]
+
+
+def paths_of(record: dict[str, Any]) -> Iterator[Path]:
+    """The way to each value."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from ((name, *inner) for inner in paths_of(value))
+        else:
+            yield (name,)
+
+
+def _pair(line: str, record: dict[str, Any], columns: list[Path]) -> Row:
+    found = []
+    for path in columns:
+        text, fault = text_at(path, record)
+        if fault:
+            return Row(line, "", fault, ".".join(path))
+        found.append(text)
+    if "\\u" in line and not is_unicode(found):
+        return Row(line, "", INVALID_UTF8, "half of a surrogate pair")
+    return Row(found[0], found[1])
+
+
+def text_at(path: Path, record: dict[str, Any]) -> tuple[str, str | None]:
+    """The text at the end of a way through objects, or why there is none."""
+    value: Any = record
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return "", MISSING_COLUMN
+        value = value[name]
+    if isinstance(value, str):
+        return value, None
+    return "", MISSING_VALUE if value is None else NO_TEXT
+
+
+def is_unicode(texts: list[str]) -> bool:
+    """Whether UTF-8 can hold the texts: JSON can spell halves of surrogate pairs, which are no characters."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

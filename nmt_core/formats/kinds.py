@@ -1,0 +1,185 @@
+"""What a file holds and how it is packed, told by its content.
+
+The name decides only what content cannot: whether lines with a tab or a comma in them are a table. A file that holds
+one side is never a table: its lines are text whatever is in them.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+
+from nmt_core.errors import DataError
+from nmt_core.formats import signatures
+from nmt_core.formats.layout import FileSide
+from nmt_core.formats.streams import ByteStream, open_file
+
+
+class Kind(StrEnum):
+    """Formats, by the suffix that a file of the kind has."""
+
+    LINES = ".txt"
+    TSV = ".tsv"
+    CSV = ".csv"
+    JSONL = ".jsonl"
+    TMX = ".tmx"
+    XLIFF = ".xlf"
+    PO = ".po"
+    MO = ".mo"
+    SGM = ".sgm"
+    TEST_SET = ".xml"
+    PARQUET = ".parquet"
+    ZIP = ".zip"
+    TAR = ".tar"
+
+
+ARCHIVES = (Kind.ZIP, Kind.TAR)
+_BOTH_SIDED = (Kind.TMX, Kind.XLIFF, Kind.PO, Kind.MO, Kind.TEST_SET, Kind.PARQUET)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a file is. `packing` is gz, zst, xz, bz2 or empty."""
+
+    kind: Kind
+    packing: str
+
+    @property
+    def suffix(self) -> str:
+        """Suffix for a file of this content, such as `.txt.gz`."""
+        return self.kind + (f".{self.packing}" if self.packing else "")
+
+
+# Possessive and atomic, or many comments would take for ever.
+_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*+(?:<!doctype\s+html|<html[\s>])",
+    re.IGNORECASE | re.DOTALL,
+)
+_HTML_WITH_PARTS = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!doctype[^>]*>|<html[^>]*>)*+"
+    rb"<(?:head|title|meta|link|style|script|body)[\s>/]",
+    re.IGNORECASE | re.DOTALL,
+)
+_END_OF_HTML = re.compile(rb"</html\s*>", re.IGNORECASE)
+_BESIDE_HTML = re.compile(rb"(?>\s+|<!--.*?-->|<script\b.*?</script\s*>)*+", re.IGNORECASE | re.DOTALL)
+_PROLOGUE = r"<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>"
+_ROOT = re.compile(rf"\s*(?:(?>{_PROLOGUE})\s*)*+<(?:[\w.-]+:)?([A-Za-z][\w.-]*)", re.DOTALL | re.IGNORECASE)
+_ROOTS = {
+    "tmx": Kind.TMX,
+    "xliff": Kind.XLIFF,
+    "dataset": Kind.TEST_SET,
+    "srcset": Kind.SGM,
+    "refset": Kind.SGM,
+    "tstset": Kind.SGM,
+    "mteval": Kind.SGM,
+}
+_PO = re.compile(rb'(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?:msgctxt|msgid|domain)[ \t]*"')
+_MAGIC = {magic: Kind(f".{suffix}") for suffix, magics in signatures.FILES.items() for magic in magics}
+_MAGIC |= {b"\xde\x12\x04\x95": Kind.MO, b"\x95\x04\x12\xde": Kind.MO}
+_TAR_MAGIC_AT = 257
+_UNREADABLE_MAGIC = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a": "a RAR archive", b"%PDF-": "a PDF document"}
+_TABLES = {".tsv": Kind.TSV, ".tab": Kind.TSV, ".csv": Kind.CSV}
+
+
+def is_html(head: bytes) -> bool:
+    """Whether a file that begins so is an HTML page."""
+    return bool(_HTML.match(head))
+
+
+def looks_like(path: Path, side: FileSide = "both", name: str = "") -> Look:
+    """What a file is by its content, and how it is packed. `name` is what its owner calls it; empty: as it is called.
+
+    Raises:
+        DataError: it cannot be read, is an HTML page, is of a kind that nothing here reads, or cannot hold that side.
+    """
+    with open_file(path) as stream:
+        return Look(kind_of(stream, name or path.name, side), stream.packing)
+
+
+def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
+    """What a text is that holds a side, or both; the stream stays at its beginning.
+
+    Raises:
+        DataError: it is empty, an HTML page, of a kind that nothing here reads, or cannot hold that side.
+    """
+    head = stream.peek()
+    if not head:
+        raise DataError(f"{stream.name}: the file is empty: fetch it again, or name one that holds text")
+    if is_html(head) if side == "both" else _is_html_page(head):
+        raise DataError(
+            f"{stream.name}: a HTML page, not a corpus: open the address in a browser, and name the file itself"
+        )
+    kind = _by_content(stream.name, head)
+    if side == "both":
+        kind = kind or _table_kind(head, name)
+        if kind is None or kind is Kind.SGM:
+            raise DataError(
+                f"{stream.name}: holds one side of a corpus, not both (no tab or comma in its first line, no known "
+                "mark-up): name a file for each side"
+            )
+        return kind
+    if kind in _BOTH_SIDED:
+        raise DataError(f"{stream.name}: a {kind} file holds both sides: give it as the one address of the corpus")
+    return kind or Kind.LINES
+
+
+def data_name(name: str) -> str:
+    """The last part of a name without the suffix of its packing: `a.en` of `folder/a.en.gz`."""
+    return signatures.PACKED_SUFFIX.sub("", PurePosixPath(name).name)
+
+
+def packing_by_name(name: str) -> str:
+    """How a file is packed by its suffix: gz, zst, xz, bz2 or empty."""
+    match = signatures.PACKED_SUFFIX.search(PurePosixPath(name).name)
+    return match[1].casefold() if match else ""
+
+
+def _is_html_page(head: bytes) -> bool:
+    """Whether a file of lines is none, but an HTML page: messages of programs are often HTML, a page on each line."""
+    if not is_html(head):
+        return False
+    end = _END_OF_HTML.search(head)
+    if end and _BESIDE_HTML.fullmatch(head, end.end()):
+        return True
+    if end and b"\n" not in head[: end.start()].lstrip():
+        return False
+    return bool(_HTML_WITH_PARTS.match(head))
+
+
+def _by_content(name: str, head: bytes) -> Kind | None:
+    for magic, what in _UNREADABLE_MAGIC.items():
+        if head.startswith(magic):
+            raise DataError(f"{name}: {what}, which nothing here reads: unpack or convert it, and name the text inside")
+    if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
+        return Kind.TAR
+    for magic, kind_of_magic in _MAGIC.items():
+        if head.startswith(magic):
+            return kind_of_magic
+    text = _decoded(head)
+    root = _ROOT.match(text)
+    kind = _ROOTS.get(root[1].casefold()) if root else None
+    if kind is None and re.match(r"\s*<\?xml\s", text):
+        what = f"with the root element <{root[1]}>" if root else "without a root element"
+        raise DataError(f"{name}: XML {what}: of XML, only TMX, XLIFF, and test sets of WMT and IWSLT are read")
+    if kind is None and head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(f"{name}: text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
+    return kind or (Kind.PO if _PO.match(head) else None)
+
+
+def _decoded(head: bytes) -> str:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return head.decode("utf-16", "replace")
+    return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+def _table_kind(head: bytes, name: str) -> Kind | None:
+    first = head.removeprefix(codecs.BOM_UTF8).split(b"\n", 1)[0]
+    if re.match(rb'\s*\{\s*(?:"|\}\s*$)', first):
+        return Kind.JSONL
+    suffix = PurePosixPath(data_name(name)).suffix.casefold()
+    if suffix in _TABLES:
+        return _TABLES[suffix]
+    if b"\t" in first:
+        return Kind.TSV
+    return Kind.CSV if b"," in first else None

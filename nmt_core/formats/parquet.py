@@ -1,0 +1,135 @@
+"""Parquet files, such as those of the Hugging Face hub; columns by name, a struct's as `translation.en`."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from nmt_core.errors import DataError
+from nmt_core.formats.columns import find_columns
+from nmt_core.formats.layout import Layout
+from nmt_core.formats.lines import texts_of
+from nmt_core.formats.rows import INVALID_UTF8, MISSING_VALUE, checked, paired
+from nmt_core.formats.streams import ByteStream
+
+_ROWS_AT_A_TIME = 20_000
+_ROWS_OF_ANY_LENGTH = 256
+"""For `read_columns`, whose memory must not grow with the text: a file may say little of how long its rows are."""
+_BYTES_AT_A_TIME = 64 << 20
+_IN_FLAT_MEMORY = {"buffer_size": 1 << 20, "pre_buffer": False}
+"""A column is read by the mebibyte. Else all of it in a row group is, and what was read is kept to the end of the file.
+"""
+
+
+def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
+    """Pairs of a Parquet file; see `reader.read` for the tables and errors."""
+    if stream.path is None:
+        raise _packed_twice(stream)
+    try:
+        with pq.ParquetFile(stream.path, **_IN_FLAT_MEMORY) as file:
+            paths = list(_paths(file.schema_arrow))
+            names = [".".join(path) for path in paths]
+            columns = [paths[place] for place in find_columns(names, layout, stream.name)]
+            for batch in _batches(file, columns, _ROWS_AT_A_TIME):
+                yield paired(*(_side(batch, column, layout.max_line_bytes) for column in columns))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{stream.name}: the Parquet file is truncated, damaged, or no text ({error}): fetch it again, or correct "
+            "the names of its columns"
+        ) from None
+
+
+def read_columns(
+    stream: ByteStream, find: Callable[[Sequence[str], str], Sequence[int]], max_line_bytes: int
+) -> Iterator[pl.DataFrame]:
+    """One column, or two: tables as of `lines.read_lines`, with bytes, and with a column prefix if there are two.
+
+    `find` gives the places of the columns, the text's first, from their names and that of the file.
+
+    Raises:
+        DataError: the file is truncated or damaged, or there is no such column.
+    """
+    opened = stream.path or stream.file
+    columns: list[tuple[str, ...]] = []
+    if opened is None:
+        raise _packed_twice(stream)
+    try:
+        with pq.ParquetFile(opened, **_IN_FLAT_MEMORY) as file:
+            paths = list(_paths(file.schema_arrow))
+            columns = [paths[place] for place in find([".".join(path) for path in paths], stream.name)]
+            column, *prefix = columns
+            for batch in _batches(file, columns, _ROWS_OF_ANY_LENGTH):
+                side = _side_with_bytes(batch, column, max_line_bytes)
+                yield _with_prefix(side, _side_with_bytes(batch, prefix[0], max_line_bytes)) if prefix else side
+    except (pa.ArrowException, OSError) as error:
+        asked = " or ".join(".".join(path) for path in columns) or "source"
+        raise DataError(
+            f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
+            f"no text ({error}): make the file anew, or name another column"
+        ) from None
+
+
+def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int) -> Iterator[pa.RecordBatch]:
+    """At most so many rows at a time, and fewer where they are long: as many as have `_BYTES_AT_A_TIME` on average.
+
+    How long they are is what the file says of each row group. It says too little of a text that is repeated, which is
+    stored once.
+    """
+    names = [".".join(column) for column in columns]
+    places = [place for place in range(len(file.schema)) if file.schema.column(place).path in names]
+    longest = 1.0
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        size = sum(group.column(place).total_uncompressed_size for place in places)
+        longest = max(longest, size / max(group.num_rows, 1))
+    yield from file.iter_batches(min(most, max(1, int(_BYTES_AT_A_TIME / longest))), columns=names)
+
+
+def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose prefix cannot be read have its fault, and its bytes; null is no prefix."""
+    fault = prefix["fault"].replace(MISSING_VALUE, None)
+    raw = pl.when(pl.col("fault").is_null()).then(prefix["raw"]).otherwise("raw")
+    return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault), raw=raw)
+
+
+def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
+    """The way to each column: (`translation`, `en`), or of a name with a dot in it, (`text.en`,)."""
+    for field in fields:
+        if pa.types.is_struct(field.type):
+            yield from ((field.name, *inner) for inner in _paths(field.type))
+        else:
+            yield (field.name,)
+
+
+def _packed_twice(stream: ByteStream) -> DataError:
+    return DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
+
+
+def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
+    side = texts_of(_bytes_of(batch, column), max_line_bytes)
+    missing = pl.col("text").is_null()
+    side = side.select(
+        pl.col("text").fill_null(""),
+        pl.when(missing).then(pl.lit(MISSING_VALUE)).otherwise(pl.col("fault")).alias("fault"),
+        pl.when(missing).then(pl.lit(".".join(column))).otherwise(pl.col("value")).alias("value"),
+    )
+    return checked(side, max_line_bytes)
+
+
+def _side_with_bytes(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
+    """A side, with the bytes of its texts that are not UTF-8."""
+    side = _side(batch, column, max_line_bytes)
+    return side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
+
+
+def _bytes_of(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:
+    """Texts as bytes: Arrow does not check that what a file calls text is UTF-8."""
+    name, *inner = column
+    values = batch.column(name)
+    if inner:
+        values = pc.struct_field(values, inner)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return pl.Series(pl.from_arrow(values.cast(pa.large_binary())))

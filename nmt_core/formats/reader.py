@@ -1,0 +1,163 @@
+"""Every format to the same tables of pairs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+
+import polars as pl
+
+from nmt_core.errors import DataError
+from nmt_core.formats import delimited, exchange, gettext, jsonl, parquet, testsets
+from nmt_core.formats.archives import Members, open_members, select
+from nmt_core.formats.kinds import ARCHIVES, Kind, kind_of
+from nmt_core.formats.layout import Layout, TextFile
+from nmt_core.formats.lines import read_lines
+from nmt_core.formats.rows import FRAME_ROWS, SIDE_SCHEMA, paired
+from nmt_core.formats.streams import ByteStream, open_file
+
+_READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
+    Kind.TSV: delimited.read_tsv,
+    Kind.CSV: delimited.read_csv,
+    Kind.JSONL: jsonl.read,
+    Kind.TMX: exchange.read_tmx,
+    Kind.XLIFF: exchange.read_xliff,
+    Kind.PO: gettext.read_po,
+    Kind.MO: gettext.read_mo,
+    Kind.TEST_SET: testsets.read_xml,
+    Kind.PARQUET: parquet.read,
+}
+
+
+def read(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
+    """Read a corpus of any size, some rows at a time.
+
+    Files with a side of their own belong together in their order: the first source file with the first target file.
+
+    Returns:
+        Tables of at most 50,000 rows with columns source, target (String), line (Int64, from 1, over the whole
+        corpus; of TMX, XLIFF and gettext files the number of the unit), fault and value (String; null if the row can
+        be used). The text of a row with a fault is what can be shown of it.
+
+    Raises:
+        DataError: a file is missing, empty, damaged or not what it should be; some rows may have come before.
+    """
+    lines = 0
+    for frame in _frames(files, layout):
+        for start in range(0, frame.height, FRAME_ROWS):
+            part = frame.slice(start, FRAME_ROWS)
+            numbers = pl.int_range(lines + 1, lines + part.height + 1, dtype=pl.Int64, eager=True).alias("line")
+            yield part.with_columns(numbers).select("source", "target", "line", "fault", "value")
+            lines += part.height
+
+
+def _frames(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
+    sources = [file for file in files if file.side == "source"]
+    targets = [file for file in files if file.side == "target"]
+    if len(sources) != len(targets):
+        raise DataError(
+            f"{len(sources)} source files and {len(targets)} target files ({_names(sources)}; {_names(targets)}): name "
+            "as many of the one as of the other"
+        )
+    yield from _whole([file for file in files if file.side == "both"], layout)
+    for source, target in zip(sources, targets, strict=True):
+        yield from _side_by_side(source, target, layout)
+
+
+def _names(files: Sequence[TextFile]) -> str:
+    return ", ".join(file.path.name for file in files) or "none"
+
+
+def _whole(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
+    """Files with both sides. One of many may be without pairs, such as the last shard of a data set."""
+    rows = 0
+    for file in files:
+        for frame in _both_sides(file, layout):
+            rows += frame.height
+            yield frame
+    if files and not rows:
+        hold = f" and {len(files) - 1:,} more: hold" if len(files) > 1 else ": holds"
+        raise DataError(f"{files[0].path}{hold} no pair: name a file that does")
+
+
+def _both_sides(file: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
+    kind = _archive_kind(file)
+    parts = select(file, kind, layout) if kind else [file]
+    if len(parts) == 2:
+        yield from _side_by_side(parts[0], parts[1], layout)
+        return
+    for stream, inner in _texts(parts[0], layout):
+        yield from _READERS[inner](stream, layout)
+
+
+def _side_by_side(source: TextFile | Members, target: TextFile | Members, layout: Layout) -> Iterator[pl.DataFrame]:
+    for ours, theirs in zip_longest(_texts(source, layout), _texts(target, layout)):
+        if ours is None or theirs is None:
+            lone = (ours or theirs)[0].name
+            raise DataError(f"{lone}: has no partner on the other side: name members that match up one to one")
+        yield from _aligned(*(_Lines(stream, kind, layout.max_line_bytes) for stream, kind in (ours, theirs)))
+
+
+def _archive_kind(file: TextFile) -> Kind | None:
+    """ZIP or TAR; None if the file is the text itself."""
+    with open_file(file.path) as stream:
+        kind = kind_of(stream, file.path.name, file.side)
+        if stream.packing and kind is Kind.ZIP:
+            raise DataError(f"{stream.name}: a zip archive inside a {stream.packing} file: unpack the outer one")
+        return kind if kind in ARCHIVES else None
+
+
+def _texts(file: TextFile | Members, layout: Layout) -> Iterator[tuple[ByteStream, Kind]]:
+    """The texts of a side, or of both: the file itself, or members of an archive."""
+    if isinstance(file, TextFile):
+        archive = _archive_kind(file)
+        if not archive:
+            with open_file(file.path) as stream:
+                yield stream, kind_of(stream, file.path.name, file.side)
+            return
+        (file,) = select(file, archive, layout)
+    for member in open_members(file):
+        kind = kind_of(member, member.name, file.side)
+        if kind in ARCHIVES:
+            raise DataError(
+                f"{member.name}: an archive inside an archive: unpack the outer one, and name the inner one"
+            )
+        yield member, kind
+
+
+class _Lines:
+    """The lines of one side, as many at a time as the other side has too."""
+
+    def __init__(self, stream: ByteStream, kind: Kind, max_line_bytes: int) -> None:
+        self.name = stream.name
+        read_side = testsets.read_sgm if kind is Kind.SGM else read_lines
+        self._tables = read_side(stream, max_line_bytes)
+        self._waiting = pl.DataFrame(schema=SIDE_SCHEMA)
+        self.count = 0
+
+    def ready(self) -> int:
+        """Rows that can be taken; 0 only at the end."""
+        if not self._waiting.height:
+            self._waiting = next(self._tables, self._waiting)
+            self.count += self._waiting.height
+        return self._waiting.height
+
+    def take(self, rows: int) -> pl.DataFrame:
+        taken, self._waiting = self._waiting.head(rows), self._waiting.slice(rows)
+        return taken
+
+    def exhaust(self) -> int:
+        """Read to the end; the number of all lines."""
+        return self.count + sum(table.height for table in self._tables)
+
+
+def _aligned(source: _Lines, target: _Lines) -> Iterator[pl.DataFrame]:
+    while rows := min(source.ready(), target.ready()):
+        yield paired(source.take(rows), target.take(rows))
+    if source.ready() or target.ready():
+        counts = source.exhaust(), target.exhaust()
+        raise DataError(
+            f"{source.name} has {counts[0]:,} lines and {target.name} has {counts[1]:,}: line N of one must be the "
+            "translation of line N of the other; check that both come from the same release and are whole"
+        )
+    for side in (source, target):
+        if not side.count:
+            raise DataError(f"{side.name}: the file is empty: fetch it again, or name one that holds text")

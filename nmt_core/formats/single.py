@@ -1,0 +1,238 @@
+"""Text of one language in any of the formats of lines and tables: a row for each line or record, none left out."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from nmt_core.errors import DataError
+from nmt_core.formats import parquet
+from nmt_core.formats.columns import NoColumnError, Sought, find_column
+from nmt_core.formats.delimited import Records, delimiter_of, names_in
+from nmt_core.formats.jsonl import INVALID_JSON, NO_TEXT, Path, is_unicode, names_of, paths_of, text_at
+from nmt_core.formats.kinds import Kind, data_name
+from nmt_core.formats.lines import read_lines
+from nmt_core.formats.rows import INVALID_UTF8, MISSING_COLUMN, NULL_BYTE, Row
+from nmt_core.formats.streams import ByteStream
+
+
+class Cell(NamedTuple):
+    """One row."""
+
+    text: str
+    """Of a row with a fault, what can be shown of it."""
+    fault: str | None = None
+    """Why there is no text."""
+    raw: bytes | None = None
+    """The whole line, where it is not UTF-8."""
+    prefix: str = ""
+    """With what its translation has to begin, if a column says so."""
+
+
+class Columns(NamedTuple):
+    """Columns of a table, by their names, or by their numbers from 1 in a table without a header."""
+
+    text: str
+    """Of the text; empty: `source` or `text`, whichever there is."""
+    prefix: str = ""
+    """Of what translations have to begin with; empty: there is none."""
+
+    def numbered(self, place: str) -> list[int] | None:
+        """Places of the columns, from 0; None: they have names.
+
+        Raises:
+            DataError: one has a number, and the other a name; or a number is 0.
+        """
+        if has_header(self.text):
+            return None
+        if self.prefix and has_header(self.prefix):
+            raise DataError(
+                f"{place}: --column {self.text} is a number, and --prefix-column {self.prefix} is not: give numbers "
+                "for both, or names for both"
+            )
+        for asked, option in self.asked:
+            if not int(asked):
+                raise DataError(f"{place}: no column {asked}: columns count from 1; give {option} 1 for the first")
+        return [int(asked) - 1 for asked, _ in self.asked]
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """What was asked for, and the option that did: the text, and the prefix if there is one."""
+        return [(self.text, "--column"), *([(self.prefix, "--prefix-column")] if self.prefix else [])]
+
+    def find(self, names: Sequence[str], place: str) -> list[int]:
+        """Places of the columns among all that there are; see `find_column`."""
+        return [find_column(names, asked, place, option) for asked, option in self.asked]
+
+
+_KINDS = {
+    ".tsv": Kind.TSV,
+    ".tab": Kind.TSV,
+    ".csv": Kind.CSV,
+    ".jsonl": Kind.JSONL,
+    ".ndjson": Kind.JSONL,
+    ".json": Kind.JSONL,
+    ".parquet": Kind.PARQUET,
+}
+# All of each mark: a text may well begin with the letters of one.
+_PARQUET = b"PAR1\x15"
+_NO_LINES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a\x07": "a RAR archive"}
+
+
+def kind_by_name(name: str) -> Kind:
+    """What a file is by its suffix, that of its packing left aside: any that is not a table's means lines."""
+    return _KINDS.get(PurePosixPath(data_name(name)).suffix.casefold(), Kind.LINES)
+
+
+def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    """The rows of a file. A file may be empty.
+
+    Args:
+        stream: the file.
+        kind: LINES, TSV, CSV, JSONL or PARQUET; what is called lines and is Parquet is read as that.
+        columns: those of a table; lines have none.
+        max_line_bytes: a longer line or cell is a row with a fault.
+
+    Raises:
+        DataError: the file is truncated or damaged, is no text, or has no such column (where rows say which there are,
+            if none of the first `columns.ROWS_LOOKED_AT` has it); some rows may have come before.
+    """
+    if stream.peek(8).startswith(_PARQUET):
+        kind = Kind.PARQUET
+    elif not stream.peek(1):
+        return
+    if kind is Kind.PARQUET:
+        yield from _cells(parquet.read_columns(stream, columns.find, max_line_bytes))
+        return
+    what = next((what for magic, what in _NO_LINES.items() if stream.peek(8).startswith(magic)), None)
+    if what:
+        raise DataError(f"{stream.name}: {what}, and not text: unpack or convert it, and name the text inside")
+    if kind is Kind.LINES and any(columns):
+        option = "--column" if columns.text else "--prefix-column"
+        raise DataError(f"{stream.name}: a text without columns: leave out {option}, or name a .tsv, .csv, .jsonl...")
+    readers: dict[Kind, Callable[[ByteStream, Columns, int], Iterator[Cell]]]
+    readers = {Kind.LINES: _lines, Kind.TSV: _tsv, Kind.CSV: _csv, Kind.JSONL: _jsonl}
+    yield from readers[kind](stream, columns, max_line_bytes)
+
+
+def has_header(column: str) -> bool:
+    """Whether the first row of a TSV or CSV file holds the names of its columns: a number says that it does not."""
+    return not column.isdecimal()
+
+
+def _cells(tables: Iterator[pl.DataFrame]) -> Iterator[Cell]:
+    """A NUL is no fault here: like other characters that cannot be seen, it is taken out before translation."""
+    for table in tables:
+        prefixes = table["prefix"] if "prefix" in table.columns else repeat("", table.height)
+        rows = zip(table.select("text", "fault", "raw").iter_rows(), prefixes, strict=True)
+        for (text, fault, raw), prefix in rows:
+            yield Cell(text, None if fault == NULL_BYTE else fault, raw, prefix)
+
+
+class _Table:
+    """The rows of a TSV or CSV file, of which the first holds the names of the columns, unless they have numbers."""
+
+    def __init__(self, columns: Columns, place: str) -> None:
+        self._columns = columns
+        self._name = place
+        self._places = columns.numbered(place)
+        asked = zip(self._places or [], columns.asked, strict=False)
+        self._sought = [Sought(partial(_reach, number, option, place)) for number, (_, option) in asked]
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether the next row is the header."""
+        return self._places is None
+
+    def take_names(self, names: Sequence[str]) -> None:
+        """The header."""
+        self._places = self._columns.find(names, self._name)
+
+    def cell(self, fields: Sequence[str], shown: str) -> Cell:
+        """A row with these fields; one that is too short for its prefix has none."""
+        text, *prefix = self._places or []
+        for sought in self._sought:
+            sought.among(fields)
+        if text >= len(fields):
+            return Cell(shown, MISSING_COLUMN)
+        return Cell(fields[text], prefix=next((fields[place] for place in prefix if place < len(fields)), ""))
+
+    def end(self) -> None:
+        """See that no number is too great for all rows."""
+        for sought in self._sought:
+            sought.see_that_it_was_there()
+
+
+def _reach(place: int, option: str, name: str, fields: Sequence[str]) -> bool:
+    if place >= len(fields):
+        there = "there is 1" if len(fields) == 1 else f"there are {len(fields):,}"
+        raise NoColumnError(f"{name}: no column {place + 1}: {there}; give {option} a smaller number")
+    return True
+
+
+def _lines(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    return _cells(read_lines(stream, max_line_bytes, with_bytes=True))
+
+
+def _tsv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    table = _Table(columns, stream.name)
+    for cell in _lines(stream, columns, max_line_bytes):
+        fields = cell.text.split("\t")
+        if table.needs_names:
+            table.take_names(fields)
+        else:
+            yield cell if cell.fault else table.cell(fields, cell.text)
+    table.end()
+
+
+def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    delimiter = delimiter_of(stream, max_line_bytes)
+    records = Records(stream, max_line_bytes, delimiter)
+    table = _Table(columns, stream.name)
+    for record in records:
+        if table.needs_names:
+            table.take_names(names_in(record, delimiter))
+        elif isinstance(record, Row):
+            yield Cell(record.source, record.fault, records.raw)
+        else:
+            yield table.cell(record or [""], ",".join(record))  # a line may be empty
+    table.end()
+
+
+def _jsonl(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    sought = [Sought(partial(_path, asked, option, stream.name)) for asked, option in columns.asked]
+    for cell in _lines(stream, columns, max_line_bytes):
+        if cell.fault:
+            yield cell
+            continue
+        try:
+            record = json.loads(cell.text)
+            is_known = all(column.found for column in sought)
+            there = list(paths_of(record)) if not is_known and isinstance(record, dict) else []
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            yield _object(record, [column.among(there) for column in sought], cell.text)
+        else:
+            yield Cell(cell.text, INVALID_JSON)
+    for column in sought:
+        column.see_that_it_was_there()
+
+
+def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:
+    return paths[find_column(names_of(paths), asked, name, option)]
+
+
+def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> Cell:
+    """A row of JSON; where there is no prefix, or null, the translation is free. None: no row so far had the column."""
+    (text, fault), *found = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
+    prefix, prefix_fault = next(iter(found), ("", None))
+    if prefix_fault == NO_TEXT:
+        fault = fault or NO_TEXT
+    if not fault and not is_unicode([text, prefix]):
+        return Cell(line, INVALID_UTF8, line.encode())
+    return Cell(line, fault) if fault else Cell(text, prefix=prefix)

@@ -1,0 +1,168 @@
+"""Bytes of a text, unpacked as they are read: a file of any size takes the memory of one block.
+
+A packed file must end where its format says, and what comes out must be in proportion to what went in: after the
+first 100 MB, at most 250 times as much. (Text shrinks to a third or a tenth, and hardly ever below a fiftieth.)
+"""
+
+import bz2
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+import pyarrow as pa
+
+from nmt_core.errors import DataError, StageError, words_of
+from nmt_core.formats import signatures
+
+HEAD_BYTES = 1 << 16
+"""How much of a text is looked at to see what it is."""
+
+_FREE_BYTES = 100_000_000
+_MOST_TIMES = 250
+_FAILURES = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, pa.ArrowException)
+
+
+class Readable(Protocol):
+    """Anything to read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none only at the end."""
+
+
+class ByteStream:
+    """The bytes of one text under the name that errors give it.
+
+    `packing` is gz, zst, xz, bz2, or empty for text that is not packed as one stream.
+    `packed_bytes` says how many bytes have gone in; without it, what comes out is not bounded.
+    `path` or `file` is set where the bytes are those of a whole file, here or in a store, so that one may also seek in
+    it.
+    """
+
+    def __init__(
+        self, name: str, source: Readable, packing: str = "", packed_bytes: Callable[[], int] | None = None
+    ) -> None:
+        self.name = name
+        self._source = source
+        self.packing = packing
+        self._packed_bytes = packed_bytes
+        self.path: Path | None = None
+        self.file: BinaryIO | None = None
+        self._ahead = b""
+        self._unpacked = 0
+
+    def peek(self, size: int = HEAD_BYTES) -> bytes:
+        """The next bytes, at least `size` of them unless the text ends before; they stay to be read."""
+        while len(self._ahead) < size and (more := self._take(size - len(self._ahead))):
+            self._ahead += more
+        return self._ahead
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none only at the end.
+
+        Raises:
+            DataError: the file is truncated, damaged, or expands beyond all proportion.
+            StageError: its disk or store fails.
+        """
+        if self._ahead:
+            taken, self._ahead = self._ahead[:size], self._ahead[size:]
+            return taken
+        return self._take(size)
+
+    def read_whole(self, limit: int) -> bytes:
+        """All that is left, for the formats that cannot be read piece by piece.
+
+        Raises:
+            DataError: it is more than `limit` bytes.
+        """
+        content = self.peek(limit + 1)
+        if len(content) > limit:
+            raise DataError(f"{self.name}: more than {limit:,} bytes, too large for a file of this kind: split it")
+        self._ahead = b""
+        return content
+
+    def _take(self, size: int) -> bytes:
+        try:
+            taken = self._source.read(size)
+        except _FAILURES as error:
+            if isinstance(error, OSError) and error.errno:  # the system's, not an unpacker's
+                raise StageError(
+                    f"{self.name}: its disk or store fails ({words_of(error)}): see that it lets you read it, then run "
+                    "the same command again"
+                ) from None
+            kind = f"{self.packing} " if self.packing else ""
+            raise DataError(f"{self.name}: the {kind}file is truncated or damaged ({error}): fetch it again") from None
+        self._unpacked += len(taken)
+        if self._packed_bytes and self._unpacked > max(_FREE_BYTES, _MOST_TIMES * self._packed_bytes()):
+            raise DataError(
+                f"{self.name}: {self._packed_bytes():,} bytes expand to more than {self._unpacked:,}, over "
+                f"{_MOST_TIMES} times as much: this is no text; unpack the file yourself if you trust it"
+            )
+        return taken
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[ByteStream]:
+    """The bytes of a file, unpacked if it is packed as one stream.
+
+    Raises:
+        DataError: there is no such file.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}): check the path in the recipe") from None
+    with file:
+        stream = ByteStream(str(path), file)
+        stream.path = path
+        yield unpacked(stream)
+
+
+def unpacked(stream: ByteStream) -> ByteStream:
+    """The same bytes, unpacked if they are packed; an archive stays as it is."""
+    packing = signatures.packing_of(stream.peek(signatures.HEAD_BYTES))
+    if not packing:
+        return stream
+    counted = _Counted(stream)
+    return ByteStream(stream.name, _unpacker(packing, counted), packing, lambda: counted.taken)
+
+
+class _Counted:
+    """A file for the unpackers of other libraries that knows how much has been read of it."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self.taken = 0
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0:
+            raise ValueError("a packed file is read by blocks")
+        block = self._stream.read(size)
+        self.taken += len(block)
+        return block
+
+    def close(self) -> None:  # which unpackers call; the file itself is closed by who opened it
+        self.closed = True
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _unpacker(packing: str, packed: _Counted) -> Readable:
+    file = cast(BinaryIO, packed)
+    if packing == "gz":
+        return gzip.GzipFile(fileobj=file)
+    if packing == "bz2":
+        return bz2.BZ2File(file)
+    if packing == "xz":
+        return lzma.LZMAFile(file)
+    return cast(Readable, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))

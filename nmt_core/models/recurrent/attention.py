@@ -1,0 +1,181 @@
+"""Recurrent models that look at every source position: RNNsearch, and attention by dot products.
+
+Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
+"Effective Approaches to Attention-based Neural Machine Translation". Letters as in `model.py`, and N hidden units of
+the alignment model.
+"""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from nmt_core.models.recurrent.cells import CELLS, Recurrence, State, maxout, softmax_over
+from nmt_core.models.recurrent.model import RecurrentModel, Source, draw_normal, draw_uniform, first_hidden
+
+
+class SearchLayer(nn.Module):
+    """The decoder of RNNsearch: alignment model and recurrence (Bahdanau et al. 2015, equations 4 to 6, and A.1.2).
+
+    e_ij = v^T tanh(W s_(i-1) + U h_j), alpha_i = softmax(e_i), c_i = sum over j of alpha_ij h_j; and the recurrence
+    reads the word y_(i-1) and c_i.
+
+    U h_j is computed once per source, outside.
+
+    Args:
+        recurrence: reads words, and contexts of the annotations' width.
+        alignment_size: N.
+    """
+
+    def __init__(self, recurrence: Recurrence, alignment_size: int) -> None:
+        super().__init__()
+        self.recurrence = recurrence
+        self.query = nn.Linear(recurrence.hidden_size, alignment_size, bias=False)
+        self.score = nn.Linear(alignment_size, 1, bias=False)
+
+    def forward(
+        self, y_BTE: Tensor, annotations_BSA: Tensor, key_BSN: Tensor, is_token_BS: Tensor, state: State
+    ) -> tuple[Tensor, Tensor]:
+        """States before each word, s_(i-1) [B, T, H], and contexts c_i [B, T, A]."""
+        before, contexts = [], []
+        for projected_BG in self.recurrence.input(y_BTE).unbind(1):
+            context_BA, after = self.step(projected_BG, annotations_BSA, key_BSN, is_token_BS, state)
+            before.append(state[0])
+            contexts.append(context_BA)
+            state = after
+        return torch.stack(before, dim=1), torch.stack(contexts, dim=1)
+
+    def step(
+        self, projected_RG: Tensor, annotations_BSA: Tensor, key_BSN: Tensor, is_token_BS: Tensor, state: State
+    ) -> tuple[Tensor, State]:
+        """Context [R, A] and state behind it, of words whose projection is at hand."""
+        align_BKS = self.align(key_BSN, is_token_BS, state[0])
+        context_RA = (align_BKS @ annotations_BSA).flatten(0, 1)
+        assert self.recurrence.context is not None
+        return context_RA, self.recurrence.step(projected_RG + self.recurrence.context(context_RA), state)
+
+    def align(self, key_BSN: Tensor, is_token_BS: Tensor, hidden_RH: Tensor) -> Tensor:
+        """alpha [B, K, S]: the share of its attention that each row pays to each source position."""
+        query_RN = self.query(hidden_RH)
+        query_BKN = query_RN.view(key_BSN.shape[0], -1, query_RN.shape[-1])
+        score_BKS = self.score(torch.tanh(query_BKN[:, :, None] + key_BSN[:, None])).squeeze(-1)
+        return softmax_over(score_BKS, is_token_BS[:, None])
+
+
+class SearchModel(RecurrentModel):
+    """RNNsearch (Bahdanau et al. 2015, section 3 and appendix A).
+
+    s_0 = tanh(W_s h) of the backward direction's state at the first word, which is its last; the readout is maxout of
+    U_o s_(i-1) + V_o y_(i-1) + C_o c_i (appendix A.2.2).
+    """
+
+    def _build(self) -> None:
+        config, rnn = self.config, self.config.rnn
+        recurrence = CELLS[rnn.cell](config.d_model, rnn.hidden_size, self.annotation_size)
+        self.decoder = nn.ModuleList([SearchLayer(recurrence, rnn.alignment_size)])
+        self.key = nn.Linear(self.annotation_size, rnn.alignment_size)
+        self.first_state = nn.Linear(rnn.hidden_size, rnn.hidden_size)
+        self.readout_state = nn.Linear(rnn.hidden_size, 2 * rnn.maxout_size)
+        self.readout_word = nn.Linear(config.d_model, 2 * rnn.maxout_size, bias=False)
+        self.readout_context = nn.Linear(self.annotation_size, 2 * rnn.maxout_size, bias=False)
+
+    def initialise(self) -> None:
+        """As `RecurrentModel.initialise` (appendix B.1): W and U of the alignment of deviation 0.001, v of 0."""
+        draw_normal(self)
+        (layer,) = cast(list[SearchLayer], self.decoder)
+        nn.init.normal_(layer.query.weight, std=0.001)
+        nn.init.normal_(self.key.weight, std=0.001)
+        nn.init.zeros_(layer.score.weight)
+
+    @property
+    def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
+        """As `RecurrentModel.cross_shapes`: annotations h_j, and U h_j."""
+        return {
+            "annotation": ("sentences", "source_positions", self.annotation_size),
+            "key": ("sentences", "source_positions", self.config.rnn.alignment_size),
+        }
+
+    def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
+        """As `RecurrentModel.start`."""
+        last, *rest = source.states[-1][-1]
+        first_BH = first_hidden(self.first_state, last)
+        annotations_BSA = source.annotations_BSA
+        return [annotations_BSA, self.key(annotations_BSA)], [(first_BH, *(torch.zeros_like(first_BH) for _ in rest))]
+
+    def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
+        """As `RecurrentModel.decode`."""
+        before_BTH, contexts_BTA = self.decoder[0](y_BTE, *cross, is_token_BS, states[0])
+        return self._read_out(before_BTH, y_BTE, contexts_BTA)
+
+    def step(
+        self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
+    ) -> tuple[Tensor, list[State]]:
+        """As `RecurrentModel.step`."""
+        layer, (state,) = cast(SearchLayer, self.decoder[0]), states
+        annotations_BSA, key_BSN = cross
+        context_RA, after = layer.step(layer.recurrence.input(y_RE), annotations_BSA, key_BSN, is_token_BS, state)
+        return self._read_out(state[0], y_RE, context_RA), [after]
+
+    def _read_out(self, hidden_H: Tensor, y_E: Tensor, context_A: Tensor) -> Tensor:
+        return maxout(self.readout_state(hidden_H) + self.readout_word(y_E) + self.readout_context(context_A))
+
+    def _once(self) -> list[nn.Module]:
+        return [self.first_state]
+
+    def _at_source(self) -> list[nn.Module]:
+        return [self.key]
+
+
+class DotAttentionModel(RecurrentModel):
+    """Global attention with the score `dot` (Luong et al. 2015, sections 3 and 3.1), without input feeding.
+
+    The decoder's layers start from the last states of the encoder's and read words alone; of the last one's state h_t,
+    alpha = softmax over s of h_t^T h_s, c_t = sum of alpha_s h_s, and what leaves is tanh(W_c [c_t; h_t]) (equation 5).
+    """
+
+    def _build(self) -> None:
+        config, hidden = self.config, self.config.rnn.hidden_size
+        cell = CELLS[config.rnn.cell]
+        self.decoder = nn.ModuleList(
+            cell(hidden if number else config.d_model, hidden) for number in range(config.decoder_layers)
+        )
+        self.combine = nn.Linear(2 * hidden, hidden, bias=False)
+
+    def initialise(self) -> None:
+        """As `RecurrentModel.initialise` (section 4.1)."""
+        draw_uniform(self, 0.1)
+
+    @property
+    def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
+        """As `RecurrentModel.cross_shapes`: the encoder's states h_s."""
+        return {"annotation": ("sentences", "source_positions", self.annotation_size)}
+
+    def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
+        """As `RecurrentModel.start`."""
+        return [source.annotations_BSA], [state for (state,) in source.states]
+
+    def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
+        """As `RecurrentModel.decode`."""
+        x_BTH = y_BTE
+        for number, (layer, state) in enumerate(zip(self.decoder, states, strict=True)):
+            x_BTH, _ = layer(self.dropout(x_BTH) if number else x_BTH, state)
+        return self._attend(x_BTH, cross[0], is_token_BS)
+
+    def step(
+        self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
+    ) -> tuple[Tensor, list[State]]:
+        """As `RecurrentModel.step`."""
+        x_RH, after = y_RE, []
+        for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=True):
+            after.append(layer.step(layer.input(x_RH), state))
+            x_RH = after[-1][0]
+        x_BKH = x_RH.view(is_token_BS.shape[0], -1, x_RH.shape[-1])
+        return self._attend(x_BKH, cross[0], is_token_BS).flatten(0, 1), after
+
+    def align(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:
+        """alpha [B, T, S]: the share of its attention that each target position pays to each source position."""
+        return softmax_over(hidden_BTH @ annotations_BSA.transpose(1, 2), is_token_BS[:, None])
+
+    def _attend(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:
+        context_BTA = self.align(hidden_BTH, annotations_BSA, is_token_BS) @ annotations_BSA
+        return torch.tanh(self.combine(torch.cat([context_BTA, hidden_BTH], dim=-1)))

@@ -1,0 +1,1 @@
+"""Recipes: YAML files with what differs from the defaults."""

@@ -1,0 +1,1 @@
+"""The shape of a stage, and the table of all stages."""

@@ -1,0 +1,139 @@
+"""The ordered table of stages: the one list that the flow, the command line and the documentation read."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ArtifactError
+from nmt_core.stages.stage import Stage
+from nmt_core.store.artifacts import MANIFEST, Artifact, Identity, Store, fingerprint_of
+
+_COMPARED = 50
+"""Artifacts of a stage, the newest, among which the most similar one is looked for: a store may hold thousands."""
+FORCED = "forced"
+"""Why a stage would run whatever is there."""
+_DAMAGED = "made once, but its files are damaged or gone"
+
+STAGES: dict[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            "download",
+            2,
+            ("corpus", "languages"),
+            (),
+            "nmt_core.corpus.download:run",
+            identity="nmt_core.corpus.sources:identity",
+        ),
+        Stage(
+            "clean",
+            3,
+            ("clean", "languages"),
+            ("download",),
+            "nmt_core.corpus.clean:run",
+            identity="nmt_core.corpus.clean:identity",
+        ),
+        Stage(
+            "split",
+            3,
+            ("split", "mix", "languages", "clean"),
+            ("download", "clean"),
+            "nmt_core.corpus.split:run",
+            identity="nmt_core.corpus.split:identity",
+        ),
+        Stage(
+            "tokenizer",
+            4,
+            ("tokenizer", "mix", "languages"),
+            ("split",),
+            "nmt_core.tokenizer.learn:run",
+            identity="nmt_core.tokenizer.start:identity",
+        ),
+        Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage(
+            "train",
+            5,
+            ("train", "model", "languages", "clean"),
+            ("encode", "tokenizer", "split"),
+            "nmt_core.train.launch:run",
+            identity="nmt_core.train.launch:identity",
+            resumable=True,
+        ),
+        Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
+        Stage(
+            "export",
+            12,
+            ("export", "model", "languages", "clean"),
+            ("average", "tokenizer", "split"),
+            "nmt_core.export.onnx:run",
+        ),
+        Stage("evaluate", 3, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """What a run would do with one stage, and why."""
+
+    stage: Stage
+    identity: Identity
+    fingerprint: str
+    artifact: Artifact | None
+    """The artifact that would be reused; None if the stage would run."""
+    reason: str
+    compared: Artifact | None = None
+    """The artifact that would be reused, or else the most similar one, if there is any."""
+
+
+def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
+    """What a run would do, stage by stage, without running anything: fingerprints follow from fingerprints alone."""
+    planned: dict[str, PlannedStage] = {}
+    for stage in STAGES.values():
+        identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
+        fingerprint = fingerprint_of(identity)
+        artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
+        compared = artifact
+        if stage.name in force:
+            reason = FORCED
+        elif artifact:
+            reason = "made already"
+        else:
+            reason, compared = _explain_absence(store, stage.name, identity, fingerprint)
+        planned[stage.name] = PlannedStage(stage, identity, fingerprint, artifact, reason, compared)
+    return list(planned.values())
+
+
+def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: str) -> tuple[str, Artifact | None]:
+    if (store.path(stage, fingerprint) / MANIFEST).exists():
+        return _DAMAGED, None
+    return explain_miss(identity, store.newest(stage, _COMPARED))
+
+
+def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, Artifact | None]:
+    """Return which part of an identity differs from the most similar artifact of the same stage, and that artifact."""
+    differences = []
+    for other in others:
+        with suppress(ArtifactError):  # damaged: it says nothing
+            differences.append((_differences(other.manifest().identity, identity), other))
+    if not differences:
+        return "never made here", None
+    fewest, nearest = min(differences, key=lambda one: len(one[0]))
+    return "; ".join(fewest) if fewest else _DAMAGED, nearest
+
+
+def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Leaves that differ, as `path: old -> new`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted(old.keys() | new.keys()):
+            inner = f"{path}.{key}" if path and path != "config" else key
+            lines += _differences(old.get(key), new.get(key), inner)
+        return lines
+    if old == new:
+        return []
+    if path.startswith("inputs."):
+        return [f"its input {path.removeprefix('inputs.')} changed"]
+    return [f"{path}: {old} -> {new}"]

@@ -1,0 +1,124 @@
+"""Whether a model can have seen its test sets, by the reports of its own stages and of those that it started from."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from support.published import identity_like
+
+from flows.registry.candidate import Candidate
+from flows.registry.contamination import leaks, unknown
+from nmt_core.config import PipelineConfig
+from nmt_core.store.artifacts import REPORT, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
+
+CONFIG = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}})
+OFF = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "clean": {"decontaminate": False}})
+Make = Callable[..., Artifact]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "artifacts")
+
+
+@pytest.fixture
+def make(store: Store) -> Make:
+    """Publishes what a stage would have made of such inputs, with such a report."""
+
+    def make(stage: str, number: int, config: Any = None, report: Any = None, **inputs: Artifact) -> Artifact:
+        parents = {name: made.fingerprint for name, made in inputs.items()}
+        identity = identity_like(stage, f"{number:x}", parents, config)
+        fingerprint = fingerprint_of(identity)
+        folder = store.partial(stage, fingerprint)
+        folder.mkdir(parents=True)
+        if stage == "split":
+            polars.DataFrame({"source": [report], "target": ["b"]}).write_parquet(folder / "news.parquet")
+            (folder / "splits.json").write_text('{"dev": "dev.parquet", "tests": {"news": "news.parquet"}}')
+            report = {"held_out": {"test/news": 2}}
+        (folder / REPORT).write_text(json.dumps(report or {}))
+        manifest = Manifest(
+            stage=stage,
+            fingerprint=fingerprint,
+            identity=identity,
+            recipe="test",
+            outputs=describe_outputs(folder),
+            versions={},
+            seconds=0,
+            host="here",
+            created=now(),
+        )
+        return store.publish(folder, manifest)
+
+    return make
+
+
+@pytest.fixture
+def ancestor(make: Make) -> Callable[..., Artifact]:
+    """Publishes weights that were trained beside this test set."""
+
+    def ancestor(number: int, test: str, *, decontaminate: bool = True, started_from: str = "") -> Artifact:
+        config = {"clean": {"decontaminate": decontaminate}}
+        clean = make("clean", number, config, {"held_out": {"test/news": 3, "dev/dev": 1}})
+        split = make("split", number, None, test, clean=clean)
+        train = make("train", number, None, {"started_from": started_from}, split=split)
+        return make("average", number, None, None, train=train)
+
+    return ancestor
+
+
+def candidate(store: Store, number: int, started_from: str = "") -> Candidate:
+    nothing = Artifact("export", "0" * 32, store.root)
+    clean, split = (
+        next((made for made in store.published(stage) if made.fingerprint.startswith(f"{number:x}")), None)
+        for stage in ("clean", "split")
+    )
+    return Candidate(nothing, nothing, clean=clean, split=split, started_from=started_from)
+
+
+def test_the_pairs_that_were_left_out_are_counted(store: Store, ancestor: Callable[..., Artifact]) -> None:
+    ancestor(1, "a sentence")
+    made = candidate(store, 1)
+    assert leaks(made) == {"test/news": 5, "dev/dev": 1}
+    assert unknown(CONFIG, made, store) == ""
+
+
+def test_without_decontamination_or_its_report_nothing_is_known(
+    store: Store, ancestor: Callable[..., Artifact]
+) -> None:
+    ancestor(1, "a sentence")
+    assert "clean.decontaminate is off" in unknown(OFF, candidate(store, 1), store)
+    assert "no longer in the store" in unknown(CONFIG, candidate(store, 2), store)
+
+
+@pytest.mark.parametrize(
+    ("test", "decontaminate", "why"),
+    [
+        ("a sentence", True, ""),
+        ("another sentence", True, "without regard to the test set news"),
+        ("a sentence", False, "trained with clean.decontaminate off"),
+    ],
+)
+def test_what_training_started_from_must_not_have_seen_them_either(
+    store: Store, ancestor: Callable[..., Artifact], test: str, decontaminate: bool, why: str
+) -> None:
+    ancestor(1, "a sentence")
+    weights = ancestor(2, test, decontaminate=decontaminate)
+    found = unknown(CONFIG, candidate(store, 1, weights.short), store)
+    assert (why in found and found.startswith(f"training started from {weights.short}")) if why else found == ""
+
+
+def test_nor_what_that_one_started_from(store: Store, ancestor: Callable[..., Artifact]) -> None:
+    ancestor(1, "a sentence")
+    first = ancestor(2, "another sentence")
+    second = ancestor(3, "a sentence", started_from=first.short)
+    found = unknown(CONFIG, candidate(store, 1, second.short), store)
+    assert found.startswith(f"training started from {first.short}")
+
+
+def test_weights_from_elsewhere_are_unknown(store: Store, ancestor: Callable[..., Artifact]) -> None:
+    ancestor(1, "a sentence")
+    made = candidate(store, 1, "model.safetensors, sha256 0123456789ab")
+    assert "of whose training text nothing is known" in unknown(CONFIG, made, store)

@@ -1,0 +1,41 @@
+import pytest
+
+from flows.runs.selection import STEPS, Selection
+from nmt_core.config import PipelineConfig
+from nmt_core.errors import ConfigError
+from nmt_core.stages.table import STAGES
+
+
+def test_the_steps_are_the_stages_and_registration() -> None:
+    assert (*STAGES, "register") == STEPS
+
+
+def test_everything_is_included_unless_told_otherwise() -> None:
+    assert all(Selection().includes(step) for step in STEPS)
+    part = Selection("split", "train")
+    assert [step for step in STEPS if part.includes(step)] == ["split", "tokenizer", "encode", "train"]
+    assert [step for step in STEPS if part.begins_after(step)] == ["download", "clean"]
+
+
+def test_what_cannot_be_done_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ConfigError, match="--from train comes after --until clean: exchange"):
+        Selection("train", "clean")
+    with pytest.raises(ConfigError, match="--force clean: it lies outside split to register: widen"):
+        Selection("split", force=("clean",))
+    with pytest.raises(ConfigError, match="registered once"):
+        Selection(force=("register",))
+
+
+def test_what_leaves_too_few_checkpoints_to_average_is_refused_before_it_is_trained() -> None:
+    toy = {"name": "toy", "corpus": {"toy": {}}}
+    few = {"max_updates": 410, "checkpoint_every": 100}
+    config = PipelineConfig.model_validate(toy | {"train": few, "average": {"checkpoints": 5}})
+    Selection().check(config)  # there is one at the end as well
+    config = PipelineConfig.model_validate(toy | {"train": few | {"max_updates": 400}, "average": {"checkpoints": 5}})
+    message = r"average\.checkpoints=5: with train\.checkpoint_every=100 train\.max_updates=400 leave 4: set it lower"
+    with pytest.raises(ConfigError, match=message):
+        Selection().check(config)
+    Selection(last="train").check(config)
+    Selection("average").check(config)  # of a training that is over only the stage knows what it has left
+    ema = {"train": few | {"ema_decay": 0.999, "max_updates": 100}, "average": {"strategy": "ema"}}
+    Selection().check(PipelineConfig.model_validate(toy | ema))

@@ -1,0 +1,365 @@
+"""`nmt translate` of files: a job whose totals are in MLflow, with a model whose version is looked up once."""
+
+import io
+import json
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import mlflow
+import pytest
+from mlflow.tracking import MlflowClient
+
+from flows.cli.translate import translate
+from flows.registry.models import model_of
+from flows.settings import Settings
+from flows.tracking.mlflow_tracker import open_database
+from flows.translation.job import EXPERIMENT, Wanted, _see_that_it_can_be_written, translate_job, workers_of
+from nmt_core.errors import ConfigError, DataError, ModelError, StageError
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.search import onnx_session
+from nmt_core.store import storage
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with MLflow's database, which takes seconds to make."""
+    home = tmp_path_factory.mktemp("home")
+    open_database(f"sqlite:///{home / 'mlflow.db'}")
+    return home
+
+
+@pytest.fixture
+def settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("NMT_HOME", str(home))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{home / 'mlflow.db'}")
+    # MLflow finds models by what was set last in the process, and other tests set the servers of theirs.
+    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+    monkeypatch.setattr("mlflow.tracking._model_registry.utils._registry_uri", None)
+    return Settings.load({"NMT_HOME": str(home), "NMT_THREADS": "2"})
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "in.txt").write_bytes("the cat sees a dog.\n\n\xff\nnow\n".encode("latin-1"))
+    return tmp_path / "in.txt"
+
+
+def run(wanted: Wanted, settings: Settings) -> dict[str, Any]:
+    return translate_job(wanted, settings, lambda done, total, note: None, pytest.fail)
+
+
+def test_the_totals_of_a_job_are_in_mlflow(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    report = run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
+    assert report["lines"] == 4 and report["by_status"]["empty"] == 1 and report["by_status"]["invalid_utf8"] == 1
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    [logged] = client.search_runs([experiment.experiment_id], "attributes.run_name = 'out.txt'")
+    assert logged.info.status == "FINISHED"
+    assert logged.data.metrics["by_status.invalid_utf8"] == 1 and logged.data.metrics["lines"] == 4
+    assert logged.data.metrics["lines_per_second"] > 0
+    assert logged.data.params["model_version"] == report["model_version"]
+    again = run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), beam_size=1), settings)
+    assert again["reused"] and again["by_status"] == report["by_status"]
+
+
+@pytest.fixture
+def registered(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> MlflowClient:
+    """Two versions of a model, which are the same, of which the first is the champion."""
+    shutil.copytree(tiny_bundle, tmp_path / "model" / "artifacts" / "bundle")
+    (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    name = tmp_path.name
+    client.create_registered_model(name)
+    for _ in range(2):
+        client.create_model_version(name, (tmp_path / "model").as_uri())
+    client.set_registered_model_alias(name, "champion", "1")
+    return client
+
+
+@pytest.mark.parametrize("step", ["stage", "translate_chunk"])
+def test_an_alias_is_looked_up_once_for_a_job(
+    step: str, registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    champion, target = f"models:/{tmp_path.name}@champion", str(tmp_path / "out.txt")
+    wanted = Wanted(champion, str(source), target)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(f"nmt_core.jobs.run.{step}", interrupt)
+        run(wanted, settings)
+    registered.set_registered_model_alias(tmp_path.name, "champion", "2")
+    with pytest.raises(StageError, match=rf"model: {tmp_path.name} version 1, now {tmp_path.name} version 2"):
+        run(Wanted(f"models:/{tmp_path.name}/2", str(source), target), settings)
+    assert run(wanted, settings)["model_version"] == "1"
+    assert run(wanted, settings)["model_version"] == "2", "the next job begins anew"
+    plan = JobFolder(f"{target}.job").plan()
+    assert plan and plan.asked == champion
+
+
+def test_the_latest_version_is_looked_up_once_for_a_job(
+    registered: MlflowClient, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(f"models:/{tmp_path.name}/latest", str(source), str(tmp_path / "out.txt"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        run(wanted, settings)
+    registered.create_model_version(tmp_path.name, (tmp_path / "model").as_uri())
+    assert run(wanted, settings)["model_version"] == "2"
+    assert run(wanted, settings)["model_version"] == "3", "the next job begins anew"
+
+
+def test_a_stage_of_the_registry_is_refused(registered: MlflowClient, settings: Settings, tmp_path: Path) -> None:
+    stage = f"models:/{tmp_path.name}/Production"
+    with pytest.raises(ModelError, match=f"Production is no version: .* name a number, models:/{tmp_path.name}/latest"):
+        model_of(stage, settings).__enter__()
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_command_says_how_it_went(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    translate(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv"), long_lines="cut"))
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "out.tsv: 4 lines by" in said.err and "lines/s" in said.err
+    assert "1 of 4 lines: invalid_utf8" in said.err and "1 of 4 lines: empty" in said.err
+    assert len((tmp_path / "out.tsv").read_text().splitlines()) == 5
+
+
+class Typed(io.BytesIO):
+    """A standard stream."""
+
+    def __init__(self, content: bytes = b"", *, is_tty: bool = False) -> None:
+        super().__init__(content)
+        self.is_tty = is_tty
+        self.buffer = self
+
+    def isatty(self) -> bool:
+        return self.is_tty
+
+
+@pytest.mark.parametrize("is_tty", [False, True])
+def test_a_pipe_gives_a_line_for_each_line_without_a_job(
+    is_tty: bool, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    out = Typed()
+    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
+    monkeypatch.setattr(sys, "stdout", out)
+    translate(Wanted(str(tiny_bundle), "-", "-"))
+    lines = out.getvalue().split(b"\n")
+    assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
+    said = "Bytes that are not UTF-8 are kept beside a file alone: name one with --output."
+    assert said in capfd.readouterr().err
+    monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
+    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    assert said not in capfd.readouterr().err
+    (note,) = (tmp_path / "piped.txt.gz.unreadable.jsonl").read_text().splitlines()
+    assert json.loads(note) == {"file": "standard input", "line": 3, "base64": "/w=="}
+    monkeypatch.setattr(sys, "stdout", again := Typed())
+    translate(Wanted(str(tiny_bundle), str(source), "-"))
+    assert again.getvalue() == out.getvalue()
+    monkeypatch.setattr(sys, "stdin", Typed(b"now\n"))
+    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "piped.txt.gz"]
+
+
+WRONG = [
+    ({"target": "nowhere/out.txt"}, DataError, "cannot be written: there is no folder .*nowhere: make it"),
+    ({"target": "."}, DataError, "is a folder, but the input is one file: name a file"),
+    ({"source": "nowhere.txt"}, DataError, "nowhere.txt: there is no such file"),
+    ({"beam_size": 65}, ConfigError, "--beam 65: must be from 1 to 64"),
+    ({"overrides": ("search.n_bets=2",)}, ConfigError, "search.n_bets is not a key: did you mean 'n_best'"),
+    ({"overrides": ("search.n_best=5",)}, ConfigError, "search n_best=5 is more than beam_size=4: raise beam_size"),
+    ({"overrides": ("search.top_p=2",)}, ConfigError, "search.top_p=2: input should be less than or equal to 1"),
+    ({"overrides": ("train.seed=2",)}, ConfigError, "--set train.seed=2: a model that is there has only its search"),
+    ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: has room for one translation"),
+    ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: has room for one translation"),
+    ({"long_lines": "fold"}, ConfigError, "--long-lines fold: must be split or cut"),
+    (
+        {"model": "models:/nobody/latest"},
+        ModelError,
+        "model models:/nobody/latest: .*`nmt run RECIPE` registers one",
+    ),
+    (
+        {"model": "models:/nobody@champion"},
+        ModelError,
+        "model models:/nobody@champion: .*`nmt run RECIPE` registers one",
+    ),
+    ({"model": "."}, ModelError, "no bundle, for it has no config.json"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "message"), WRONG, ids=[str(change) for change, _, _ in WRONG])
+def test_what_is_wrong_is_said_before_anything_is_made(
+    change: dict[str, Any], kind: type[Exception], message: str, tiny_bundle: Path, source: Path, settings: Settings,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    wanted = {"model": str(tiny_bundle), "source": "in.txt", "target": "out.txt"} | change
+    with pytest.raises(kind, match=message):
+        translate(Wanted(**wanted))
+    assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_knobs_of_the_search_may_be_set(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    knobs = ("search.n_best=2", "search.beam_size=5", "search.max_length_offset=20")
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.jsonl"), overrides=knobs, beam_size=3)
+    assert run(wanted, settings)["lines"] == 4
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {len(row["alternatives"]) for row in rows} == {0, 1}
+    plan = JobFolder(str(tmp_path / "out.jsonl.job")).plan()
+    assert plan and plan.order.search.beam_size == 5
+
+
+def test_a_pipe_takes_beginnings_from_a_column(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"text": "now", "begin": "small"}\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", out := Typed())
+        translate(Wanted(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
+    assert out.getvalue().startswith(b"small")
+
+
+def test_a_damaged_bundle_is_named_and_nothing_is_made(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    bundle, target = tmp_path / "bundle", str(tmp_path / "out.txt")
+    shutil.copytree(tiny_bundle, bundle)
+    (bundle / "search.json").write_text('{"beam_size": ')
+    with pytest.raises(ModelError, match=r"search\.json: whole file: Invalid JSON.*: correct it, or remove it"):
+        run(Wanted(str(bundle), str(source), target), settings)
+    (bundle / "search.json").unlink()
+    (bundle / "fp32/step.onnx").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"step\.onnx: sha256 is .* says"):
+        run(Wanted(str(bundle), str(source), target), settings)
+    assert not Path(target).exists()
+    shutil.copyfile(tiny_bundle / "fp32/step.onnx", bundle / "fp32/step.onnx")
+    assert run(Wanted(str(bundle), str(source), target), settings)["lines"] == 4, "mended, the same command goes on"
+
+
+def test_text_output_and_job_may_all_be_in_s3(
+    tiny_bundle: Path, source: Path, settings: Settings, s3_folder: str, tmp_path: Path
+) -> None:
+    storage.write_bytes([source.read_bytes()], f"{s3_folder}/in.txt")
+    report = run(Wanted(str(tiny_bundle), f"{s3_folder}/in.txt", f"{s3_folder}/out.tsv"), settings)
+    run(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv")), settings)
+    assert report["lines"] == 4 and report["target"] == f"{s3_folder}/out.tsv"
+    store, name = storage.store_of(s3_folder)
+    assert store.cat_file(f"{name}/out.tsv") == (tmp_path / "out.tsv").read_bytes()
+    made = ["in.txt", "out.tsv", "out.tsv.job/done.json", "out.tsv.job/plan.json", "out.tsv.unreadable.jsonl"]
+    assert [key.removeprefix(f"{name}/") for key in store.find(name)] == made
+
+
+@pytest.mark.parametrize("change", [{"target": "s3://mistyped/out.txt"}, {"job": "s3://mistyped/job"}])
+def test_a_bucket_that_is_not_there_is_named_before_anything_is_made(
+    change: dict[str, Any], s3: str, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = {"model": str(tiny_bundle), "source": str(source), "target": str(tmp_path / "out.txt")} | change
+    with pytest.raises(DataError, match=r"s3://mistyped/\w+.*: cannot be written \(.*bucket.*\): check the address"):
+        run(Wanted(**wanted), settings)
+    assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
+    assert fsspec.filesystem("s3", use_listings_cache=False).ls("") == ["bucket"]
+
+
+def test_a_model_in_the_registry_is_known_by_its_number(
+    registered: MlflowClient, settings: Settings, tmp_path: Path
+) -> None:
+    with model_of(f"models:/{tmp_path.name}@champion", settings) as model:
+        assert (model.version.name, model.version.version) == (tmp_path.name, "1")
+        assert settings.home in model.folder.parents
+    assert not list((settings.home / "copies").iterdir()), "a copy for as long as it is needed"
+    assert mlflow.get_tracking_uri()
+
+
+def test_a_job_keeps_the_precision_with_which_it_began(
+    tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    """Even if it has not read its text yet: a worker with another device may begin meanwhile."""
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.stage", interrupt)
+        run(wanted, settings)
+    begun = JobFolder(str(tmp_path / "out.txt.job")).begun()
+    assert begun and begun.order.search.precision == "fp32", "the fastest one of the bundle here"
+    other = begun.order.model_copy(update={"search": begun.order.search.model_copy(update={"precision": "fp16"})})
+    file = tmp_path / "out.txt.job" / "order-1.json"
+    file.write_text(begun.model_copy(update={"order": other}).model_dump_json())
+    with pytest.raises(ConfigError, match=r"search\.precision=fp16 on cpu: the model has fp32"):
+        run(wanted, settings)
+    assert not file.exists(), "what cannot be done makes room"
+
+
+def test_a_job_that_is_done_binds_no_other_to_its_precision(
+    tiny_bundle: Path, int8_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    def precision_of(model: Path, *overrides: str) -> tuple[str, bool]:
+        report = run(Wanted(str(model), str(source), str(tmp_path / "out.txt"), overrides=overrides), settings)
+        plan = JobFolder(str(tmp_path / "out.txt.job")).plan()
+        assert plan
+        return plan.order.search.precision, report["reused"]
+
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle) == ("int8", False)
+    assert precision_of(int8_bundle) == ("int8", True)
+    assert precision_of(tiny_bundle) == ("fp32", False)
+    assert precision_of(int8_bundle, "search.precision=fp32") == ("fp32", False)
+    assert precision_of(int8_bundle) == ("fp32", True), "what is there is one of those that would do"
+    source.write_text("now\n")
+    assert precision_of(int8_bundle) == ("int8", False)
+
+
+@pytest.mark.parametrize(
+    ("named", "gone", "lines"),
+    [
+        ("in/in.txt", ["in.txt"], 4),
+        ("in", ["in.txt", "more.txt"], 5),
+        ("in", ["in.txt"], 5),
+        ("in/*.txt", ["more.txt"], 5),
+        ("in/*.txt", ["in.txt", "more.txt"], 5),
+    ],
+)
+def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
+    named: str, gone: list[str], lines: int, tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path
+) -> None:
+    """All of it, or files of it."""
+    (tmp_path / "in").mkdir()
+    source.rename(tmp_path / "in" / "in.txt")
+    (tmp_path / "in" / "more.txt").write_text("now\n")
+    wanted = Wanted(str(tiny_bundle), str(tmp_path / named), str(tmp_path / "out.jsonl"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nmt_core.jobs.run.translate_chunk", interrupt)
+        run(wanted, settings)
+    for name in gone:
+        (tmp_path / "in" / name).unlink()
+    assert run(wanted, settings)["lines"] == lines
+    shutil.rmtree(tmp_path / "in")
+    with pytest.raises(DataError, match="there is no such file, or nothing in it"):
+        run(wanted, settings)
+
+
+def test_workers_that_begin_at_one_moment_do_not_refuse_each_other(tmp_path: Path) -> None:
+    def look(_: int) -> None:
+        _see_that_it_can_be_written(str(tmp_path / "out.txt"))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(look, range(2_000)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_session, "best_device", lambda: "cuda")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    two = replace(settings, gpus=("5", "GPU-7d1c"), threads=5)
+    with workers_of(two, "fp16") as (workers, threads):
+        assert (workers.count, threads) == (2, 2)
+        assert sorted(map(str, workers.map(os.getenv, ["CUDA_VISIBLE_DEVICES"] * 2))) == ["5", "GPU-7d1c"]
+    for here, precision in ((two, "int8"), (replace(two, gpus=("5",)), "fp16")):
+        with workers_of(here, precision) as (workers, threads):
+            assert (workers.count, threads) == (1, 5), "threads of this process"
