@@ -13,9 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
+from nmt_core.config.renamed import with_present_names
 from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.onnx_session import FASTEST, Device
 from nmt_core.search.onnx_step import (
@@ -54,11 +62,17 @@ class BundleConfig(BaseModel):
     """What `config.json` says of the files beside it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier_names(cls, values: Any) -> Any:
+        return with_present_names(values)
+
     format: Literal[3] = BUNDLE_FORMAT
     languages: LanguagesConfig
     unicode_form: UnicodeForm
     """Form in which the training text was written."""
-    punctuation: Punctuation = "as is"
+    punctuation: Punctuation = "as_is"
     """Punctuation of the training text."""
     vocab_size: int
     """Pieces of the target's tokenizer and width of the output."""

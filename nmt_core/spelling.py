@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from nmt_core.config import CleanConfig
 
 UnicodeForm = Literal["NFC", "NFKC"]
-Punctuation = Literal["as is", "Moses"]
+Punctuation = Literal["as_is", "moses"]
 
 # C0 controls that are not white space, soft hyphen, zero-width space, word joiner and byte order mark, marks of writing
 # direction, annotations. The zero-width joiners stay: Persian and the scripts of India spell with them.
@@ -90,7 +90,7 @@ class Spelling(NamedTuple):
     """How the text of one language is spelt."""
 
     unicode_form: UnicodeForm = "NFC"
-    punctuation: Punctuation = "as is"
+    punctuation: Punctuation = "as_is"
     language: str = ""
     """ISO 639 code, for the punctuation; empty: any."""
 
@@ -107,7 +107,7 @@ class Spelling(NamedTuple):
         return tidied
 
     def _tidy_once(self, line: str) -> str:
-        if self.punctuation == "Moses":
+        if self.punctuation == "moses":
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)
         return _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, _INVISIBLE.sub("", line))).strip(" ")

@@ -269,6 +269,6 @@ def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, devi
     return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
 
 
-def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> str:
+def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:
     """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))

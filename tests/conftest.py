@@ -65,14 +65,14 @@ StartTraining = Callable[..., Artifact]
 _TINY: dict[str, Any] = {
     "name": "tiny",
     "corpus": {"toy": {"pairs": 1_000, "held_out": 20}},
-    "clean": {"characters_per_character": 2.0},
+    "clean": {"expected_length_ratio": 2.0},
     "tokenizer": {"vocab_size": 600},
     "encode": {"max_length": 64},
     "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
     "train": {
         "max_updates": 200,
         "max_tokens": 512,
-        "slice_tokens": 256,
+        "micro_batch_tokens": 256,
         "warmup_updates": 50,
         "precision": "fp32",  # where results are compared to the last bit
         "validate_every": 50,
@@ -469,7 +469,7 @@ class Registry:
         """A recipe by which models are never too slow, and any of them may be the first champion. They are compared in
         chrF, for theirs are words without spaces, and they have learnt to copy nothing."""
         values = {"name": "test", "corpus": {"toy": {}}, "search": self.search.model_dump()}
-        registry = {"max_slowdown": 1.0, "metric": "chrF", "built_in_sentences": "no worse", "min_score": 0}
+        registry = {"max_slowdown": 1.0, "metric": "chrF", "built_in_sentences": "no_worse", "min_score": 0}
         registry |= sections.pop("registry", {})
         return PipelineConfig.model_validate(values | sections | {"registry": registry})
 

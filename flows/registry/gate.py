@@ -21,7 +21,7 @@ from nmt_core.evaluate.report import check_sentences
 from nmt_core.evaluate.test_sets import TestSet, read_hypotheses, read_test_sets
 from nmt_core.evaluate.verdict import Check, Verdict
 from nmt_core.export.dev import Dev
-from nmt_core.export.speed import speed_ratio, way_of
+from nmt_core.export.speed import describe_search, speed_ratio
 from nmt_core.translator import Translator
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Gate:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
         lines = Dev.read(split.path).spread(_SPEED_LINES).sources
         ratio = speed_ratio(lines, ours, theirs, bound=1 - registry.max_slowdown)
-        ways = dict.fromkeys((way_of(ours), way_of(theirs)))  # each as whoever pulls it gets it
+        ways = dict.fromkeys((describe_search(ours), describe_search(theirs)))  # each as whoever pulls it gets it
         threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
         note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
         return [gate.speed(ratio.median, note, registry, (ratio.low, ratio.high))]

@@ -34,7 +34,7 @@ class Estimate:
 def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
     """Weights of a model, without building it; a size of the source's own vocabulary is 0 if there is none."""
     core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
-    is_own = model.tied_embeddings != "three-way"
+    is_own = model.tied_embeddings != "three_way"
     embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
     return core + embeddings + _of_output(model, vocab_size)
 

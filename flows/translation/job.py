@@ -91,7 +91,7 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
         if wanted.target == PIPE:
             take = stream.to_pipe(sys.stdout.buffer, search)
         else:
-            _see_that_it_can_be_written(absolute(wanted.target))
+            _require_writable(absolute(wanted.target))
             take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
         return stream.translate_stream(cells, translator, model.version, take, at_once=is_typed)
 
@@ -113,8 +113,8 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
     target = absolute(wanted.target)
     folder = JobFolder(absolute(wanted.job or f"{target}.job"))
     inputs = _inputs(wanted, target, folder)
-    _see_that_it_can_be_written(target, as_folder=not inputs.is_one)
-    _see_that_its_store_takes_files(folder.url)
+    _require_writable(target, as_folder=not inputs.is_one)
+    _require_writable_store(folder.url)
     with model_of(_pinned(wanted.model, folder), settings) as model:
         order = Order(
             model=model.version,
@@ -236,11 +236,11 @@ def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[s
         tracker.close()
 
 
-def _see_that_it_can_be_written(target: str, *, as_folder: bool = False) -> None:
+def _require_writable(target: str, *, as_folder: bool = False) -> None:
     """Now, and not after hours of work."""
     path = local_path(target)
     if path is None:
-        _see_that_its_store_takes_files(target)
+        _require_writable_store(target)
         return
     if path.is_dir() and not as_folder:
         raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
@@ -259,7 +259,7 @@ def _probe(url: str) -> str:
     return f"{url}.probe.{secrets.token_hex(4)}{storage.TEMPORARY}"
 
 
-def _see_that_its_store_takes_files(url: str) -> None:
+def _require_writable_store(url: str) -> None:
     if local_path(url):
         return
     probe = _probe(url)

@@ -64,7 +64,7 @@ def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
 
 
 def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> Batch:
-    """Pairs of several lanes, each side end to end in one stream that is filled up with padding.
+    """Pairs of several blocks, each side end to end in one stream that is filled up with padding.
 
     Args:
         parts: pairs, and which of them.

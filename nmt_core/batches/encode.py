@@ -55,7 +55,7 @@ class EncodeReport(StageReport):
     longest: int
     """Most tokens on one side of a kept pair."""
     useful_token_share: dict[str, float]
-    """Share of tokens that are no padding when training, by `train.batching` and `train.slice_tokens`."""
+    """Share of tokens that are no padding when training, by `train.batching` and `train.micro_batch_tokens`."""
     lengths: list[LengthBin]
     """Sentences by length in tokens, end marks included."""
 

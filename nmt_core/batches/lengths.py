@@ -7,14 +7,14 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.batches.plan import Capacity, pack_slices, packed_capacity, pad_slices
+from nmt_core.batches.plan import Capacity, pack_micro_batches, packed_capacity, pad_micro_batches
 
 PairCounts = Counter[tuple[int, int]]
 """How many pairs have so many source and so many target tokens, end marks included."""
 
 _EDGES = (0, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024)
 _SLICES = (1_024, 2_048, 4_096, 8_192, 16_384)
-_FORECAST_PAIRS = 80_000  # as many as a plan cuts into slices at a time
+_FORECAST_PAIRS = 80_000  # as many as a plan cuts into micro-batches at a time
 
 
 class LengthBin(BaseModel):
@@ -47,7 +47,7 @@ def histogram(pairs: Mapping[tuple[int, int], int]) -> list[LengthBin]:
 
 
 def useful_token_share(pairs: Mapping[tuple[int, int], int]) -> dict[str, float]:
-    """Share of the tokens in a slice that are no padding, by `train.batching` and `train.slice_tokens`.
+    """Share of the tokens in a micro-batch that are no padding, by `train.batching` and `train.micro_batch_tokens`.
 
     Of many pairs, a plan is made with some that are like them.
     """
@@ -60,13 +60,13 @@ def useful_token_share(pairs: Mapping[tuple[int, int], int]) -> dict[str, float]
     shares = {}
     for tokens in _SLICES:
         if tokens >= lengths_N2.max():
-            slices = pad_slices(lengths_N2, Capacity(tokens, tokens), draw)
-            padded = sum(len(rows) * int(lengths_N2[rows].max(axis=0).sum()) for rows in slices)
+            micro_batches = pad_micro_batches(lengths_N2, Capacity(tokens, tokens), draw)
+            padded = sum(len(rows) * int(lengths_N2[rows].max(axis=0).sum()) for rows in micro_batches)
             shares[f"padded {tokens}"] = round(useful / padded, 4)
     for tokens in _SLICES:
         if tokens >= lengths_N2.max():
             capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
-            streams = len(pack_slices(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
+            streams = len(pack_micro_batches(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
             shares[f"packed {tokens}"] = round(useful / streams, 4)
     return shares
 

@@ -1,6 +1,6 @@
 """One process's part of each update: read, collated and handed over ahead of time, by a thread.
 
-Memory holds the lanes of one window or two that this process computes slices of, and a few updates ahead.
+Memory holds the blocks of one window or two that this process computes micro-batches of, and a few updates ahead.
 """
 
 import queue
@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from nmt_core.batches.collate import Batch, pack, pad
-from nmt_core.batches.plan import LANES, Batching, Capacity, Lane, Plan, Slice
+from nmt_core.batches.plan import BLOCKS, Batching, Block, Capacity, MicroBatch, Plan
 from nmt_core.batches.shards import TokenPairs, TokenShards
 
 _UPDATES_AHEAD = 16
@@ -22,12 +22,12 @@ _UPDATES_AHEAD = 16
 
 @dataclass(frozen=True)
 class Share:
-    """Who computes which slices."""
+    """Who computes which micro-batches."""
 
     rank: int = 0
     world_size: int = 1
     max_tokens_per_pass: int = 0
-    """Tokens of a forward pass on either side; packed slices are joined up to that many. 0: one slice a pass."""
+    """Tokens of a forward pass on either side, up to which packed micro-batches are joined. 0: each is a pass."""
     is_pinned: bool = False
     """Whether batches are put where a GPU can copy them from while the host does something else."""
 
@@ -54,7 +54,7 @@ class Update:
     """As many in each process."""
     target_tokens: int
     """Of all processes."""
-    slices: tuple[Slice, ...]
+    micro_batches: tuple[MicroBatch, ...]
     """Of all processes."""
 
 
@@ -85,7 +85,7 @@ class Loader:
         self._share = share
         self._start = start
         self._clock = clock
-        self._lanes: dict[Lane, TokenPairs] = {}
+        self._blocks: dict[Block, TokenPairs] = {}
         self._ready: queue.Queue[Update | BaseException] = queue.Queue(_UPDATES_AHEAD)
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work_ahead, name="loader", daemon=True)
@@ -120,8 +120,8 @@ class Loader:
         try:
             epoch, first = self._start
             while True:
-                for number, slices in enumerate(self._plan.updates(epoch, first), first):
-                    if not self._hand_over(self._update(epoch, number, slices)):
+                for number, micro_batches in enumerate(self._plan.updates(epoch, first), first):
+                    if not self._hand_over(self._update(epoch, number, micro_batches)):
                         return
                 epoch, first = epoch + 1, 0
         except BaseException as error:  # raised again where the updates are wanted
@@ -137,34 +137,34 @@ class Loader:
             return True
         return False
 
-    def _update(self, epoch: int, number: int, slices: list[Slice]) -> Update:
-        target_tokens = sum(int(each.lengths_B2[:, 1].sum()) for each in slices)
-        return Update(epoch, number, tuple(self._passes(slices)), target_tokens, tuple(slices))
+    def _update(self, epoch: int, number: int, micro_batches: list[MicroBatch]) -> Update:
+        target_tokens = sum(int(each.lengths_B2[:, 1].sum()) for each in micro_batches)
+        return Update(epoch, number, tuple(self._passes(micro_batches)), target_tokens, tuple(micro_batches))
 
-    def _passes(self, slices: list[Slice]) -> Iterator[Pass]:
+    def _passes(self, micro_batches: list[MicroBatch]) -> Iterator[Pass]:
         share, joined = self._share, 1
         if self._batching == "packed":
             joined = max(1, share.max_tokens_per_pass // max(self._plan.capacity.source, self._plan.capacity.target))
-        own = slices[share.rank :: share.world_size]
-        for start in range(0, -(-len(slices) // share.world_size), joined):
+        own = micro_batches[share.rank :: share.world_size]
+        for start in range(0, -(-len(micro_batches) // share.world_size), joined):
             part = own[start : start + joined]
-            batch = self._collate(part or slices[:1])
+            batch = self._collate(part or micro_batches[:1])
             tokens = sum((each.lengths_B2.sum(axis=0) for each in part), np.zeros(2, np.int64))
             yield Pass(batch.pinned() if share.is_pinned else batch, *tokens.tolist())
 
-    def _collate(self, slices: list[Slice]) -> Batch:
+    def _collate(self, micro_batches: list[MicroBatch]) -> Batch:
         if self._batching == "padded":
-            return pad(self._read(slices[0].lane), slices[0].rows)
+            return pad(self._read(micro_batches[0].block), micro_batches[0].rows)
         capacity = self._plan.capacity
-        whole = Capacity(len(slices) * capacity.source, len(slices) * capacity.target)
-        return pack([(self._read(each.lane), each.rows) for each in slices], whole)
+        whole = Capacity(len(micro_batches) * capacity.source, len(micro_batches) * capacity.target)
+        return pack([(self._read(each.block), each.rows) for each in micro_batches], whole)
 
-    def _read(self, lane: Lane) -> TokenPairs:
-        """The pairs of a lane; the lane that was not asked for longest is forgotten when there are many."""
-        pairs = self._lanes.pop(lane, None)
+    def _read(self, block: Block) -> TokenPairs:
+        """The pairs of a block; the block that was not asked for longest is forgotten when there are many."""
+        pairs = self._blocks.pop(block, None)
         if pairs is None:
-            pairs = self._shards.read(lane.groups)
-            if len(self._lanes) >= LANES:
-                del self._lanes[next(iter(self._lanes))]
-        self._lanes[lane] = pairs
+            pairs = self._shards.read(block.groups)
+            if len(self._blocks) >= BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+        self._blocks[block] = pairs
         return pairs

@@ -41,7 +41,7 @@ class CleanConfig(FilterConfig):
 
     unicode_form: Literal["NFC", "NFKC"] = "NFC"
     """Unicode normalisation form."""
-    punctuation: Literal["as is", "Moses"] = "as is"
+    punctuation: Literal["as_is", "moses"] = "as_is"
     """Whether quotes, dashes and the spaces at punctuation are made one, as Moses' normalize-punctuation does."""
     overrides: tuple[FilterOverride, ...] = ()
     """Other thresholds for some corpora or pairs of languages."""

@@ -33,8 +33,8 @@ class FilterConfig(Section):
     max_word_characters: int = Field(40, ge=1, le=1_000)
     """Longest word, in characters; a longer one is an address, a table or a broken encoding."""
     max_length_ratio: float = Field(4.0, gt=1)
-    """Longest side over shortest side, in characters weighted by `characters_per_character`."""
-    characters_per_character: float = Field(0.0, ge=0)
+    """Longest side over shortest side, in characters weighted by `expected_length_ratio`."""
+    expected_length_ratio: float = Field(0.0, ge=0)
     """Source characters that say as much as one target character (about 2 from English to Korean); 0: what is usual
     between the languages."""
     min_letter_share: Share = 0.4

@@ -19,7 +19,7 @@ class RnnConfig(Section):
     attention: Literal["none", "additive", "dot"] = "additive"
     """How the decoder sees the source: as one vector (Cho et al. 2014; Sutskever et al. 2014), by an alignment model
     (Bahdanau et al. 2015), or by products with its own state (Luong et al. 2015)."""
-    context: Literal["every step", "first state"] = "every step"
+    context: Literal["every_step", "first_state"] = "every_step"
     """Of attention=none: every step and the readout read the vector (Cho et al. 2014, appendix A), or it is the
     decoder's first state and no more (Sutskever et al. 2014)."""
     hidden_size: int = Field(1_000, ge=1)
@@ -27,7 +27,7 @@ class RnnConfig(Section):
     alignment_size: int = Field(1_000, ge=1)
     """Of attention=additive: hidden units of the alignment model."""
     maxout_size: int = Field(500, ge=1)
-    """Maxout units of the readout, of attention=additive and of context=every step; each is the larger of two."""
+    """Maxout units of the readout, of attention=additive and of context=every_step; each is the larger of two."""
     bidirectional: bool = True
     """Whether each layer of the encoder reads the source in both directions."""
     reverse_source: bool = False
@@ -36,7 +36,7 @@ class RnnConfig(Section):
     @property
     def hands_over_states(self) -> bool:
         """Whether the decoder's layers start from the last states of the encoder's."""
-        return self.attention == "dot" or (self.attention == "none" and self.context == "first state")
+        return self.attention == "dot" or (self.attention == "none" and self.context == "first_state")
 
     @property
     def state_size(self) -> int:
@@ -45,8 +45,8 @@ class RnnConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RnnConfig":
-        if self.context == "first state" and self.attention != "none":
-            raise ValueError(f"context=first state is for attention=none, not for {self.attention}: remove either")
+        if self.context == "first_state" and self.attention != "none":
+            raise ValueError(f"context=first_state is for attention=none, not for {self.attention}: remove either")
         if self.hands_over_states and self.bidirectional:
             raise ValueError(
                 "bidirectional=true leaves two last states to each layer of the encoder, and the decoder starts from "
@@ -91,7 +91,7 @@ class ModelConfig(Section):
     """Dropout on the output of each sub-layer and on the sums of embeddings and positions (section 5.4)."""
     norm: Literal["post", "pre"] = "post"
     """Layer norm after the residual sum, as published, or before the sub-layer."""
-    tied_embeddings: Literal["three-way", "two-way", "none"] = "three-way"
+    tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
     """Matrices that are one: source, target and output; target and output; or none."""
 
     @model_validator(mode="after")

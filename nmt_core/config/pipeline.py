@@ -60,12 +60,12 @@ class PipelineConfig(Section):
                     f"average.checkpoints={self.average.checkpoints} is more than "
                     f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep as many as are averaged"
                 )
-        longest = self.train.slice_tokens // (2 if self.train.batching == "packed" else 1)
+        longest = self.train.micro_batch_tokens // (2 if self.train.batching == "packed" else 1)
         if self.encode.max_length > longest:
             raise ValueError(
                 f"encode.max_length={self.encode.max_length} is more than {longest}, which is what fits into "
-                f"train.slice_tokens={self.train.slice_tokens} with train.batching={self.train.batching}: lower the "
-                "one or raise the other"
+                f"train.micro_batch_tokens={self.train.micro_batch_tokens} with train.batching={self.train.batching}: "
+                "lower the one or raise the other"
             )
         one_way = {"char", "word"} & set(self.tokenizer.kinds)
         if self.encode.subword_sampling and one_way and not self.tokenizer.start_from:
@@ -82,9 +82,9 @@ class PipelineConfig(Section):
                 "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "
                 "side by side: set train.batching to padded"
             )
-        if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three-way":
+        if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
-                "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two-way"
+                "tokenizer.vocabularies=separate leaves nothing to tie three ways: set model.tied_embeddings to two_way"
             )
         return self
 

@@ -35,7 +35,7 @@ class RegistryConfig(Section):
     """Resamples, or trials, of that test; more than 2 / significance of them."""
     contamination: Literal["refuse", "allow"] = "refuse"
     """What to do with a model that may have been trained on test sentences, as with `clean.decontaminate` off."""
-    built_in_sentences: Literal["all", "no worse", "off"] = "all"
+    built_in_sentences: Literal["all", "no_worse", "off"] = "all"
     """Numbers, addresses and placeholders by themselves, which a model should copy: it must keep all of them; or no
     fewer than the champion (the first champion may keep any number), for models whose training text has too few of
     them; or they are not looked at."""

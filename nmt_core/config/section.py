@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from nmt_core.config.renamed import with_present_names
 
 
 def _shape_forms(schema: dict[str, Any]) -> None:
@@ -34,3 +36,8 @@ class Section(BaseModel):
         validate_default=True,
         json_schema_extra=_shape_forms,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_earlier_names(cls, values: Any) -> Any:
+        return with_present_names(values)

@@ -25,10 +25,11 @@ class TrainConfig(Section):
     """Pairs of like length padded to one length (for CPUs), or of any length packed into streams (for GPUs)."""
     max_tokens: int = Field(25_000, ge=64)
     """Tokens per update over all processes: no more than this many on either side, padding included."""
-    slice_tokens: int = Field(2_048, ge=64)
-    """Tokens of a slice on either side, padding included; an update has as many slices as fit. Processes share them."""
+    micro_batch_tokens: int = Field(2_048, ge=64)
+    """Tokens of a micro-batch on either side, padding included. An update has as many micro-batches as fit, which
+    processes share."""
     max_tokens_per_pass: int = Field(25_000, ge=64)
-    """Packed slices of a process are joined up to this many tokens, computed together; more take more memory."""
+    """Packed micro-batches of a process are joined up to this many tokens, computed together; more take more memory."""
     warmup_updates: int = Field(4_000, ge=1)
     """Updates over which the learning rate rises (section 5.3)."""
     learning_rate_schedule: Literal["inverse_sqrt", "constant"] = "inverse_sqrt"
@@ -103,10 +104,10 @@ class TrainConfig(Section):
     @model_validator(mode="after")
     def _slices_fit(self) -> "TrainConfig":
         for knob in ("max_tokens", "max_tokens_per_pass"):
-            if self.slice_tokens > getattr(self, knob):
+            if self.micro_batch_tokens > getattr(self, knob):
                 raise ValueError(
-                    f"slice_tokens={self.slice_tokens} is more than {knob}={getattr(self, knob)}: lower the one or "
-                    "raise the other"
+                    f"micro_batch_tokens={self.micro_batch_tokens} is more than {knob}={getattr(self, knob)}: "
+                    "lower the one or raise the other"
                 )
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"weight_decay={self.weight_decay} is for adamw: set optimizer to adamw, or leave it 0")

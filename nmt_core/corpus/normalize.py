@@ -48,21 +48,21 @@ _UNSPACED_LANGUAGES = frozenset({"bo", "ja", "km", "lo", "my", "th", "yue", "zh"
 _UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 
 
-def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> pl.Expr:
+def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Expr:
     """`normalise` as an expression over a String column."""
     return text.map_batches(
         lambda series: normalise(series, form, punctuation, language), return_dtype=pl.String, is_elementwise=True
     )
 
 
-def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as is", language: str = "") -> pl.Series:
+def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Series:
     """Normalise each sentence (String in, String out, no nulls); the arguments are the fields of a `Spelling`.
 
     Most sentences are as they should be, and one regular expression sees that. The others are worked on. A repair can
     uncover another one ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may call for another, so the rows
     for which that may be so go round until nothing changes; they are few.
     """
-    rules = moses_rules(language) if punctuation == "Moses" else ()
+    rules = moses_rules(language) if punctuation == "moses" else ()
     if rules:
         return _reworked(text, form, rules)
     rows = text.str.contains(_NEEDS_WORK[form]).arg_true()

@@ -12,7 +12,7 @@ from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.verdict import BY_HAND, Check, CheckKind, Verdict
 
 _SHOWN_PROBLEMS = 2
-_ASK_FOR_LESS = "registry.built_in_sentences='no worse' would ask for as many as the champion's"
+_ASK_FOR_LESS = "registry.built_in_sentences='no_worse' would ask for as many as the champion's"
 
 Report = Mapping[str, Any]
 """What a stage reported, as JSON."""

@@ -62,7 +62,7 @@ def _ratio(rounds: Sequence[float]) -> Ratio:
     return Ratio(median(rounds), ordered[cut], ordered[count - 1 - cut], count)
 
 
-def way_of(translator: Translator) -> str:
+def describe_search(translator: Translator) -> str:
     """How a model translates, as far as the speed depends on it: "beam 4 in int8", "greedy search in fp32"."""
     search = translator.search
     by = "sampling" if search.method == "sample" else f"beam {search.beam_size}"

@@ -50,7 +50,7 @@ class Sought(Generic[Found]):
                     raise self._error from None
         return self.found
 
-    def see_that_it_was_there(self) -> None:
+    def require_found(self) -> None:
         """To be called after the last row.
 
         Raises:

@@ -47,7 +47,7 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 yield Row(text, "", MISSING_COLUMN, f"there are {some(names_of(paths))}")
             else:
                 yield _pair(text, record, columns)
-    sought.see_that_it_was_there()
+    sought.require_found()
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

@@ -164,7 +164,7 @@ class _Table:
     def end(self) -> None:
         """See that no number is too great for all rows."""
         for sought in self._sought:
-            sought.see_that_it_was_there()
+            sought.require_found()
 
 
 def _reach(place: int, option: str, name: str, fields: Sequence[str]) -> bool:
@@ -220,7 +220,7 @@ def _jsonl(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterato
         else:
             yield Cell(cell.text, INVALID_JSON)
     for column in sought:
-        column.see_that_it_was_there()
+        column.require_found()
 
 
 def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:

@@ -98,7 +98,7 @@ def open_input(file: InputFile) -> Iterator[ByteStream]:
     Raises:
         DataError: it is not there any more, or is another one by now.
     """
-    see_that_it_is_the_same(file)
+    require_unchanged(file)
     if path := local_path(file.url):
         with open_file(path) as stream:
             yield stream
@@ -108,10 +108,10 @@ def open_input(file: InputFile) -> Iterator[ByteStream]:
             stream = ByteStream(file.url, opened)
             stream.file = opened
             yield unpacked(stream)
-    see_that_it_is_the_same(file)
+    require_unchanged(file)
 
 
-def see_that_it_is_the_same(file: InputFile) -> None:
+def require_unchanged(file: InputFile) -> None:
     """See that a file is still what it was when the job began.
 
     Raises:

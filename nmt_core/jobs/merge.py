@@ -17,7 +17,7 @@ from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, see_that_it_holds, writing
+from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, require_output_for, writing
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
 
@@ -54,7 +54,7 @@ def outputs_of(order: Order) -> list[Output]:
     return [Output(order.target, kind_by_name(names[0]) if says_nothing else kind, packing, tuple(range(len(names))))]
 
 
-def see_that_nothing_is_in_the_way(order: Order) -> None:
+def require_free_targets(order: Order) -> None:
     """See that no output is an input by another name, and that nothing is in its way: a file where a folder is needed,
     or a folder where a file is.
 
@@ -65,7 +65,7 @@ def see_that_nothing_is_in_the_way(order: Order) -> None:
     read = {_identity(file.url): file.url for file in order.inputs}
     in_the_way: dict[Path, Path | None] = {}
     for output in outputs_of(order):
-        see_that_it_holds(order.search, output.kind, output.url)
+        require_output_for(order.search, output.kind, output.url)
         for url in output.urls:
             if lost := read.get(_identity(url)):
                 raise DataError(f"{url}: is written, but is the input {lost} as well: write to another place")
@@ -89,14 +89,14 @@ def _identity(url: str) -> object:
     return url
 
 
-def merge(plan: Plan, parts: Parts, former: Collection[str], see_that_it_is_wanted: Callable[[], None]) -> Counter[str]:
+def merge(plan: Plan, parts: Parts, former: Collection[str], require_wanted: Callable[[], None]) -> Counter[str]:
     """Write every output.
 
     Args:
         plan: the chunks.
         parts: where they lie.
         former: files that an earlier job of the same folder has written.
-        see_that_it_is_wanted: called before an output is published; it raises what it likes if that must not be.
+        require_wanted: called before an output is published; it raises what it likes if that must not be.
 
     Returns:
         How many rows ended with each status.
@@ -111,7 +111,7 @@ def merge(plan: Plan, parts: Parts, former: Collection[str], see_that_it_is_want
         chunks.setdefault(chunk.file, []).append((number, chunk))
     for output in outputs:
         ours = [one for place in output.files for one in chunks.get(place, [])]
-        statuses.update(_write(output, plan.order, parts, ours, see_that_it_is_wanted))
+        statuses.update(_write(output, plan.order, parts, ours, require_wanted))
         aligned = output.url + aligned_suffix(output.packing)
         if aligned in former and not has_second_file(output.kind, plan.order.search):
             storage.remove([aligned])

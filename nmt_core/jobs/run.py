@@ -11,7 +11,7 @@ from nmt_core.jobs.chunk import Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
-from nmt_core.jobs.merge import merge, outputs_of, see_that_nothing_is_in_the_way
+from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
 from nmt_core.jobs.order import Asked, Begun, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.staging import stage
@@ -65,7 +65,7 @@ def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outc
         ModelError: the model cannot be loaded, or has changed.
     """
     try:
-        see_that_nothing_is_in_the_way(order)
+        require_free_targets(order)
         attempt = _Attempt(asked, order, folder, means)
         done, reused = attempt.run()
         return Outcome(done, reused, attempt.translated, time.monotonic() - attempt.start)
@@ -254,12 +254,12 @@ class _Attempt:
         self.means.progress(plan.lines, plan.lines, "writing the output")
         last = self.folder.done()
         former = {output.url for output in last.outputs} if last else ()
-        done = self._finished(plan, merge(plan, self.parts, former, self._see_that_it_is_to_be_done))
-        self._see_that_it_is_to_be_done()
+        done = self._finished(plan, merge(plan, self.parts, former, self._require_still_wanted))
+        self._require_still_wanted()
         self.folder.write(done)
         return done
 
-    def _see_that_it_is_to_be_done(self) -> None:
+    def _require_still_wanted(self) -> None:
         """So that one who sleeps while others end the job, and begin the next, writes nothing over what came of it."""
         if not self._is_to_be_done():
             raise ArtifactError(f"{self.folder.url}: others have ended this job, and another was begun there since")

@@ -10,7 +10,7 @@ import polars as pl
 
 from nmt_core.formats.single import Cell, Columns, kind_by_name, read_single
 from nmt_core.jobs.folder import Parts
-from nmt_core.jobs.inputs import open_input, see_that_it_is_the_same
+from nmt_core.jobs.inputs import open_input, require_unchanged
 from nmt_core.jobs.order import MAX_LINE_BYTES, Chunk, Order
 from nmt_core.store import storage
 
@@ -39,7 +39,7 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
             cells = read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
             for group in cut(cells, order.chunk_lines, order.chunk_characters):
                 if len(chunks) not in there:
-                    see_that_it_is_the_same(file)  # so that no chunk is of a text that changed while it was read
+                    require_unchanged(file)  # so that no chunk is of a text that changed while it was read
                     _write(group, parts.input(len(chunks)))
                 chunks.append(Chunk(file=place, first=first, lines=len(group)))
                 first += len(group)

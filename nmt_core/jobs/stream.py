@@ -19,7 +19,7 @@ from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion, Order
 from nmt_core.jobs.staging import SCHEMA, cut
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import see_that_it_holds, writing
+from nmt_core.jobs.writers import require_output_for, writing
 from nmt_core.translator import Translator
 
 Take = Callable[[pl.DataFrame, pl.DataFrame], None]
@@ -75,7 +75,7 @@ def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
     Raises:
         ConfigError: more than one of each line is wanted, or pieces are.
     """
-    see_that_it_holds(search, Kind.LINES, "standard output")
+    require_output_for(search, Kind.LINES, "standard output")
     columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
 
     def take(_: pl.DataFrame, rows: pl.DataFrame) -> None:

@@ -32,7 +32,7 @@ _GROUP_BYTES = 64 << 20
 _PIECES = ("source_pieces", "translation_pieces")
 
 
-def see_that_it_holds(search: SearchConfig, kind: Kind, place: str) -> None:
+def require_output_for(search: SearchConfig, kind: Kind, place: str) -> None:
     """See that all that a search finds can be written.
 
     Raises:
@@ -79,7 +79,7 @@ def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header:
     Raises:
         ConfigError: the format has no room for what the search finds.
     """
-    see_that_it_holds(search, kind, url)
+    require_output_for(search, kind, url)
     columns = columns_of(search)
     with ExitStack() as stack:
         packed = stack.enter_context(_packed_file(url, packing))

@@ -36,9 +36,9 @@ class TranslationModel(nn.Module):
         self, config: ModelConfig, vocab_size: int, max_positions: int, source_vocab_size: int | None = None
     ) -> None:
         super().__init__()
-        if config.tied_embeddings == "three-way" and source_vocab_size:
+        if config.tied_embeddings == "three_way" and source_vocab_size:
             raise ConfigError(
-                "model.tied_embeddings=three-way needs a joint vocabulary: set it to two-way, or set "
+                "model.tied_embeddings=three_way needs a joint vocabulary: set it to two_way, or set "
                 "tokenizer.vocabularies to joint"
             )
         self.config = config

@@ -41,7 +41,7 @@ class Transformer(TranslationModel):
     ) -> None:
         max_positions = config.max_positions if config.positions == "learned" else max_positions
         super().__init__(config, vocab_size, max_positions, source_vocab_size)
-        is_tied = config.tied_embeddings == "three-way"
+        is_tied = config.tied_embeddings == "three_way"
         self.turns = config.positions == "rotary"
         """Whether positions turn queries and keys, and nothing is added to the embeddings."""
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)

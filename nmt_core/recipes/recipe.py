@@ -4,6 +4,7 @@ A recipe may instead hold the differences from another one, which it names: `bas
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.config.renamed import KEYS, VALUES, earlier_names
 from nmt_core.errors import ConfigError, words_of
+from nmt_core.store.atomic import write_atomically
 
 TEXT = ("languages", "corpus", "clean", "split", "mix", "tokenizer", "encode")
 """Sections that decide the text and its tokens."""
@@ -60,11 +63,53 @@ def with_sections(config: PipelineConfig, sections: Mapping[str, Any]) -> Pipeli
 
 
 def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:
+    if renamed := list(earlier_names(values)):
+        raise ConfigError(f"{what}: {'; '.join(renamed)}: `nmt recipes --upgrade FILE` rewrites a recipe")
     try:
         return PipelineConfig.model_validate(values)
     except ValidationError as error:
         lines = [_explain(detail) for detail in error.errors()]
         raise ConfigError(f"{what}: " + "; ".join(lines)) from None
+
+
+def upgrade_recipe(file: Path) -> list[str]:
+    """Rewrite the recipe in a file so that it uses the present names of options and values.
+
+    Comments and layout stay. The recipe that it names as its base is a file of its own.
+
+    Returns:
+        What was changed, a line for each option or value; empty if nothing had to be.
+
+    Raises:
+        ConfigError: the file cannot be read or written, is not YAML, or holds a name in a form that only a person can
+            change. The file is then as it was.
+    """
+    changes = list(earlier_names(_parse(str(file))))
+    text = file.read_text(encoding="utf-8")
+    for earlier, present in KEYS.items():
+        text = _replaced(text, rf"{earlier}(?=[\"']?\s*:)", present)
+    for key, values in VALUES.items():
+        for earlier, present in values.items():
+            text = _replaced(
+                text, rf"(?P<key>{key}[\"']?\s*:\s*)(?P<quote>[\"']?){earlier}(?P=quote)(?![\w-])", present
+            )
+    if left := list(earlier_names(yaml.safe_load(text))):
+        raise ConfigError(f"recipe {file}: change this by hand: {'; '.join(left)}")
+    if changes:
+        try:
+            write_atomically(file, text)
+        except OSError as error:
+            raise ConfigError(f"recipe {file}: cannot be written ({error.strerror}): check its permissions") from None
+    return changes
+
+
+def _replaced(text: str, pattern: str, present: str) -> str:
+    """Replace a name wherever it is in the lines of a recipe, but not in their comments."""
+    compiled = re.compile(rf"(?m)^(?P<before>[^#\n]*?(?<![\w.])){pattern}")
+    while found := compiled.search(text):
+        kept = found.groupdict().get("key") or ""
+        text = text[: found.start()] + found["before"] + kept + present + text[found.end() :]
+    return text
 
 
 def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchConfig:

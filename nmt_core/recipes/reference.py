@@ -10,7 +10,7 @@ from pydantic_core import PydanticUndefined
 from nmt_core.config import FilterConfig, FilterOverride, PipelineConfig
 
 
-def knob_reference() -> str:
+def option_reference() -> str:
     """Every knob with its default, its bounds and its meaning, as Markdown."""
     lines = ["| knob | default | allowed | meaning |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "", {})]

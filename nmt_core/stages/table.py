@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt_core.config import PipelineConfig
+from nmt_core.config.renamed import with_present_names
 from nmt_core.errors import ArtifactError
 from nmt_core.stages.stage import Stage
 from nmt_core.store.artifacts import MANIFEST, Artifact, Identity, Store, fingerprint_of
@@ -117,7 +118,8 @@ def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, A
     differences = []
     for other in others:
         with suppress(ArtifactError):  # damaged: it says nothing
-            differences.append((_differences(other.manifest().identity, identity), other))
+            former = with_present_names(other.manifest().identity)
+            differences.append((_differences(former, with_present_names(identity)), other))
     if not differences:
         return "never made here", None
     fewest, nearest = min(differences, key=lambda one: len(one[0]))

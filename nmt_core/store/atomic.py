@@ -1,6 +1,7 @@
 """Files that outlive a loss of power: a renamed file may else be empty when the machine comes up again."""
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -10,6 +11,31 @@ def write_durably(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so that readers, and a machine that loses power, see the former content or the new one, whole.
+
+    The content is written beside the file and renamed onto it. A process that is killed may leave the draft, whose
+    name ends in `.partial`.
+
+    Args:
+        path: the file. Its folder exists.
+        content: bytes, or text to be written as UTF-8.
+
+    Raises:
+        OSError: the file cannot be written; it is as it was.
+    """
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with draft.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def sync_below(folder: Path) -> None:

@@ -27,7 +27,7 @@ from nmt_core.train.curves import Curves
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
 from nmt_core.train.profile import profiled
-from nmt_core.train.restarts import too_many_in_vain
+from nmt_core.train.restarts import restart_limit_reached
 from nmt_core.train.spent import Meter
 from nmt_core.train.start import Start
 from nmt_core.train.status import Status, clear_status, read_status, write_status
@@ -79,7 +79,7 @@ def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "D
 def _require_progress(folder: Path, world: World, saved_update: int) -> None:
     """Raise, in all processes, if they die again and again without a new checkpoint."""
     restarts = max(int(each) for (each,) in world.gather([os.environ.get(_RESTARTS, "0")]))
-    said = too_many_in_vain(folder, saved_update, restarts) if world.is_first else ""
+    said = restart_limit_reached(folder, saved_update, restarts) if world.is_first else ""
     if said := world.agree(said):
         raise StageError(said)
 

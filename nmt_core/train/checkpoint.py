@@ -92,14 +92,14 @@ class Checkpoints:
         # Messages of a save that is under way must not mix with those of training.
         self._group = dist.new_group(backend="gloo")
 
-    def whole(self) -> list[Path]:
+    def complete(self) -> list[Path]:
         """Whole checkpoints, oldest first."""
-        return self._places.whole()
+        return self._places.complete()
 
     @property
     def newest(self) -> int:
         """Update of the newest whole checkpoint; -1 if there is none. Asked by every process."""
-        return max((int(path.name) for path in self.whole()), default=-1)
+        return max((int(path.name) for path in self.complete()), default=-1)
 
     def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
         """Copy all, and begin to write it; when the one before is not written yet, wait for that.
@@ -113,7 +113,7 @@ class Checkpoints:
         Raises:
             StageError: the one before could not be written, and there is no older one.
         """
-        self.settle()
+        self.wait()
         self._scores = dict(progress.scores)
         path = self._folder / _CHECKPOINTS / f"{progress.update:09d}"
         problem = self._write_weights(training, path.name) if with_weights else None
@@ -125,10 +125,10 @@ class Checkpoints:
 
     @property
     def is_written(self) -> bool:
-        """Whether a checkpoint has been begun and this process has done its part; when all have, `settle` is due."""
+        """Whether a checkpoint has been begun and this process has done its part; when all have, `wait` is due."""
         return self._pending is not None and self._pending.done.done()
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait until the checkpoint that was begun is whole; then remove what is too old.
 
         Raises:
@@ -147,8 +147,8 @@ class Checkpoints:
             StageError: it could not be written, or cannot be read.
         """
         self.save(training, progress, with_weights=False)
-        self.settle()
-        (path,) = self.whole()
+        self.wait()
+        (path,) = self.complete()
         problem = ""
         try:
             if self._load(training, path) != progress:
@@ -171,7 +171,7 @@ class Checkpoints:
             StageError: there are some, and none can be read, or one that other versions have written.
         """
         problems: dict[Path, str] = {}
-        for path in reversed(self.whole()):
+        for path in reversed(self.complete()):
             try:
                 progress = self._load(training, path)
             except OtherVersionsError as error:
@@ -217,12 +217,12 @@ class Checkpoints:
         )
         return Progress.from_json(state["progress"])
 
-    def give_up_newest(self) -> None:
+    def discard_newest(self) -> None:
         """Go on from the checkpoint before the newest, if there is one, and average nothing of the newest.
 
         For what was saved when training had gone wrong already, and nobody could see it yet. Called by every process.
         """
-        *older, newest = self.whole()
+        *older, newest = self.complete()
         if older and self._world.is_first:
             self._places.leave_out(newest)
             self._weights.remove(newest.name)
@@ -254,7 +254,7 @@ class Checkpoints:
         Raises:
             StageError: it could not be written.
         """
-        self.settle()
+        self.wait()
         if self.newest != update:
             raise StageError(
                 f"the last checkpoint, of update {update:,}, could not be written to {self._folder}: free space, then "
@@ -274,7 +274,7 @@ class Checkpoints:
         """Whether any process has a problem with a checkpoint. If so, what there is of it goes."""
         if not self._world.any(problem is not None):
             return False
-        older = [each for each in self.whole() if each != path]
+        older = [each for each in self.complete() if each != path]
         why = cause_of(problem) if problem else "another process tells why"
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:

@@ -63,7 +63,7 @@ class CheckpointFolder:
         self._folder = folder
         self._world = world
 
-    def whole(self) -> list[Path]:
+    def complete(self) -> list[Path]:
         """Whole checkpoints, oldest first: those that the first process sees. Called by every process."""
         names = [path.name for path in self.seen()] if self._world.is_first else []
         return [self._folder / name for name in self._world.agree(names)]

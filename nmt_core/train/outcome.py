@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt_core.batches.loader import Update
 from nmt_core.train.distributed import World
-from nmt_core.train.watchdog import LossWindow, trouble
+from nmt_core.train.watchdog import LossWindow, diagnose
 
 UPDATES_LATE = {"cuda": 1}
 """How many updates later an outcome is looked at, by the kind of device; elsewhere at once."""
@@ -111,8 +111,8 @@ class Problem:
 
 
 def look_at(outcome: Outcome, window: LossWindow, length: int, most_deviations: float) -> Problem | None:
-    """Return what is wrong with an update, if anything is, and count its loss; see `trouble`."""
+    """Return what is wrong with an update, if anything is, and count its loss; see `diagnose`."""
     loss = outcome.loss / outcome.update.target_tokens
-    what = trouble(loss, outcome.gradient_norm, window, length, most_deviations)
+    what = diagnose(loss, outcome.gradient_norm, window, length, most_deviations)
     window.add(loss, length)
     return Problem(what, outcome) if what else None

@@ -1,9 +1,9 @@
 """One model over many processes: replicated (DDP), sharded (FSDP), or sharded in groups that are replicated (HSDP).
 
-Each process computes the loss of its own slices; the gradients that reach the optimizer are those of the whole update,
-whatever the number of processes is and whichever way the weights are spread. FSDP is PyTorch's `fully_shard` (Zhao et
-al. 2023, "PyTorch FSDP"): every layer is a group of its own, and what is in no layer is one group. So embeddings and
-the output matrix are in the same, as they must be where they are the same weights.
+Each process computes the loss of its own micro-batches. The gradients that reach the optimizer are those of the whole
+update, whatever the number of processes is and whichever way the weights are spread. FSDP is PyTorch's `fully_shard`
+(Zhao et al. 2023, "PyTorch FSDP"): every layer is a group of its own, and what is in no layer is one group. So the
+embeddings and the output matrix are in one group, as they must be where they are the same weights.
 """
 
 from collections.abc import Mapping

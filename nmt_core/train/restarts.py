@@ -19,7 +19,7 @@ class _Seen:
     """Restarts that `torchrun` had counted by then."""
 
 
-def too_many_in_vain(folder: Path, newest: int, restarts: int) -> str:
+def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
     """Why another start would not help, in words; empty if it may. Notes what it is told for the next time.
 
     Args:

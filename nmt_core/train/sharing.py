@@ -1,32 +1,40 @@
 """Whether the processes of a training have the same share of every update."""
 
-from nmt_core.batches.plan import slices_of_an_update
+from nmt_core.batches.plan import micro_batches_of_an_update
 from nmt_core.config import TrainConfig
 
 _NICE_TOKENS = 64  # a size that is a multiple of this suits matrix products
 
 
-def waiting_for_others(config: TrainConfig, processes: int) -> str:
-    """What is lost because an update's slices do not divide by the processes, and what to set; empty if nothing is.
+def imbalance_warning(config: TrainConfig, processes: int) -> str:
+    """Return how much time is lost because the micro-batches do not divide by the processes, and the remedy.
 
-    A process computes whole slices. When some have one more than the others, these wait for them.
+    A process computes whole micro-batches. When some processes have one more than the others, the others wait.
+
+    Args:
+        config: the training.
+        processes: number of its processes.
+
+    Returns:
+        A message, or an empty text if no time is lost.
     """
-    slices = slices_of_an_update(config.max_tokens, config.slice_tokens)
-    rounds = -(-slices // processes)
-    if rounds * processes == slices:
+    count = micro_batches_of_an_update(config.max_tokens, config.micro_batch_tokens)
+    rounds = -(-count // processes)
+    if rounds * processes == count:
         return ""
-    share = 1 - slices / (rounds * processes)
+    share = 1 - count / (rounds * processes)
     return (  # no SQL, though it says "update" and "set"
-        f"{slices} slices of an update on {processes} processes: {share:.0%} of their time is waiting; for the next "  # noqa: S608
-        f"training set {_remedy(config, rounds * processes)}"
+        f"{count} micro-batches per update on {processes} processes: they wait {share:.0%} of the time; "  # noqa: S608
+        f"for the next training set {_remedy(config, rounds * processes)}"
     )
 
 
-def _remedy(config: TrainConfig, slices: int) -> str:
-    """What makes so many slices."""
-    most = config.max_tokens // slices
+def _remedy(config: TrainConfig, count: int) -> str:
+    """Return the setting that gives this many micro-batches per update."""
+    most = config.max_tokens // count
     nice = most // _NICE_TOKENS * _NICE_TOKENS
     if not nice:
-        return f"train.max_tokens={slices * config.slice_tokens} ({slices} slices), or NMT_PROCESSES to fewer"
-    size = nice if slices_of_an_update(config.max_tokens, nice) == slices else most
-    return f"train.slice_tokens={size} ({slices} slices)"
+        tokens = count * config.micro_batch_tokens
+        return f"train.max_tokens={tokens} ({count} micro-batches), or NMT_PROCESSES to fewer"
+    size = nice if micro_batches_of_an_update(config.max_tokens, nice) == count else most
+    return f"train.micro_batch_tokens={size} ({count} micro-batches)"

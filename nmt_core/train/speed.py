@@ -24,7 +24,7 @@ def training_flop(model: TranslationModel, source_tokens: float, target_tokens: 
 
 
 @functools.cache
-def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+def peak_matmul_flops(device: torch.device, dtype: torch.dtype) -> float:
     """Operations per second of this process in a large matrix product, the best of some; measured once."""
     side = _SIDE.get(device.type, 1_024)
     # Drawn from a generator of their own. Not constants: with those a GPU takes less power, and runs faster.

@@ -28,8 +28,8 @@ from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
 from nmt_core.train.precision import missing_bf16
-from nmt_core.train.sharing import waiting_for_others
-from nmt_core.train.speed import matrix_rate, training_flop
+from nmt_core.train.sharing import imbalance_warning
+from nmt_core.train.speed import peak_matmul_flops, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
 from nmt_core.train.watchdog import INCIDENTS, Incidents
@@ -78,7 +78,7 @@ class Trainer:
         average = MovingAverage(self._parallel.parameters(), config.ema_decay) if config.ema_decay else None
         self._training = Training(self._parallel, self._optimizer, average)
         self._outcomes = Outcomes(world)
-        self._matrix_rate = world.sum(matrix_rate(world.device, self._parallel.dtype))[0]
+        self._peak_matmul_flops = world.sum(peak_matmul_flops(world.device, self._parallel.dtype))[0]
         self._seconds_waited = 0.0
         self._take_up()
         if is_new and start.checkpoint:
@@ -91,7 +91,7 @@ class Trainer:
             StageError: training goes wrong again and again, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
-        idle = waiting_for_others(self._config, self._world.size)
+        idle = imbalance_warning(self._config, self._world.size)
         for slow in (idle, missing_bf16(self._config.precision, self._world.device)):
             if slow:
                 self._listener.say(slow)
@@ -108,7 +108,7 @@ class Trainer:
                         break
                     self._after_update(dev, stop)
                     if stop and not self._is_done():
-                        self._checkpoints.settle()
+                        self._checkpoints.wait()
                         return False
                     if self._is_done():
                         break
@@ -136,7 +136,7 @@ class Trainer:
         plan = Plan(
             train,
             config.batching,
-            slice_tokens=config.slice_tokens,
+            micro_batch_tokens=config.micro_batch_tokens,
             max_tokens=config.max_tokens,
             seed=config.seed,
         )
@@ -184,7 +184,7 @@ class Trainer:
         for outcome in self._outcomes.known(wait=wait):
             stop = stop or outcome.stopping > 0
             if outcome.written == self._world.size:
-                self._checkpoints.settle()
+                self._checkpoints.wait()
             if problem := look_at(outcome, losses, config.spike_window, config.spike_deviations):
                 return stop, problem
         return stop, None
@@ -220,7 +220,7 @@ class Trainer:
         """
         config, seen, update = self._config, self.progress, problem.outcome.update
         self._outcomes.forget()
-        pairs = [origin for each in update.slices for origin in train.origins(each.lane.groups, each.rows)]
+        pairs = [origin for each in update.micro_batches for origin in train.origins(each.block.groups, each.rows)]
         number = problem.outcome.number
         what = f"{problem.what} at update {number:,} (update {update.number:,} of epoch {update.epoch})"
         incident = {"update": number, "epoch": update.epoch, "number": update.number, "problem": problem.what}
@@ -233,9 +233,9 @@ class Trainer:
                 f"train.learning_rate_scale={config.learning_rate_scale} or raise train.warmup_updates="
                 f"{config.warmup_updates}, or look at the text: {named}"
             )
-        self._checkpoints.settle()
+        self._checkpoints.wait()
         if self._checkpoints.newest == self._gone_back_to:  # in vain: it may have been saved too late
-            self._checkpoints.give_up_newest()
+            self._checkpoints.discard_newest()
         self._take_up()
         back_to = self._gone_back_to = self.progress.update
         self._incidents.note(incident | {"back_to": back_to, "pairs": pairs})
@@ -279,7 +279,7 @@ class Trainer:
                 "target_tokens": target_tokens,
                 "target_tokens_per_second": target_tokens / seconds,
                 "useful_token_share": tokens / padded_tokens,
-                "model_flop_utilisation": flop / seconds / self._matrix_rate,
+                "model_flop_utilisation": flop / seconds / self._peak_matmul_flops,
                 "data_wait_share": max(0.0, self._seconds_waited - window.waited_before) / seconds,
                 "memory_bytes": self._world.peak_memory(),
                 "seconds_left": seconds_of_one * (self._config.max_updates - update),
@@ -290,7 +290,7 @@ class Trainer:
     def _validate(self, dev: DevSet) -> None:
         began, config, progress, model = time.monotonic(), self._config, self.progress, self._parallel.plain_model()
         with self._parallel.eager():
-            loss = dev_loss(model, dev.pairs, config.slice_tokens, self._world)
+            loss = dev_loss(model, dev.pairs, config.micro_batch_tokens, self._world)
             scores = dev.translator.scores(model, self._listener.say) if dev.translator else {}
         progress.best_dev_loss = min(progress.best_dev_loss, loss)
         values = {"update": progress.update, "dev_loss": loss, "best_dev_loss": progress.best_dev_loss} | scores

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from nmt_core.batches.collate import pad
-from nmt_core.batches.plan import Capacity, pad_slices
+from nmt_core.batches.plan import Capacity, pad_micro_batches
 from nmt_core.batches.shards import TokenPairs
 from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.model import TranslationModel
@@ -28,12 +28,14 @@ class DevSet:
 
 
 @torch.inference_mode()
-def dev_loss(model: TranslationModel, dev: TokenPairs, slice_tokens: int, world: World) -> float:
+def dev_loss(model: TranslationModel, dev: TokenPairs, micro_batch_tokens: int, world: World) -> float:
     """Mean plain loss in nats per target token, </s> included. Always in fp32, so that runs can be compared."""
     model.eval()
-    tokens = max(slice_tokens, int(dev.lengths.max()))
+    tokens = max(micro_batch_tokens, int(dev.lengths.max()))
     loss = 0.0
-    for rows in pad_slices(dev.lengths, Capacity(tokens, tokens), np.random.default_rng(0))[world.rank :: world.size]:
+    for rows in pad_micro_batches(dev.lengths, Capacity(tokens, tokens), np.random.default_rng(0))[
+        world.rank :: world.size
+    ]:
         batch = pad(dev, rows).to(world.device)
         states_BLM = model(batch.source, batch.decoder_input)
         loss += float(smoothed_cross_entropy(states_BLM, model.output.weight, batch.target, 0, PAD_ID)[1])

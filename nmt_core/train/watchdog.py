@@ -37,7 +37,7 @@ class LossWindow:
         return max(math.sqrt(self.variance), _LEAST_SHARE_OF_MEAN * abs(self.mean))
 
 
-def trouble(loss: float, gradient_norm: float, window: LossWindow, length: int, most_deviations: float) -> str:
+def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int, most_deviations: float) -> str:
     """What is wrong with an update; empty if nothing is.
 
     Args:

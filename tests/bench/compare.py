@@ -53,7 +53,7 @@ from nmt_core.recipes.recipe import load_recipe
 MORE_THAN_ANY = 20_000  # characters: Hangul alone has 11,172 syllables
 _FEWEST_UPDATES = 10
 _SIDES = {"source": "en", "target": "ko"}
-_BATCHES = ("train.max_tokens=1024", "train.slice_tokens=1024")
+_BATCHES = ("train.max_tokens=1024", "train.micro_batch_tokens=1024")
 _REGULARISED = ("model.dropout=0.1", "train.label_smoothing=0.1")
 """As in section 5.4 of Vaswani et al. 2017."""
 _SMALL_EXPORT = ("export.precisions=[fp32]", "export.parity_sentences=100", "evaluate.interval_samples=0")

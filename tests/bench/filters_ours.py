@@ -17,7 +17,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 def main() -> None:
     """Judge the pairs of the file that the first argument names; identify languages if there is a second one."""
     clean = CleanConfig(
-        characters_per_character=1.0,
+        expected_length_ratio=1.0,
         min_language_probability=0.2 if sys.argv[2] else 0.0,
         numbers_must_match=True,
         end_marks_must_match=True,

@@ -130,7 +130,7 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
     synthetic.write(small, 2_000, 512)
     synthetic.write(data, 2_000 if tiny else 100_000, 512 if tiny else _VOCABULARY)
     report.section("machine", 0, partial(_machine, world))
-    report.section("matrix rate", 0, partial(_matrix_rate, world, tiny))
+    report.section("matrix rate", 0, partial(_peak_matmul_flops, world, tiny))
     for number, (name, check) in enumerate(gpu_checks.CHECKS.items()):
         report.section(f"check: {name}", 20, partial(check, small, folder / f"check-{number}", world))
     rate = report.sections["matrix rate"].get("flops", 0.0)
@@ -149,7 +149,7 @@ def _run(report: Report, folder: Path, world: World, tiny: bool) -> None:
 
 def _config(tiny: bool, **knobs: Any) -> TrainConfig:
     updates, tokens = (LOG_EVERY * 2, 256) if tiny else (_WARM_UP + _MEASURED, _TOKENS)
-    sizes = {"max_tokens": tokens, "slice_tokens": tokens, "max_tokens_per_pass": tokens}
+    sizes = {"max_tokens": tokens, "micro_batch_tokens": tokens, "max_tokens_per_pass": tokens}
     never = {"validate_every": 10 * updates, "checkpoint_every": 10 * updates}
     return TrainConfig(max_updates=updates, batching="packed", precision="bf16", **sizes, **never, **knobs)
 
@@ -162,7 +162,7 @@ def _machine(world: World) -> dict[str, Any]:
     return found
 
 
-def _matrix_rate(world: World, tiny: bool) -> dict[str, Any]:
+def _peak_matmul_flops(world: World, tiny: bool) -> dict[str, Any]:
     """Best FLOP/s of large matrix products."""
     sizes = [128] if tiny else [4_096, 8_192, 16_384]
     rates = {}
@@ -227,7 +227,7 @@ def _wait(world: World) -> None:
 
 
 def _train(
-    data: Path, folder: Path, world: World, configs: tuple[ModelConfig, TrainConfig], matrix_rate: float
+    data: Path, folder: Path, world: World, configs: tuple[ModelConfig, TrainConfig], peak_matmul_flops: float
 ) -> dict[str, Any]:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -242,7 +242,7 @@ def _train(
         "lowest and highest": [min(rates), max(rates)],
         "useful token share": statistics.mean(shares),
         "gflop per target token": per_token / 1e9,
-        "mfu": rate * per_token / matrix_rate if matrix_rate else None,
+        "mfu": rate * per_token / peak_matmul_flops if peak_matmul_flops else None,
         "peak bytes": run.peak_bytes,
         "milliseconds": run.span_means(warm_up),
         "first update, seconds": run.starts[1] - run.starts[0],

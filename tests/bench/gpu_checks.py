@@ -207,7 +207,7 @@ def _train(
     before_update: Callable[[int], bool] = lambda update: False,
 ) -> watched.Run:
     """A small model, packed batches, a look at the dev set after each update."""
-    tokens = {"max_tokens": 2_048, "slice_tokens": 1_024, "max_tokens_per_pass": 1_024}
+    tokens = {"max_tokens": 2_048, "micro_batch_tokens": 1_024, "max_tokens_per_pass": 1_024}
     schedule = {"max_updates": UPDATES, "validate_every": 1, "checkpoint_every": UPDATES}
     usual = {"batching": "packed", "warmup_updates": 100, "compile_layers": False}
     config = TrainConfig(**usual | tokens | schedule | knobs)

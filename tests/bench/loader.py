@@ -129,7 +129,7 @@ def _load(folder: str, files: int | None, batching: Batching, batch_tokens: int,
     """Read updates for some time."""
     before = _resident_bytes()
     shards = TokenShards(sorted(Path(folder).glob(TRAIN_FILES))[:files])
-    plan = Plan(shards, batching, slice_tokens=batch_tokens, max_tokens=batch_tokens, seed=1)
+    plan = Plan(shards, batching, micro_batch_tokens=batch_tokens, max_tokens=batch_tokens, seed=1)
     share = Share(max_tokens_per_pass=batch_tokens)
     middle = int(shards.tokens_of_groups.sum(axis=0).max() // batch_tokens // 2)
     tokens = computed = early = 0

@@ -4,7 +4,8 @@
 
 The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
 synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an
-update has one slice of `--slice-tokens` tokens for each. In the second, one process trains on corpora of several sizes.
+update has one micro-batch of `--micro-batch-tokens` tokens for each. In the second, one process trains on corpora of
+several sizes.
 
 - apart: as many jobs of one process each, at the same time, which know nothing of each other: what the machine itself
   makes of more processes, whose cores share memory and its bandwidth. The other rows are to be compared with these.
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--parallel", nargs="+", default=[_APART, "ddp", "fsdp"], help="(apart ddp fsdp)")
     parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000], help="sizes, ascending")
     parser.add_argument("--updates", type=int, default=100, help="that are counted (100)")
-    parser.add_argument("--slice-tokens", type=int, default=2_048, help="of a process and update, a side (2,048)")
+    parser.add_argument("--micro-batch-tokens", type=int, default=2_048, help="of a process and update, a side (2,048)")
     parser.add_argument("--d-model", type=int, default=256, help="of a model with three layers on either side (256)")
     parser.add_argument("--folder", type=Path, help="where to work (the system's temporary folder)")
     arguments = parser.parse_args()
@@ -111,9 +112,9 @@ def _sections(data: Path, world: int, parallel: str, updates: int, arguments: ar
     train = TrainConfig.model_validate(
         {
             "max_updates": updates,
-            "max_tokens": arguments.slice_tokens * world,
-            "slice_tokens": arguments.slice_tokens,
-            "max_tokens_per_pass": arguments.slice_tokens * world,
+            "max_tokens": arguments.micro_batch_tokens * world,
+            "micro_batch_tokens": arguments.micro_batch_tokens,
+            "max_tokens_per_pass": arguments.micro_batch_tokens * world,
             "validate_every": 10 * updates,
             "checkpoint_every": 10 * updates,
             "parallel": parallel,

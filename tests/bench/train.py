@@ -196,7 +196,7 @@ def _train_ours(
     recipe: dict[str, Any], folder: Path, precision: str, max_tokens: int, updates: int, seed: int
 ) -> Measured:
     at_the_end = {"max_updates": updates, "validate_every": updates, "checkpoint_every": updates}
-    limits = dict.fromkeys(("max_tokens", "slice_tokens", "max_tokens_per_pass"), max_tokens)
+    limits = dict.fromkeys(("max_tokens", "micro_batch_tokens", "max_tokens_per_pass"), max_tokens)
     train = recipe["train"] | at_the_end | limits | {"precision": precision, "seed": seed}
     artifact = _run_ours(recipe | {"train": train}, folder, "train")
     points = [json.loads(line) for line in (artifact / "metrics.jsonl").read_text().splitlines()]

@@ -28,7 +28,7 @@ _POSITIONS = 2_048
 def convert(weights: Weights, heads: int) -> Any:
     """Our weights as a model of Marian."""
     sizes = weights.sizes(heads)
-    if sizes["norm"] != "post" or sizes["tied_embeddings"] != "three-way":
+    if sizes["norm"] != "post" or sizes["tied_embeddings"] != "three_way":
         sys.exit("transformers' Marian is post-norm and ties three embeddings: leave it out for this model")
     config = MarianConfig(
         vocab_size=len(weights["output.weight"]),

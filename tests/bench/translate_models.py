@@ -58,5 +58,5 @@ class Weights:
             "encoder_layers": self.layers("encoder"),
             "decoder_layers": self.layers("decoder"),
             "norm": "pre" if self.is_pre_norm else "post",
-            "tied_embeddings": {1: "three-way", 2: "two-way", 3: "none"}[embeddings],
+            "tied_embeddings": {1: "three_way", 2: "two_way", 3: "none"}[embeddings],
         }

@@ -56,7 +56,7 @@ with join_world() as world:
     checkpoints = Checkpoints(folder, 2, world, print)
     for update in (10, 20):
         checkpoints.save(training, Progress(update=update), with_weights=False)
-    checkpoints.settle()
+    checkpoints.wait()
     if world.rank == 1:
         hide()
     if world.is_first:

@@ -31,7 +31,7 @@ TRAIN = {
     "validate_every": 3,
     "checkpoint_every": UPDATES,
     "max_gradient_norm": 0.1,  # which every gradient has
-    "slice_tokens": 128,
+    "micro_batch_tokens": 128,
     "learning_rate_scale": 0.1,  # for so narrow a model the usual rate is wild, and makes differences of rounding grow
 }
 # No rectifiers: one bit of a number next to zero turns a gradient on or off there.

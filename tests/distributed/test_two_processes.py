@@ -72,11 +72,11 @@ def test_an_update_of_one_slice_is_shared_by_two_processes(
 ) -> None:
     """One of them has nothing to do then, and must still take part in the update."""
     config = make_config(
-        train={"max_updates": 30, "validate_every": 15, "max_tokens": 64, "slice_tokens": 64},
+        train={"max_updates": 30, "validate_every": 15, "max_tokens": 64, "micro_batch_tokens": 64},
         model=SMOOTH,
     )
     shards = TokenShards([tiny["encode"].path / "train-00000.parquet"])
-    plan = Plan(shards, "padded", slice_tokens=64, max_tokens=64, seed=config.train.seed)
+    plan = Plan(shards, "padded", micro_batch_tokens=64, max_tokens=64, seed=config.train.seed)
     assert {len(update) for update in plan.updates(0)} == {1}
     artifact = start_training(config, Store(tmp_path), SilentReporter(), launcher=ranks.launcher(2))
     assert losses_of(artifact) == pytest.approx(one_process(config), rel=1e-5)
@@ -143,7 +143,7 @@ def test_two_processes_stop_and_one_goes_on(
         train={
             "max_updates": 150,
             "checkpoint_every": 150,
-            "slice_tokens": 128,
+            "micro_batch_tokens": 128,
             "max_gradient_norm": 0.5,
             "learning_rate_scale": 0.2,
         },

@@ -164,7 +164,7 @@ class Training:
 
         def is_there() -> bool:
             with suppress(FileNotFoundError, ValueError, IndexError):  # the folder or the last line is not there yet
-                return self.points[-1]["update"] >= update and (self.newest_whole() > 0 or not due)
+                return self.points[-1]["update"] >= update and (self.newest_complete() > 0 or not due)
             return False
 
         self.wait_for(is_there)
@@ -182,7 +182,7 @@ class Training:
         modules = [(process, command_line(process)) for process in self.processes()]
         return [each for each, line in modules if "nmt_core.train" in line and "torch.distributed.run" not in line]
 
-    def newest_whole(self) -> int:
+    def newest_complete(self) -> int:
         """Update of the newest whole checkpoint."""
         files = self._seen.glob("store/train/*/checkpoints/*/.metadata")
         return max((int(file.parent.name) for file in files), default=0)
@@ -204,7 +204,7 @@ class Training:
     def kept(self) -> bytes:
         """The curves up to the newest whole checkpoint, clock and all: whoever computes them again writes another."""
         lines = (self.made / METRICS).read_bytes().splitlines(keepends=True)
-        newest = self.newest_whole()
+        newest = self.newest_complete()
         return b"".join(line for line in lines if line.endswith(b"\n") and json.loads(line)["update"] <= newest)
 
 

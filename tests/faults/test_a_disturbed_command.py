@@ -31,7 +31,7 @@ Curve = Callable[[Path], list[dict[str, float]]]
 SMALL = """
     corpus.toy.pairs=1000 corpus.toy.held_out=20 tokenizer.vocab_size=600
     model.d_model=16 model.d_ff=32 model.num_heads=2 model.encoder_layers=1 model.decoder_layers=1
-    train.max_updates=100000 train.max_tokens=512 train.slice_tokens=256 train.validate_every=10
+    train.max_updates=100000 train.max_tokens=512 train.micro_batch_tokens=256 train.validate_every=10
     train.checkpoint_every=1000
 """
 RECIPE = ["quickstart", *(part for each in SMALL.split() for part in ("--set", each))]
@@ -96,7 +96,7 @@ class Command:
         began = time.monotonic()
         self.wait_for(lambda: time.monotonic() > began + seconds)
 
-    def newest_whole(self) -> int:
+    def newest_complete(self) -> int:
         return max(int(file.parent.name) for file in self.made.glob("checkpoints/*/.metadata"))
 
 
@@ -128,7 +128,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
     nmt.wait_for(lambda: nmt.updates(curve) >= 20)
     nmt.preempt()
     assert nmt.end() == 75, nmt.log
-    first = nmt.newest_whole()
+    first = nmt.newest_complete()
     assert first >= 20
     assert f"stopped from outside after {first} updates, with a checkpoint" in nmt.log
     assert len(list(nmt.home.glob("mlflow/*/artifacts/curves.svg"))) == 1, "of the curves so far"
@@ -140,7 +140,7 @@ def test_a_preempted_command_says_so_and_goes_on(nmt: Command, curve: Curve) -> 
     assert nmt.process
     nmt.process.terminate()
     assert nmt.end() == 143, nmt.log
-    assert nmt.newest_whole() >= first + 20, "asked to end, it saves too"
+    assert nmt.newest_complete() >= first + 20, "asked to end, it saves too"
     assert not nmt.find(str(nmt.home)), "something lives on"
     assert (nmt.made / "metrics.jsonl").read_bytes().startswith(kept)
     assert "Traceback" not in nmt.log

@@ -28,7 +28,7 @@ Maker = Callable[..., Any]
 
 UPDATES, EVERY = 100, 26  # a point with the clock in it comes with every 25th update, so before every checkpoint
 RANKS = 2
-TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "slice_tokens": 128}
+TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "micro_batch_tokens": 128}
 # What differs between numbers of processes is rounding; at the usual rate so narrow a model makes it grow.
 STEADY = TRAIN | {"learning_rate_scale": 0.1, "parallel": "fsdp"}
 NO_DROPOUT = {"dropout": 0.0}  # each process draws its own
@@ -90,7 +90,7 @@ def preempt(job: Any) -> None:
     for process in [*job.agents(), *job.ranks()]:
         process.terminate()
     assert job.wait() == 75, job.log
-    stopped_at = job.newest_whole()
+    stopped_at = job.newest_complete()
     assert stopped_at % EVERY, "a checkpoint of its own"
     assert f"PreemptedError: train: stopped from outside after {stopped_at} updates" in job.log
     assert job.points[-1]["update"] == stopped_at, "nothing is done that is not saved"
@@ -155,7 +155,7 @@ def test_who_gets_further_between_is_started_again_however_often(training: Maker
     job.start(RANKS)
     for update in range(8, 68, 12):
         job.wait_for_update(update)
-        job.wait_for(lambda least=update - 8: job.newest_whole() >= least)
+        job.wait_for(lambda least=update - 8: job.newest_complete() >= least)
         (first, *_) = job.ranks()
         first.kill()
         first.wait()

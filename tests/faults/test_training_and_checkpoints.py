@@ -25,7 +25,13 @@ Maker = Callable[..., Any]
 UPDATES, EVERY = 70, 20
 # Checkpoints of 32 MB, of which the weights apart are 8: writing one takes long enough to be killed in the middle.
 LARGE = {"d_model": 256, "d_ff": 1_024, "encoder_layers": 1, "decoder_layers": 1}
-TRAIN = {"max_updates": UPDATES, "checkpoint_every": EVERY, "max_tokens": 128, "slice_tokens": 128, "validate_every": 2}
+TRAIN = {
+    "max_updates": UPDATES,
+    "checkpoint_every": EVERY,
+    "max_tokens": 128,
+    "micro_batch_tokens": 128,
+    "validate_every": 2,
+}
 PAIRS_OF_A_GROUP = 10
 
 
@@ -61,7 +67,9 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
     kept = []
     for newest in (EVERY, 2 * EVERY):
         job.start(processes=1)
-        job.wait_for(lambda newest=newest: job.newest_whole() == newest)  # before, its curves are those of a dead one
+        job.wait_for(
+            lambda newest=newest: job.newest_complete() == newest
+        )  # before, its curves are those of a dead one
         job.wait_for_update(newest + 3)
         if newest > EVERY:
             for process in (*job.agents(), *job.ranks()):
@@ -69,7 +77,7 @@ def test_a_checkpoint_that_is_killed_half_way_is_not_used(training: Maker, undis
         half = kill_while_it_saves(job)
         assert half > newest
         assert bool(half % EVERY) == (newest > EVERY)
-        assert job.newest_whole() == newest
+        assert job.newest_complete() == newest
         kept.append(job.kept())
 
     artifact = job.run(processes=1)
@@ -158,10 +166,16 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def first_use(shards: TokenShards, knobs: Any) -> tuple[int, int]:
     """A row group that training reads only in the second window, and how many updates are done before."""
-    plan = Plan(shards, knobs.batching, slice_tokens=knobs.slice_tokens, max_tokens=knobs.max_tokens, seed=knobs.seed)
+    plan = Plan(
+        shards,
+        knobs.batching,
+        micro_batch_tokens=knobs.micro_batch_tokens,
+        max_tokens=knobs.max_tokens,
+        seed=knobs.seed,
+    )
     seen: set[int] = set()
     for number, update in enumerate(plan.updates(0)):
-        groups = {group for each in update for group in each.lane.groups}
+        groups = {group for each in update for group in each.block.groups}
         if number > 20 and (new := groups - seen):
             return min(new), number
         seen |= groups
@@ -201,5 +215,5 @@ def test_a_damaged_row_group_is_named_and_not_trained_on(training: Maker, many_g
     assert f"{file}, row group {number}: " in said
     assert "its hash should be" in said
     assert [point["update"] for point in curve(job.made) if "dev_loss" in point] == list(range(1, before + 1))
-    assert job.newest_whole() <= before
+    assert job.newest_complete() <= before
     assert job.log.count("failed (exitcode") == 1, "it was tried again in vain"

@@ -36,7 +36,7 @@ _SMALL = {
     "train.max_updates": 40,
     "train.warmup_updates": 10,
     "train.max_tokens": 1_024,
-    "train.slice_tokens": 1_024,
+    "train.micro_batch_tokens": 1_024,
     "train.validate_every": 20,
     "train.checkpoint_every": 20,
     "train.keep_checkpoints": 2,

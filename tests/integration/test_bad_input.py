@@ -67,11 +67,11 @@ def write_recipe(file: Path, source: Path, target: Path, held_out: Path, **secti
             "dev": [dev],
             "test": [dev | {"name": "test"}],
         },
-        "clean": {"characters_per_character": 2.0},
+        "clean": {"expected_length_ratio": 2.0},
         "tokenizer": {"vocab_size": 600},
         "encode": {"max_length": 64},
         "model": {"d_model": 16, "d_ff": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1},
-        "train": {"max_updates": 10, "max_tokens": 1_024, "slice_tokens": 1_024, "keep_checkpoints": 1},
+        "train": {"max_updates": 10, "max_tokens": 1_024, "micro_batch_tokens": 1_024, "keep_checkpoints": 1},
         "average": {"checkpoints": 1},
     }
     file.write_text(yaml.safe_dump(recipe | sections), encoding="utf-8")

@@ -30,9 +30,9 @@ def import_all() -> None:
     sys.meta_path.insert(0, blocked)
     for name in IMPORTED:
         importlib.import_module(name)
-    from nmt_core.train.speed import matrix_rate
+    from nmt_core.train.speed import peak_matmul_flops
 
-    matrix_rate(torch.device("cpu"), torch.float32)  # which each fork would measure for a quarter of a second
+    peak_matmul_flops(torch.device("cpu"), torch.float32)  # which each fork would measure for a quarter of a second
     sys.meta_path.remove(blocked)
     gc.collect()
     gc.freeze()  # the memory that forks share stays shared

@@ -105,7 +105,7 @@ def test_the_defaults_are_the_papers_base_model() -> None:
     model, train, search = ModelConfig(), TrainConfig(), SearchConfig()
     assert (model.d_model, model.d_ff, model.num_heads) == (512, 2048, 8)
     assert (model.encoder_layers, model.decoder_layers) == (6, 6)
-    assert (model.dropout, model.norm, model.tied_embeddings) == (0.1, "post", "three-way")
+    assert (model.dropout, model.norm, model.tied_embeddings) == (0.1, "post", "three_way")
     assert (train.max_updates, train.max_tokens, train.warmup_updates) == (100_000, 25_000, 4_000)
     assert (train.learning_rate_scale, train.label_smoothing, train.max_gradient_norm) == (1.0, 0.1, 0.0)
     assert (train.adam_beta1, train.adam_beta2, train.adam_epsilon) == (0.9, 0.98, 1e-9)
@@ -149,14 +149,14 @@ def test_nothing_slow_is_imported() -> None:
             "rnn says nothing for architecture=transformer: set architecture to rnn",
         ),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
-        (ModelConfig, RNN | {"tied_embeddings": "two-way"}, "a readout of 500 is not d_model=512: set tied_embeddings"),
+        (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "a readout of 500 is not d_model=512: set tied_embeddings"),
         (
             ModelConfig,
             RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
             "encoder_layers=2 and decoder_layers=1: each layer of the decoder starts from one",
         ),
         (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
-        (RnnConfig, {"context": "first state"}, "context=first state is for attention=none, not for additive"),
+        (RnnConfig, {"context": "first_state"}, "context=first_state is for attention=none, not for additive"),
         (RnnConfig, {"reverse_source": True}, "reverse_source=true is for one direction"),
         (
             PipelineConfig,
@@ -185,13 +185,13 @@ def test_nothing_slow_is_imported() -> None:
         ),
         (CorpusConfig, {"train": [{"name": "a", "source": "s", "target": "t"}] * 2}, "the name 'a' twice"),
         (PipelineConfig, TOY | {"average": {"checkpoints": 9}}, "average.checkpoints=9 is more than train.keep_check"),
-        (PipelineConfig, TOY | {"train": {"slice_tokens": 128}}, "encode.max_length=256 is more than 128"),
+        (PipelineConfig, TOY | {"train": {"micro_batch_tokens": 128}}, "encode.max_length=256 is more than 128"),
         (
             PipelineConfig,
-            TOY | {"train": {"slice_tokens": 500, "batching": "packed"}},
+            TOY | {"train": {"micro_batch_tokens": 500, "batching": "packed"}},
             "encode.max_length=256 is more than 250",
         ),
-        (TrainConfig, {"max_tokens_per_pass": 1_000}, "slice_tokens=2048 is more than max_tokens_per_pass=1000"),
+        (TrainConfig, {"max_tokens_per_pass": 1_000}, "micro_batch_tokens=2048 is more than max_tokens_per_pass=1000"),
         (TrainConfig, {"weight_decay": 0.1}, "weight_decay=0.1 is for adamw"),
         (TrainConfig, {"stop_on": "chrf"}, "stop_on=chrf needs translations to score: set dev_sentences"),
         (
@@ -240,7 +240,7 @@ def test_a_pair_cannot_be_longer_than_the_model_has_positions(max_length: int) -
             TOY
             | {
                 "encode": {"max_length": max_length},
-                "train": {"slice_tokens": 200_000, "max_tokens": 200_000, "max_tokens_per_pass": 200_000},
+                "train": {"micro_batch_tokens": 200_000, "max_tokens": 200_000, "max_tokens_per_pass": 200_000},
             }
         )
 
@@ -249,7 +249,7 @@ def test_an_update_cannot_be_smaller_than_the_longest_pair() -> None:
     """`train.max_tokens` promises that no batch is larger; a single long pair would be."""
     with pytest.raises(ValidationError, match="max_tokens"):
         PipelineConfig.model_validate(
-            TOY | {"encode": {"max_length": 128}, "train": {"slice_tokens": 256, "max_tokens": 200}}
+            TOY | {"encode": {"max_length": 128}, "train": {"micro_batch_tokens": 256, "max_tokens": 200}}
         )
 
 
@@ -289,7 +289,7 @@ def section_values(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
 @given(train=section_values(TrainConfig), clean=section_values(CleanConfig), search=section_values(SearchConfig))
 def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, Any], search: dict[str, Any]) -> None:
     # Bounds that hold between knobs have tests of their own.
-    fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "slice_tokens": 1_024}
+    fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     fitting |= {"start_optimizer": "fresh"}
     search |= {"n_best": 1, "min_length": 0, "shortlist": False}
@@ -359,9 +359,9 @@ def test_a_corpus_says_where_it_is_in_one_way(corpus: Any, problem: str) -> None
 
 def test_what_cannot_be_is_refused_before_anything_runs() -> None:
     separate = {"tokenizer": {"vocabularies": "separate"}}
-    with pytest.raises(ValidationError, match=r"set model\.tied_embeddings to two-way"):
+    with pytest.raises(ValidationError, match=r"set model\.tied_embeddings to two_way"):
         PipelineConfig.model_validate(TOY | separate)
-    PipelineConfig.model_validate(TOY | separate | {"model": {"tied_embeddings": "two-way"}})
+    PipelineConfig.model_validate(TOY | separate | {"model": {"tied_embeddings": "two_way"}})
     with pytest.raises(ValidationError, match="prefer=best needs a score"):
         PipelineConfig.model_validate(TOY | {"clean": {"prefer": "best"}})
 

@@ -58,10 +58,10 @@ def test_a_grown_model_says_what_the_small_one_says(norm: str, tmp_path: Path) -
     assert weights.metadata[POSITIONS_KEY] == "16"
 
 
-@pytest.mark.parametrize("tied", ["three-way", "two-way", "none"])
+@pytest.mark.parametrize("tied", ["three_way", "two_way", "none"])
 def test_weights_are_read_as_they_are_tied(tied: str, tmp_path: Path) -> None:
     config = ModelConfig(**SMALL, tied_embeddings=tied)
-    model = Transformer(config, PIECES, source_vocab_size=None if tied == "three-way" else 50)
+    model = Transformer(config, PIECES, source_vocab_size=None if tied == "three_way" else 50)
     save_model(model, str(tmp_path / "model.safetensors"))
     weights = Weights(tmp_path / "model.safetensors")
     assert ModelConfig(**weights.sizes(2)) == config

@@ -63,7 +63,7 @@ def test_a_row_of_table_3_is_what_the_paper_says(row: str) -> None:
     assert (model.num_heads, *model.head_widths) == (heads, *widths)
     assert (model.dropout, train.label_smoothing, train.max_updates) == (dropout, smoothing, updates)
     assert model.positions == ("learned" if row == "e" else "sinusoidal")
-    assert (model.norm, model.activation, model.tied_embeddings) == ("post", "relu", "three-way")
+    assert (model.norm, model.activation, model.tied_embeddings) == ("post", "relu", "three_way")
     assert config.average.checkpoints == 1
     assert [corpus.address for corpus in (config.corpus.dev[0], config.corpus.test[0])] == ["sacrebleu:wmt13"] * 2
 
@@ -147,7 +147,7 @@ def test_the_published_recurrent_models(name: str) -> None:
     assert (model.d_model, rnn.hidden_size, rnn.maxout_size, rnn.alignment_size) == (embedding, hidden, 500, 1_000)
     assert (model.encoder_layers, model.decoder_layers, model.tied_embeddings) == (layers, layers, "none")
     assert (rnn.bidirectional, rnn.reverse_source) == (both_ways, is_reversed)
-    assert rnn.context == ("first state" if name == "seq2seq-fixed" else "every step")
+    assert rnn.context == ("first_state" if name == "seq2seq-fixed" else "every_step")
     assert model.dropout == (0.2 if name == "seq2seq-dot" else 0.0)
     if words:
         assert (config.clean.max_words, config.encode.max_length) == (words, words + 1)

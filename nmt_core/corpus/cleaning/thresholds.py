@@ -8,7 +8,7 @@ They are found on four levels, of which a later one wins, knob by knob:
 4. those that name both.
 
 Of two overrides on one level the later in the recipe wins. What is then still 0 and means "what is usual between the
-languages" - `characters_per_character` - comes from the built-in table of languages below.
+languages" - `expected_length_ratio` - comes from the built-in table of languages below.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class CleanRules:
     """All that decides whether a pair of one corpus is kept."""
 
     thresholds: FilterConfig
-    """The thresholds of this corpus in this pair; `characters_per_character` is never 0."""
+    """The thresholds of this corpus in this pair; `expected_length_ratio` is never 0."""
     clean: CleanConfig
     """The recipe's section, for what holds for all corpora: spelling, scores, further filters."""
     languages: LanguagesConfig
@@ -54,8 +54,8 @@ def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> C
         for override in config.overrides:
             if (override.pair, override.corpus) == scope:
                 values |= override.model_dump(exclude={"pair", "corpus"}, exclude_none=True)
-    if not values["characters_per_character"]:
-        values["characters_per_character"] = characters_per_character(languages)
+    if not values["expected_length_ratio"]:
+        values["expected_length_ratio"] = expected_length_ratio(languages)
     try:  # each value is within its bounds, but those of two levels may not fit together
         thresholds = FilterConfig.model_validate(values)
     except ValidationError as error:
@@ -64,6 +64,6 @@ def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> C
     return CleanRules(thresholds, config, languages)
 
 
-def characters_per_character(languages: LanguagesConfig) -> float:
+def expected_length_ratio(languages: LanguagesConfig) -> float:
     """How many source characters say as much as one target character, as a rule."""
     return _CHARACTERS.get(languages.source, 1.0) / _CHARACTERS.get(languages.target, 1.0)

@@ -14,7 +14,7 @@ from nmt_core.models.recurrent.model import RecurrentModel, Source, draw_normal,
 
 
 class FixedContextModel(RecurrentModel):
-    """With `rnn.context: every step` the model of Cho et al. (appendix A.1), else that of Sutskever et al.
+    """With `rnn.context: every_step` the model of Cho et al. (appendix A.1), else that of Sutskever et al.
 
     Cho et al.: c = tanh(V h_S), h'_0 = tanh(V' c); each step reads the last word and c; the readout is maxout of
     O_h h'_t + O_y y_(t-1) + O_c c. Layers above the first, which the paper has not, read the one below.

@@ -49,7 +49,7 @@ class RecurrentModel(TranslationModel):
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding
-            if config.tied_embeddings == "three-way"
+            if config.tied_embeddings == "three_way"
             else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
         )
         self.encoder = nn.ModuleList(

@@ -165,7 +165,7 @@ def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
 ) -> None:
     """They have work for two, and neither end nor save by themselves."""
-    endless = {"slice_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
+    endless = {"micro_batch_tokens": 512, "max_updates": _UPDATES, "checkpoint_every": _UPDATES}
     config = small_recipe | {"train": small_recipe["train"] | endless, "average": {"checkpoints": 1}}
     run = up.start("retrain/small", config=config, until="train")
     training = wait_until_they_train(up, run)

@@ -106,9 +106,9 @@ def test_each_epoch_reads_another_segmentation(encode: Any, tiny: dict[str, Arti
     text = pl.read_parquet(tiny["split"].path / "train-*.parquet")["target"].to_list()
     assert report.items_in == 3 * 930 == report.items_out + report.dropped[TOO_LONG]
     assert (tmp_path / DEV_FILE).read_bytes() == (tiny["encode"].path / DEV_FILE).read_bytes(), "dev is never sampled"
-    plan = Plan(shards, "padded", slice_tokens=256, max_tokens=512, seed=1)
+    plan = Plan(shards, "padded", micro_batch_tokens=256, max_tokens=512, seed=1)
     read = [
-        sorted({group for update in plan.updates(epoch) for s in update for group in s.lane.groups})
+        sorted({group for update in plan.updates(epoch) for s in update for group in s.block.groups})
         for epoch in range(4)
     ]
     assert read == [[0], [1], [2], [0]]

@@ -39,7 +39,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
 def load(
     shards: TokenShards, batching: Batching, share: Share, updates: int, start: tuple[int, int] = (0, 0)
 ) -> list[Update]:
-    plan = Plan(shards, batching, slice_tokens=128, max_tokens=1_024, seed=1)
+    plan = Plan(shards, batching, micro_batch_tokens=128, max_tokens=1_024, seed=1)
     with Loader(shards, plan, batching, share, start) as loader:
         return list(islice(loader, updates))
 
@@ -115,7 +115,7 @@ def test_a_damaged_row_group_ends_it_where_it_is_wanted(shards: TokenShards, tmp
 
 
 def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which it takes a second to read a lane; only what is read while training waits counts."""
+    """By a clock on which it takes a second to read a block; only what is read while training waits counts."""
     read, now, may_read, takes_time = TokenShards.read, [0.0], threading.Event(), [1.0]
 
     def slow(self: TokenShards, *arguments: Any) -> Any:
@@ -129,7 +129,7 @@ def test_it_counts_how_long_it_kept_training_waiting(shards: TokenShards, monkey
         return value
 
     monkeypatch.setattr(TokenShards, "read", slow)
-    plan = Plan(shards, "padded", slice_tokens=128, max_tokens=1_024, seed=1)
+    plan = Plan(shards, "padded", micro_batch_tokens=128, max_tokens=1_024, seed=1)
     with Loader(shards, plan, "padded", Share(), clock=clock) as loader:
         updates = iter(loader)
         next(updates)

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt_core.batches.plan import Batching, Capacity, Plan, Slice, pack_slices, packed_capacity, pad_slices
+from nmt_core.batches.plan import (
+    Batching,
+    Capacity,
+    MicroBatch,
+    Plan,
+    pack_micro_batches,
+    packed_capacity,
+    pad_micro_batches,
+)
 
 LONGEST = 64
 lengths = st.lists(st.tuples(st.integers(1, LONGEST), st.integers(1, LONGEST)), min_size=1, max_size=80).map(np.array)
@@ -35,30 +43,32 @@ class Corpus:
         return np.concatenate([self.parts[group] for group in groups])
 
 
-def plan(corpus: Corpus, batching: Batching = "padded", slice_tokens: int = 256, seed: int = 1) -> Plan:
-    return Plan(corpus, batching, slice_tokens=slice_tokens, max_tokens=4 * slice_tokens + 1, seed=seed)
+def plan(corpus: Corpus, batching: Batching = "padded", micro_batch_tokens: int = 256, seed: int = 1) -> Plan:
+    return Plan(
+        corpus, batching, micro_batch_tokens=micro_batch_tokens, max_tokens=4 * micro_batch_tokens + 1, seed=seed
+    )
 
 
-def pairs_of(corpus: Corpus, slices: Sequence[Slice]) -> list[tuple[int, int]]:
+def pairs_of(corpus: Corpus, micro_batches: Sequence[MicroBatch]) -> list[tuple[int, int]]:
     """Row group and row of each pair."""
     found = []
-    for each in slices:
-        place = [(group, row) for group in each.lane.groups for row in range(len(corpus.parts[group]))]
+    for each in micro_batches:
+        place = [(group, row) for group in each.block.groups for row in range(len(corpus.parts[group]))]
         found += [place[row] for row in each.rows]
     return found
 
 
-def names(updates: Sequence[Sequence[Slice]]) -> list[list[tuple[tuple[int, ...], list[int]]]]:
-    return [[(each.lane.groups, each.rows.tolist()) for each in update] for update in updates]
+def names(updates: Sequence[Sequence[MicroBatch]]) -> list[list[tuple[tuple[int, ...], list[int]]]]:
+    return [[(each.block.groups, each.rows.tolist()) for each in update] for update in updates]
 
 
 @given(lengths, seeds, st.integers(LONGEST, 500))
 def test_every_pair_is_in_one_padded_slice_and_none_is_too_large(
     lengths_N2: np.ndarray, seed: int, tokens: int
 ) -> None:
-    slices = pad_slices(lengths_N2, Capacity(tokens, tokens), np.random.default_rng(seed))
-    assert sorted(np.concatenate(slices)) == list(range(len(lengths_N2)))
-    for rows in slices:
+    micro_batches = pad_micro_batches(lengths_N2, Capacity(tokens, tokens), np.random.default_rng(seed))
+    assert sorted(np.concatenate(micro_batches)) == list(range(len(lengths_N2)))
+    for rows in micro_batches:
         assert len(rows) > 0
         assert len(rows) * lengths_N2[rows].max() <= tokens  # either side, padding included
 
@@ -66,9 +76,9 @@ def test_every_pair_is_in_one_padded_slice_and_none_is_too_large(
 @given(lengths, seeds, st.integers(2 * LONGEST, 500))
 def test_every_pair_is_in_one_packed_slice_and_none_overflows(lengths_N2: np.ndarray, seed: int, tokens: int) -> None:
     capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
-    slices = pack_slices(lengths_N2, capacity, np.random.default_rng(seed))
-    assert sorted(np.concatenate(slices)) == list(range(len(lengths_N2)))
-    for rows in slices:
+    micro_batches = pack_micro_batches(lengths_N2, capacity, np.random.default_rng(seed))
+    assert sorted(np.concatenate(micro_batches)) == list(range(len(lengths_N2)))
+    for rows in micro_batches:
         source, target = lengths_N2[rows].sum(axis=0)
         assert 0 < source <= capacity.source <= tokens
         assert 0 < target <= capacity.target <= tokens
@@ -76,7 +86,9 @@ def test_every_pair_is_in_one_packed_slice_and_none_overflows(lengths_N2: np.nda
 
 def test_nothing_is_cut_into_nothing() -> None:
     nothing, draw = np.empty((0, 2), np.int64), np.random.default_rng(1)
-    assert pad_slices(nothing, Capacity(64, 64), draw) == pack_slices(nothing, Capacity(64, 64), draw) == []
+    assert (
+        pad_micro_batches(nothing, Capacity(64, 64), draw) == pack_micro_batches(nothing, Capacity(64, 64), draw) == []
+    )
 
 
 @settings(max_examples=30)
@@ -89,7 +101,7 @@ def test_an_epoch_holds_every_pair_once(pairs: int, row_group_pairs: int, batchi
     assert [len(update) for update in updates[:-1]] == [4] * (len(updates) - 1)
     assert 1 <= len(updates[-1]) <= 4
     for each in (each for update in updates for each in update):
-        assert np.array_equal(each.lengths_B2, corpus.lengths(each.lane.groups)[each.rows])
+        assert np.array_equal(each.lengths_B2, corpus.lengths(each.block.groups)[each.rows])
 
 
 @settings(max_examples=20)
@@ -116,8 +128,8 @@ def test_epochs_and_seeds_differ(seed: int) -> None:
 
 @pytest.mark.parametrize("batching", ["padded", "packed"])
 def test_slices_come_in_no_order_of_length(batching: Batching) -> None:
-    slices = [each for update in plan(Corpus(20_000, 1_000), batching).updates(0) for each in update]
-    mean = [each.lengths_B2.mean() for each in slices]
+    micro_batches = [each for update in plan(Corpus(20_000, 1_000), batching).updates(0) for each in update]
+    mean = [each.lengths_B2.mean() for each in micro_batches]
     assert abs(np.corrcoef(mean, range(len(mean)))[0, 1]) < 0.1
 
 
@@ -130,8 +142,8 @@ def alike(pairs: int) -> np.ndarray:
 
 def test_little_is_lost_to_padding() -> None:
     lengths_N2 = alike(80_000)
-    slices = pad_slices(lengths_N2, Capacity(2_048, 2_048), np.random.default_rng(1))
-    assert 0.95 < lengths_N2.sum() / sum(len(rows) * lengths_N2[rows].max(axis=0).sum() for rows in slices) < 1
+    micro_batches = pad_micro_batches(lengths_N2, Capacity(2_048, 2_048), np.random.default_rng(1))
+    assert 0.95 < lengths_N2.sum() / sum(len(rows) * lengths_N2[rows].max(axis=0).sum() for rows in micro_batches) < 1
 
 
 @pytest.mark.parametrize("tokens", [1_024, 2_048, 16_384])
@@ -139,12 +151,12 @@ def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
     lengths_N2 = alike(80_000)
     capacity = packed_capacity(tokens, lengths_N2.sum(axis=0))
     assert capacity.source < capacity.target == tokens
-    slices = pack_slices(lengths_N2, capacity, np.random.default_rng(1))
-    assert 0.95 < lengths_N2.sum() / (len(slices) * (capacity.source + capacity.target)) <= 1
+    micro_batches = pack_micro_batches(lengths_N2, capacity, np.random.default_rng(1))
+    assert 0.95 < lengths_N2.sum() / (len(micro_batches) * (capacity.source + capacity.target)) <= 1
 
 
 @pytest.mark.parametrize(
-    ("slices", "processes", "lanes"),
+    ("micro_batches", "processes", "blocks"),
     [
         (8, 8, 1),
         (16, 8, 1),
@@ -158,14 +170,16 @@ def test_little_of_a_stream_is_left_empty(tokens: int) -> None:
         (1, 8, 8),
     ],
 )
-def test_processes_read_the_row_groups_of_their_own_lanes_only(slices: int, processes: int, lanes: int) -> None:
-    """In the first updates of a window: in the last ones some lanes have slices left and others have none."""
-    assert lanes <= 8 // math.gcd(8, slices, processes), "the bound that the plan tells"
+def test_processes_read_the_row_groups_of_their_own_blocks_only(
+    micro_batches: int, processes: int, blocks: int
+) -> None:
+    """In the first updates of a window: in the last ones some blocks have micro-batches left and others have none."""
+    assert blocks <= 8 // math.gcd(8, micro_batches, processes), "the bound that the plan tells"
     corpus = Corpus(64 * 500, 500)
-    updates = Plan(corpus, "padded", slice_tokens=256, max_tokens=slices * 256, seed=1).updates(0)
-    early = list(islice(updates, 2_400 // slices))
+    updates = Plan(corpus, "padded", micro_batch_tokens=256, max_tokens=micro_batches * 256, seed=1).updates(0)
+    early = list(islice(updates, 2_400 // micro_batches))
     read = [
-        {group for update in early for each in update[rank::processes] for group in each.lane.groups}
+        {group for update in early for each in update[rank::processes] for group in each.block.groups}
         for rank in range(processes)
     ]
-    assert max(map(len, read)) == 8 * lanes
+    assert max(map(len, read)) == 8 * blocks

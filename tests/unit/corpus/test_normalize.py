@@ -95,8 +95,8 @@ def test_what_was_escaped_thousands_of_times_is_resolved_at_once(ampersand: str)
 @pytest.mark.parametrize(("language", "after"), [("de", '"' + "," * 50_000), ("en", "," * 50_000 + '"')])
 def test_a_row_of_commas_changes_places_with_a_quote_at_once(language: str, after: str) -> None:
     before = "," * 50_000 + '"' if language == "de" else '"' + "," * 50_000
-    text = normalize.normalise(pl.Series([before]), "NFC", "Moses", language)
-    assert text.to_list() == [after] == [Spelling("NFC", "Moses", language).tidy(before)]
+    text = normalize.normalise(pl.Series([before]), "NFC", "moses", language)
+    assert text.to_list() == [after] == [Spelling("NFC", "moses", language).tidy(before)]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_words() -> None:
 
 
 def moses(text: str, language: str) -> str:
-    result: str = normalize.normalise(pl.Series([text]), "NFC", "Moses", language).item()
+    result: str = normalize.normalise(pl.Series([text]), "NFC", "moses", language).item()
     return result
 
 
@@ -215,16 +215,16 @@ MARKS = [*"()[]\"'`´‘’‚„“”«»–—….,:;!?%0123 \u00a0\u202f\u00
     st.sampled_from(["en", "de", "cs", "ko"]),
 )
 def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language: str) -> None:
-    once = normalize.normalise(pl.Series(texts, dtype=pl.String), form, "Moses", language)
+    once = normalize.normalise(pl.Series(texts, dtype=pl.String), form, "moses", language)
 
-    assert normalize.normalise(once, form, "Moses", language).to_list() == once.to_list()
+    assert normalize.normalise(once, form, "moses", language).to_list() == once.to_list()
 
 
 @settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(MARKS) | st.characters(codec="utf-8"), max_size=15).map("".join),
     st.sampled_from(["NFC", "NFKC"]),
-    st.sampled_from(["as is", "Moses"]),
+    st.sampled_from(["as_is", "moses"]),
     st.sampled_from(["en", "de", "cs", "ko"]),
 )
 def test_a_line_is_spelt_as_a_column_is(line: str, form: UnicodeForm, punctuation: Punctuation, language: str) -> None:

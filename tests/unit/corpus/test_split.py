@@ -229,7 +229,7 @@ def test_the_toy_corpus_is_found_dirty_and_left_clean(recipe: Recipe, run_until:
     config = recipe(
         languages={"source": "en", "target": "ko"},
         corpus={"toy": {"pairs": 2000, "held_out": 100}},
-        clean={"characters_per_character": 2.0},
+        clean={"expected_length_ratio": 2.0},
     )
     made = run_until(config, "split")
 

@@ -140,9 +140,9 @@ def test_a_sentence_of_the_recipe_must_be_right_whatever_the_champion_makes_of_i
 @pytest.mark.parametrize(
     ("rule", "champion", "passed"),
     [
-        ("no worse", None, [True]),
-        ("no worse", kept("numbers", "", "lost"), [True]),
-        ("no worse", kept("numbers", "", ""), [False]),
+        ("no_worse", None, [True]),
+        ("no_worse", kept("numbers", "", "lost"), [True]),
+        ("no_worse", kept("numbers", "", ""), [False]),
         ("all", None, [False]),
         ("all", kept("numbers", "lost", "lost"), [False]),
         ("off", kept("numbers", "", ""), []),
@@ -159,7 +159,7 @@ def test_built_in_sentences_must_be_copied_as_the_recipe_asks(
 def test_all_built_in_sentences_must_be_copied_unless_the_recipe_says_otherwise() -> None:
     (check,) = gate.sentences(kept("numbers", "lost", ""), None, RegistryConfig())
     assert not check.passed
-    assert check.why.startswith("1 of 2 are right; 'a' -> 'b': lost; registry.built_in_sentences='no worse' would")
+    assert check.why.startswith("1 of 2 are right; 'a' -> 'b': lost; registry.built_in_sentences='no_worse' would")
     assert gate.sentences(kept("numbers", "", ""), None, RegistryConfig())[0].passed
 
 

@@ -18,7 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "RNNsearch": {},
     "dot": ONE_WAY | {"cell": "lstm", "attention": "dot"},
     "encoder-decoder": {"attention": "none"},
-    "sequence-to-sequence": ONE_WAY | {"attention": "none", "context": "first state", "reverse_source": True},
+    "sequence-to-sequence": ONE_WAY | {"attention": "none", "context": "first_state", "reverse_source": True},
 }
 
 

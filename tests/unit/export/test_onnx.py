@@ -269,7 +269,7 @@ def test_without_scores_the_product_with_the_output_matrix_is_made_of_integers(
 def test_in_int8_an_embedding_is_stored_once_and_small(tmp_path: Path) -> None:
     """A byte for each weight and a scale for each row, of a tied matrix once: it is most of a model this small."""
     pieces, sizes = 12_000, []
-    for tied in ("none", "three-way"):
+    for tied in ("none", "three_way"):
         model = random_model(ONE_LAYER.model_copy(update={"tied_embeddings": tied}), pieces)
         ranges = calibrate(model, [[5, 6, 7]], SearchConfig(max_length_offset=2))
         export_graphs(Int8Kernels(model, ranges), tmp_path / tied)

@@ -9,7 +9,7 @@ import pytest
 
 from nmt_core.config import SearchConfig
 from nmt_core.export import speed
-from nmt_core.export.speed import Ratio, speed_ratio, timed, way_of
+from nmt_core.export.speed import Ratio, describe_search, speed_ratio, timed
 from nmt_core.translator import Translator
 
 LINES = ["the cat sees a dog.", "now"]
@@ -80,4 +80,4 @@ def test_it_is_of_the_tokens_that_a_model_found(both: tuple[Translator, Translat
     translations, rate = timed(both[0], LINES)
     assert [one.text for one in translations] == [one.text for one in both[1].translate(LINES)]
     assert rate > 0
-    assert way_of(both[0]).startswith("greedy search in ")
+    assert describe_search(both[0]).startswith("greedy search in ")

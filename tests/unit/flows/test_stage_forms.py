@@ -75,6 +75,6 @@ def test_bounds_and_choices_are_in_the_form(schemas: dict[str, dict[str, Any]]) 
 
 def test_a_form_is_filled_in_with_the_recipe() -> None:
     (entry,) = [entry for entry in table() if entry.full_name == "clean/quickstart"]
-    assert entry.parameters["clean"]["characters_per_character"] == 2.0
+    assert entry.parameters["clean"]["expected_length_ratio"] == 2.0
     assert entry.parameters["recipe"] == "quickstart"
     entry.flow.validate_parameters(dict(entry.parameters))

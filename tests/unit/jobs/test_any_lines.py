@@ -51,13 +51,13 @@ def test_any_bytes_give_a_row_for_each_line(job: Any, tmp_path_factory: pytest.T
     def check(heads: list[bytes], tails: list[bytes], long_lines: Literal["split", "cut"]) -> None:
         lines = [first + second for first in heads for second in tails]
         drawn.update(lines)
-        see_that_each_has_its_row(lines, long_lines, job, tmp_path_factory.mktemp("any"))
+        require_a_row_each(lines, long_lines, job, tmp_path_factory.mktemp("any"))
 
     check()
     assert len(drawn) >= DISTINCT
 
 
-def see_that_each_has_its_row(lines: list[bytes], long_lines: Literal["split", "cut"], job: Any, folder: Path) -> None:
+def require_a_row_each(lines: list[bytes], long_lines: Literal["split", "cut"], job: Any, folder: Path) -> None:
     (folder / "in.txt").write_bytes(b"".join(line + b"\n" for line in lines))
     search = job.search.model_copy(update={"long_lines": long_lines})
     outcome = job.run(folder / "in.txt", folder / "out.parquet", chunk_lines=200, search=search)

@@ -38,7 +38,7 @@ def by_id(log_probs_RC: torch.Tensor, ids_RC: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(log_probs_RC).scatter(1, ids_RC, log_probs_RC)
 
 
-@pytest.mark.parametrize("tied", ["three-way", "none"])
+@pytest.mark.parametrize("tied", ["three_way", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(norm: str, tied: str) -> None:
     model = random_model(norm, tied)
@@ -64,7 +64,7 @@ def test_incremental_decoding_equals_full_decoding_while_beams_are_reordered(nor
 
 
 def test_padding_of_the_source_changes_nothing() -> None:
-    model = random_model("post", "three-way")
+    model = random_model("post", "three_way")
     alone = EncoderGraph(Kernels(model))(SOURCE_BS[1:2, :3])
     together = EncoderGraph(Kernels(model))(SOURCE_BS)
     for one, many in zip(alone, together, strict=True):
@@ -72,7 +72,7 @@ def test_padding_of_the_source_changes_nothing() -> None:
 
 
 def test_candidates_come_best_first_and_are_never_padding_or_start() -> None:
-    model = random_model("post", "three-way")
+    model = random_model("post", "three_way")
     model.output.weight = torch.nn.Parameter(torch.zeros(VOCABULARY, 32))
     model.output.weight.data[[0, 2, 3]] = 1.0
     cross = EncoderGraph(Kernels(model))(SOURCE_BS)

@@ -62,7 +62,7 @@ def test_the_size_follows_from_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ties", "matrices"), [("three-way", 1), ("two-way", 2), ("none", 3)], ids=["three-way", "two-way", "none"]
+    ("ties", "matrices"), [("three_way", 1), ("two_way", 2), ("none", 3)], ids=["three_way", "two_way", "none"]
 )
 def test_tied_embeddings_are_one_tensor(ties: str, matrices: int) -> None:
     model = small_model(tied_embeddings=ties)
@@ -70,22 +70,22 @@ def test_tied_embeddings_are_one_tensor(ties: str, matrices: int) -> None:
     assert len({weight.data_ptr() for weight in weights}) == matrices
     untied = count_parameters(small_model(tied_embeddings="none"))
     assert count_parameters(model) == untied - (3 - matrices) * VOCABULARY * SMALL["d_model"]
-    if ties == "two-way":
+    if ties == "two_way":
         assert model.target_embedding.weight is model.output.weight
 
 
-@pytest.mark.parametrize("ties", ["two-way", "none"])
+@pytest.mark.parametrize("ties", ["two_way", "none"])
 def test_vocabularies_of_two_languages_have_their_own_sizes(ties: str) -> None:
     config = ModelConfig(**(SMALL | {"tied_embeddings": ties}))
     model = Transformer(config, VOCABULARY, source_vocab_size=50)
     matrices = (model.source_embedding, model.target_embedding, model.output)
     assert [len(matrix.weight) for matrix in matrices] == [50, VOCABULARY, VOCABULARY]
-    assert (model.target_embedding.weight is model.output.weight) == (ties == "two-way")
+    assert (model.target_embedding.weight is model.output.weight) == (ties == "two_way")
     assert model(ids(2, 5) + 10, ids(2, 4)).shape == (2, 4, SMALL["d_model"])
 
 
 def test_vocabularies_of_two_languages_cannot_share_a_matrix() -> None:
-    with pytest.raises(ConfigError, match=r"model\.tied_embeddings=three-way needs a joint vocabulary"):
+    with pytest.raises(ConfigError, match=r"model\.tied_embeddings=three_way needs a joint vocabulary"):
         Transformer(ModelConfig(**SMALL), VOCABULARY, source_vocab_size=50)
 
 

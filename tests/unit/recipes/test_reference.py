@@ -4,22 +4,24 @@ from pathlib import Path
 
 import nmt_core
 from nmt_core.config import PipelineConfig
-from nmt_core.recipes.reference import knob_reference
+from nmt_core.recipes.reference import option_reference
 
-FILE = Path(nmt_core.__file__).parent / "recipes" / "KNOBS.md"
+FILE = Path(nmt_core.__file__).parent / "recipes" / "OPTIONS.md"
 
 
 def test_the_file_is_up_to_date() -> None:
-    assert FILE.read_text(encoding="utf-8") == knob_reference(), "run: nmt recipes --knobs > nmt_core/recipes/KNOBS.md"
+    assert FILE.read_text(encoding="utf-8") == option_reference(), (
+        "run: nmt recipes --options > nmt_core/recipes/OPTIONS.md"
+    )
 
 
 def test_every_knob_of_every_section_is_listed() -> None:
-    text = knob_reference()
+    text = option_reference()
     for section, field in PipelineConfig.model_fields.items():
         for knob in getattr(field.annotation, "model_fields", {}):
             assert f"| `{section}.{knob}` |" in text or f"| `{section}.{knob}." in text, f"{section}.{knob}"
 
 
 def test_every_knob_says_what_it_means() -> None:
-    rows = knob_reference().splitlines()[2:]
+    rows = option_reference().splitlines()[2:]
     assert all(row.split(" | ")[-1].rstrip(" |") for row in rows)

@@ -28,7 +28,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "decoder_layers": 2,
         "rnn": {
             "attention": "none",
-            "context": "first state",
+            "context": "first_state",
             "cell": "lstm",
             "bidirectional": False,
             "reverse_source": True,

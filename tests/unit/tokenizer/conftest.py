@@ -22,7 +22,7 @@ def learn(tiny: dict[str, Artifact], make_config: Any) -> Learn:
     ) -> TokenizerReport:
         out.mkdir(exist_ok=True)
         rules = [{"corpus": "toy", "tag": tag} for tag in tags]
-        config = make_config(tokenizer=knobs, mix={"corpora": rules}, model={"tied_embeddings": "two-way"})
+        config = make_config(tokenizer=knobs, mix={"corpora": rules}, model={"tied_embeddings": "two_way"})
         return run(config, {"split": split or tiny["split"]}, out, Job(SilentReporter(), Resources()))
 
     return learn_with

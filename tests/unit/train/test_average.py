@@ -239,7 +239,7 @@ def test_a_recipe_that_averages_what_training_will_not_keep_is_refused(make_conf
 
 @pytest.mark.parametrize(
     ("tied", "source_pieces", "matrices"),
-    [("three-way", None, 1), ("two-way", None, 2), ("none", None, 3), ("two-way", 40, 2), ("none", 40, 3)],
+    [("three_way", None, 1), ("two_way", None, 2), ("none", None, 3), ("two_way", 40, 2), ("none", 40, 3)],
 )
 def test_any_ties_and_vocabularies(
     tmp_path: Path, make_config: Any, job: Job, tied: str, source_pieces: int | None, matrices: int

@@ -66,7 +66,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path: Path, world: World)
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=3)
     progress = Progress(update=3, epoch=1, batch=2, best_dev_loss=4.5, losses=LossWindow(7, 2.5, 0.25), rollbacks=1)
     checkpoints.save(training.training, progress, with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     other = Moved(seed=2, steps=0)
     assert not equal(other.weights(), training.weights())
     assert Checkpoints(tmp_path, 2, world, print).load_newest(other.training) == progress
@@ -90,7 +90,7 @@ def test_what_is_saved_is_what_was_there_when_it_was_asked_for(tmp_path: Path, w
     progress.update = 99
     for _ in range(5):
         training.step()
-    checkpoints.settle()
+    checkpoints.wait()
     other = Moved(seed=2, steps=0)
     assert Checkpoints(tmp_path, 2, world, print).load_newest(other.training).update == 1
     assert equal(other.weights(), before)
@@ -113,8 +113,8 @@ def test_old_checkpoints_go(tmp_path: Path, world: World) -> None:
     for update in range(10, 60, 10):
         checkpoints.save(training.training, Progress(update=update), with_weights=True)
         assert len(list(tmp_path.glob("checkpoints/*"))) <= 3
-    checkpoints.settle()
-    assert [path.name for path in checkpoints.whole()] == ["000000040", "000000050"]
+    checkpoints.wait()
+    assert [path.name for path in checkpoints.complete()] == ["000000040", "000000050"]
     weights = sorted(file.name for file in (tmp_path / "weights").iterdir())
     assert weights == [
         *(f"0000000{update}.safetensors" for update in (30, 40)),
@@ -122,7 +122,7 @@ def test_old_checkpoints_go(tmp_path: Path, world: World) -> None:
         "000000050.safetensors",
     ]
     checkpoints.finish(50)
-    assert [path.name for path in checkpoints.whole()] == ["000000050"]
+    assert [path.name for path in checkpoints.complete()] == ["000000050"]
 
 
 @pytest.mark.parametrize("torn", ["without .metadata", "empty folder"])
@@ -132,7 +132,7 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: st
     whole = training.weights()
     training.step()
     checkpoints.save(training.training, Progress(update=20), with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     for file in (tmp_path / "checkpoints" / "000000020").iterdir():
         if torn == "empty folder" or file.name == ".metadata":
             file.unlink()
@@ -141,8 +141,8 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path, world: World, torn: st
     assert again.load_newest(other.training).update == 10
     assert equal(other.weights(), whole)
     again.save(other.training, Progress(update=30), with_weights=True)
-    again.settle()
-    assert [path.name for path in again.whole()] == ["000000010", "000000030"]
+    again.wait()
+    assert [path.name for path in again.complete()] == ["000000010", "000000030"]
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
 
 
@@ -211,7 +211,7 @@ def test_in_place_of_a_damaged_checkpoint_the_one_before_is_used(
     whole = training.weights()
     training.step()
     checkpoints.save(training.training, Progress(update=20), with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     damage(tmp_path / "checkpoints" / "000000020")
     other = Moved(seed=2, steps=0)
     again = Checkpoints(tmp_path, 2, world, warnings.append)
@@ -223,7 +223,7 @@ def test_in_place_of_a_damaged_checkpoint_the_one_before_is_used(
     assert len(message) < 1_000
     assert again.newest == 10
     again.save(other.training, Progress(update=30), with_weights=True)
-    again.settle()
+    again.wait()
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000000010", "000000030"]
 
 
@@ -234,13 +234,13 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     for update in (10, 20):
         checkpoints.save(training.training, Progress(update=update), with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     for name in ("000000010", "000000020"):
         damage(tmp_path / "checkpoints" / name)
     remedies = ("restore", "use the Python and the PyTorch that wrote", "move that folder")
     with facts.raises(StageError, f"{tmp_path}/checkpoints", r"Python 3\.\d+", r"PyTorch \d", *remedies):
         Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training)
-    assert len(checkpoints.whole()) == 2
+    assert len(checkpoints.complete()) == 2
 
 
 def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]]]:
@@ -250,7 +250,7 @@ def two_checkpoints(folder: Path, world: World) -> tuple[Path, list[list[Tensor]
         checkpoints.save(training.training, Progress(update=update), with_weights=False)
         weights.append(training.weights())
         training.step()
-    checkpoints.settle()
+    checkpoints.wait()
     return folder / "checkpoints" / "000000020", weights
 
 
@@ -386,12 +386,12 @@ def test_the_newest_checkpoint_may_be_given_up_with_its_weights(tmp_path: Path, 
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     for update in (10, 20):
         checkpoints.save(training.training, Progress(update=update), with_weights=True)
-    checkpoints.settle()
-    checkpoints.give_up_newest()
+    checkpoints.wait()
+    checkpoints.discard_newest()
     assert checkpoints.newest == 10
     assert {file.name.partition(".")[0] for file in (tmp_path / "weights").iterdir()} == {"000000010"}
     assert checkpoints.load_newest(training.training).update == 10
-    checkpoints.give_up_newest()
+    checkpoints.discard_newest()
     assert checkpoints.newest == 10, "the only one stays"
 
 
@@ -412,12 +412,12 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
     warnings: list[str] = []
     checkpoints, training = Checkpoints(tmp_path, 5, world, warnings.append), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     sizes = [file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()]
     assert max(sizes) > bytes_at_most
     with files_of_at_most(bytes_at_most):
         checkpoints.save(training.training, Progress(update=20), with_weights=True)
-        checkpoints.settle()
+        checkpoints.wait()
     (message,) = warnings
     assert "checkpoint 20 could not be written" in message
     assert "File too large" in message
@@ -426,8 +426,8 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000010"]
     assert {path.name.partition(".")[0] for path in (tmp_path / "weights").iterdir()} == {"000000010"}
     checkpoints.save(training.training, Progress(update=30), with_weights=True)
-    checkpoints.settle()
-    assert [path.name for path in checkpoints.whole()] == ["000000010", "000000030"]
+    checkpoints.wait()
+    assert [path.name for path in checkpoints.complete()] == ["000000010", "000000030"]
 
 
 def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: World) -> None:
@@ -442,7 +442,7 @@ def test_the_best_are_chosen_among_those_that_are_there(tmp_path: Path, world: W
         progress.count_validation(value, remember=True)
         with files_of_at_most(1_000 if update == 30 else resource.RLIM_INFINITY):
             checkpoints.save(training, progress, with_weights=True)
-            checkpoints.settle()
+            checkpoints.wait()
         kept.append({int(file.stem) for file in (tmp_path / "weights").iterdir() if file.stem.isdigit()})
     assert kept == [{10}, {10, 20}, {10, 20}, {20, 40}, {20, 40, 50}, {20, 40, 50, 60}, {20, 40, 60, 70}]
     finishing = Checkpoints(tmp_path, 2, world, print, keep_best=1)
@@ -465,23 +465,23 @@ def test_a_full_disk_ends_training_that_has_nothing_to_go_back_to(tmp_path: Path
     checkpoints, training = Checkpoints(tmp_path, 5, world, print), Moved(seed=1, steps=1)
     with files_of_at_most(1_000), pytest.raises(StageError, match="none before it: free space"):
         checkpoints.save(training.training, Progress(update=10), with_weights=True)
-        checkpoints.settle()
-    assert not checkpoints.whole()
+        checkpoints.wait()
+    assert not checkpoints.complete()
 
 
 def test_a_checkpoint_that_a_stop_asked_for_leaves_no_weights_to_average(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
     checkpoints.save(training.training, Progress(update=13), with_weights=False)
-    checkpoints.settle()
-    assert [path.name for path in checkpoints.whole()] == ["000000010", "000000013"]
+    checkpoints.wait()
+    assert [path.name for path in checkpoints.complete()] == ["000000010", "000000013"]
     assert {file.name.partition(".")[0] for file in (tmp_path / "weights").iterdir()} == {"000000010"}
 
 
 def test_training_does_not_end_without_its_last_checkpoint(tmp_path: Path, world: World) -> None:
     checkpoints, training = Checkpoints(tmp_path, 2, world, print), Moved(seed=1, steps=1)
     checkpoints.save(training.training, Progress(update=10), with_weights=True)
-    checkpoints.settle()
+    checkpoints.wait()
     with files_of_at_most(1_000):
         checkpoints.save(training.training, Progress(update=20), with_weights=True)
     with pytest.raises(StageError, match="the last checkpoint, of update 20, could not be written"):

@@ -22,8 +22,8 @@ WIDTHS = {"hidden_size": 24, "alignment_size": 24, "maxout_size": 24}
 DEEP = {"encoder_layers": 2, "decoder_layers": 2}
 KINDS: dict[str, dict[str, Any]] = {
     "encoder-decoder": {"rnn": {"attention": "none", "bidirectional": False}},
-    "first state": DEEP
-    | {"rnn": {"attention": "none", "context": "first state", "cell": "lstm", "bidirectional": False}},
+    "first_state": DEEP
+    | {"rnn": {"attention": "none", "context": "first_state", "cell": "lstm", "bidirectional": False}},
     "search": {},
     "dot": DEEP | {"rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
 }
@@ -84,7 +84,7 @@ def dev_losses(points: list[dict[str, float]]) -> list[float]:
 def test_they_learn_to_read_the_source(
     train: Any, kind: str, pairs: tuple[TokenShards, DevSet], world: World, tmp_path: Path, make_config: Any
 ) -> None:
-    train(kind, max_updates=140, validate_every=140, checkpoint_every=140, slice_tokens=512, **QUICK)
+    train(kind, max_updates=140, validate_every=140, checkpoint_every=140, micro_batch_tokens=512, **QUICK)
     values = SMALL | KINDS[kind]
     config = make_config(model=values | {"rnn": WIDTHS | values.get("rnn", {})})
     model = build_model(config.model, pairs[0].vocab_size)

@@ -2,34 +2,34 @@
 
 from pathlib import Path
 
-from nmt_core.train.restarts import forget_restarts, too_many_in_vain
+from nmt_core.train.restarts import forget_restarts, restart_limit_reached
 
 
 def test_whoever_gets_further_may_die_as_often_as_he_likes(tmp_path: Path) -> None:
     for restarts in range(50):
-        assert too_many_in_vain(tmp_path, newest=10 * (restarts // 3), restarts=restarts) == ""
+        assert restart_limit_reached(tmp_path, newest=10 * (restarts // 3), restarts=restarts) == ""
 
 
 def test_three_restarts_in_vain_are_enough(tmp_path: Path) -> None:
-    said = [too_many_in_vain(tmp_path, newest=1_000, restarts=restarts) for restarts in range(7, 12)]
+    said = [restart_limit_reached(tmp_path, newest=1_000, restarts=restarts) for restarts in range(7, 12)]
     assert said[:4] == [""] * 4
     assert said[4].startswith("processes have died 4 times since the checkpoint of update 1,000: look for the cause in")
 
 
 def test_before_the_first_checkpoint(tmp_path: Path) -> None:
-    said = [too_many_in_vain(tmp_path, newest=-1, restarts=restarts) for restarts in range(5)]
+    said = [restart_limit_reached(tmp_path, newest=-1, restarts=restarts) for restarts in range(5)]
     assert "died 4 times before there was a checkpoint" in said[4]
 
 
 def test_another_job_in_the_same_folder_counts_anew(tmp_path: Path) -> None:
     """Slurm puts it back into its queue, or a person gives the command again."""
     for restarts in (2, 5, 0, 3):
-        assert too_many_in_vain(tmp_path, newest=10, restarts=restarts) == ""
+        assert restart_limit_reached(tmp_path, newest=10, restarts=restarts) == ""
     forget_restarts(tmp_path)
     assert not list(tmp_path.iterdir())
-    assert too_many_in_vain(tmp_path, newest=10, restarts=9) == ""
+    assert restart_limit_reached(tmp_path, newest=10, restarts=9) == ""
 
 
 def test_a_full_disk_costs_the_note_alone(tmp_path: Path) -> None:
     (tmp_path / "restarts.json.partial").mkdir()
-    assert too_many_in_vain(tmp_path, newest=10, restarts=0) == ""
+    assert restart_limit_reached(tmp_path, newest=10, restarts=0) == ""

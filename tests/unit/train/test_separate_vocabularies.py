@@ -24,7 +24,7 @@ def made(
     """The tiny pipeline from `tokenizer` to `export`, by stage."""
     config = make_config(
         tokenizer={"vocabularies": "separate", "vocab_size": 500},
-        model={"tied_embeddings": "two-way", "d_model": 32},
+        model={"tied_embeddings": "two_way", "d_model": 32},
         train={"max_updates": 150, "learning_rate_scale": 2.0, "checkpoint_every": 50, "validate_every": 50},
     )
     store, artifacts = Store(tmp_path_factory.mktemp("separate")), dict(tiny)

@@ -6,9 +6,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.transformer import Transformer
-from nmt_core.train.speed import matrix_rate, training_flop
+from nmt_core.train.speed import peak_matmul_flops, training_flop
 
-BASE = ModelConfig(tied_embeddings="three-way")
+BASE = ModelConfig(tied_embeddings="three_way")
 BIG = ModelConfig(d_model=1_024, d_ff=4_096, num_heads=16)
 
 
@@ -30,4 +30,4 @@ def test_the_formula_is_what_pytorch_counts() -> None:
 
 
 def test_a_matrix_product_takes_time() -> None:
-    assert 1e8 < matrix_rate(torch.device("cpu"), torch.float32) < 1e14
+    assert 1e8 < peak_matmul_flops(torch.device("cpu"), torch.float32) < 1e14

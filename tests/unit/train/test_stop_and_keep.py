@@ -48,7 +48,7 @@ def trainer(tiny: dict[str, Artifact], make_config: Any, world: World) -> Callab
         config: TrainConfig = whole.train
         torch.manual_seed(config.seed)
         places = {"text": str(tiny["split"].path), "tokenizers": str(tiny["tokenizer"].path)}
-        job = places | {"target_language": "ko", "spelling": ["NFC", "as is", "en"]}
+        job = places | {"target_language": "ko", "spelling": ["NFC", "as_is", "en"]}
         translator = DevTranslator.load(job, config, world) if config.dev_sentences else None
         return Trainer(Transformer(whole.model, 600), config, world, folder, listener), translator
 

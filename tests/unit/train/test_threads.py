@@ -59,7 +59,7 @@ with join_world() as world:
     reader = threading.Thread(target=read_a_large_batch, daemon=True)
     before = threads()
     checkpoints.save(training, Progress(update=1), with_weights=False)
-    checkpoints.settle()
+    checkpoints.wait()
     checkpoints.load_newest(training)
     reader.start()
     has_read.wait()

@@ -326,7 +326,13 @@ def test_an_update_of_noise_is_passed_by(watch: Any, corpus_with: Any, make_conf
     """Pairs of random pieces, of a length that no other pairs have, so that they come together."""
     draw = np.random.default_rng(1)
     noise = [[*draw.integers(4, 600, 62).tolist(), 3] for _ in range(16)]
-    watched = {"slice_tokens": 512, "spike_window": 20, "spike_deviations": 5, "max_rollbacks": 30, "max_updates": 150}
+    watched = {
+        "micro_batch_tokens": 512,
+        "spike_window": 20,
+        "spike_deviations": 5,
+        "max_rollbacks": 30,
+        "max_updates": 150,
+    }
     config = make_config(train=SHORT | watched | {"checkpoint_every": 10})
     trainer, listener, incidents = watch(config, corpus_with(noise, noise[::-1]))
     assert 1 <= trainer.progress.rollbacks == len(incidents)

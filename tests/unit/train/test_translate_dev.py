@@ -94,7 +94,7 @@ def test_the_source_is_spelt_as_the_training_text_is(
         DevTranslator(pairs, tokenizers, spelling, "ko", config, world).scores(model, said.append)
         return [sample[3] for sample in samples(said)]
 
-    moses = Spelling("NFC", "Moses", "en")
+    moses = Spelling("NFC", "moses", "en")
     assert translations(" Minsu\u00ad’s", AS_IT_IS) != translations(" Minsu's", AS_IT_IS)
     assert translations(" Minsu\u00ad’s", moses) == translations(" Minsu's", moses)
 

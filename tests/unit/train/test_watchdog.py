@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt_core.train.watchdog import Incidents, LossWindow, trouble, updates_passed_by
+from nmt_core.train.watchdog import Incidents, LossWindow, diagnose, updates_passed_by
 
 
 def window_of(losses: list[float], length: int = 50) -> LossWindow:
@@ -49,16 +49,16 @@ NOISY = [3 + 0.1 * (-1) ** number for number in range(50)]
     ],
 )
 def test_what_is_trouble(loss: float, norm: float, expected: str) -> None:
-    assert trouble(loss, norm, window_of(NOISY), 50, 10.0) == expected
+    assert diagnose(loss, norm, window_of(NOISY), 50, 10.0) == expected
 
 
 def test_before_the_window_is_full_a_high_loss_passes() -> None:
-    assert trouble(99.0, 1.0, window_of(NOISY[:49]), 50, 10.0) == ""
-    assert trouble(float("nan"), 1.0, LossWindow(), 50, 10.0) == "the loss is nan"
+    assert diagnose(99.0, 1.0, window_of(NOISY[:49]), 50, 10.0) == ""
+    assert diagnose(float("nan"), 1.0, LossWindow(), 50, 10.0) == "the loss is nan"
 
 
 def test_spikes_may_be_ignored() -> None:
-    assert trouble(1e9, 1.0, window_of(NOISY), 50, 0.0) == ""
+    assert diagnose(1e9, 1.0, window_of(NOISY), 50, 0.0) == ""
 
 
 def note(folder: Path, *incidents: tuple[int, int, int, int | None]) -> None:

@@ -101,6 +101,6 @@ def _wrong_script(config: FilterConfig, languages: LanguagesConfig) -> list[Filt
 
 def _length_ratio(config: FilterConfig) -> Filter:
     source, target = (pl.col(side).str.len_chars() for side in SIDES)
-    weighted = source / config.characters_per_character
+    weighted = source / config.expected_length_ratio
     ratio = pl.max_horizontal(weighted / target, target / weighted)
     return Filter("length_ratio", "clean.max_length_ratio", ratio > config.max_length_ratio, ratio.round(2))

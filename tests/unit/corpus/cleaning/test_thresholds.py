@@ -58,8 +58,8 @@ def test_levels_that_contradict_each_other() -> None:
 def test_characters_are_weighed_by_language(source: str, target: str, expected: float) -> None:
     languages = LanguagesConfig(source=source, target=target)
 
-    assert rules("x", languages).thresholds.characters_per_character == pytest.approx(expected)
-    assert rules("x", languages, characters_per_character=3).thresholds.characters_per_character == 3
+    assert rules("x", languages).thresholds.expected_length_ratio == pytest.approx(expected)
+    assert rules("x", languages, expected_length_ratio=3).thresholds.expected_length_ratio == 3
 
 
 def test_rules_travel_to_workers() -> None:

@@ -17,7 +17,7 @@ from nmt_core.store.artifacts import Store
 from nmt_core.train.distributed import World
 
 
-@pytest.mark.parametrize(("tied", "norm"), list(product(("three-way", "two-way", "none"), ("post", "pre"))))
+@pytest.mark.parametrize(("tied", "norm"), list(product(("three_way", "two_way", "none"), ("post", "pre"))))
 def test_weights_are_counted_without_building_the_model(tied: Any, norm: Any) -> None:
     config = ModelConfig(
         d_model=16, d_ff=24, num_heads=2, encoder_layers=3, decoder_layers=2, tied_embeddings=tied, norm=norm
@@ -30,9 +30,9 @@ RECURRENT: list[dict[str, Any]] = [
     {"rnn": {}},
     {"encoder_layers": 2, "rnn": {"cell": "lstm"}},
     {"decoder_layers": 3, "rnn": {"attention": "none"}},
-    {"rnn": {"attention": "none", "context": "first state", "bidirectional": False}},
+    {"rnn": {"attention": "none", "context": "first_state", "bidirectional": False}},
     {"encoder_layers": 2, "decoder_layers": 2, "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},
-    {"d_model": 8, "tied_embeddings": "three-way", "rnn": {}},
+    {"d_model": 8, "tied_embeddings": "three_way", "rnn": {}},
 ]
 
 
@@ -50,7 +50,7 @@ def test_weights_of_a_variation_are_counted_as_well(variation: Transformer) -> N
 
 
 OWN_VOCABULARIES: list[dict[str, Any]] = [
-    {"tied_embeddings": "two-way"},
+    {"tied_embeddings": "two_way"},
     {"tied_embeddings": "none"},
     {"tied_embeddings": "none", "architecture": "rnn", "rnn": {"hidden_size": 12, "alignment_size": 7}},
 ]

@@ -19,7 +19,7 @@ from flows.cli.translate import translate
 from flows.registry.models import model_of
 from flows.settings import Settings
 from flows.tracking.mlflow_tracker import open_database
-from flows.translation.job import EXPERIMENT, Wanted, _see_that_it_can_be_written, translate_job, workers_of
+from flows.translation.job import EXPERIMENT, Wanted, _require_writable, translate_job, workers_of
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.search import onnx_session
@@ -346,7 +346,7 @@ def test_a_job_whose_text_has_gone_goes_on_from_its_chunks(
 
 def test_workers_that_begin_at_one_moment_do_not_refuse_each_other(tmp_path: Path) -> None:
     def look(_: int) -> None:
-        _see_that_it_can_be_written(str(tmp_path / "out.txt"))
+        _require_writable(str(tmp_path / "out.txt"))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(look, range(2_000)))

@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "sutskever": (
         {"encoder_layers": 2, "decoder_layers": 2},
-        {"attention": "none", "cell": "lstm", "context": "first state", "bidirectional": False, "reverse_source": True},
+        {"attention": "none", "cell": "lstm", "context": "first_state", "bidirectional": False, "reverse_source": True},
     ),
     "bahdanau": ({}, {}),
     "bahdanau, LSTM, deep": ({"encoder_layers": 2}, {"cell": "lstm"}),
@@ -122,7 +122,7 @@ class Equations:
         return np.array(run(words, annotations, ends))
 
     def fixed(self, words: list[Floats], annotations: list[Floats], ends: list[list[Any]]) -> list[Floats]:
-        if self.rnn.context == "first state":
+        if self.rnn.context == "first_state":
             states = [of_layer[0] for of_layer in ends]
             context = None
         else:
@@ -230,7 +230,7 @@ def test_weights_are_drawn_as_published() -> None:
 
 def test_embeddings_and_output_may_be_one_matrix() -> None:
     size = {"d_model": 8, "rnn": WIDTHS | {"maxout_size": 8}}
-    tied = config_of("bahdanau", **size, tied_embeddings="three-way")
+    tied = config_of("bahdanau", **size, tied_embeddings="three_way")
     model = build_model(tied, VOCABULARY)
     assert model.output.weight is model.target_embedding.weight is model.source_embedding.weight
     untied = count_parameters(build_model(config_of("bahdanau", **size), VOCABULARY))

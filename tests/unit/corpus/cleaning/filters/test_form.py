@@ -40,7 +40,7 @@ def test_thresholds_come_from_the_configuration(verdict: Verdict) -> None:
     assert verdict(SOUND, max_characters=29) == ("too_many_characters", "30")
     assert verdict(SOUND, max_word_characters=6) == ("long_word", "7")
     assert verdict(SOUND, min_letter_share=1) == ("few_letters", "0.96")
-    assert verdict(SOUND, max_length_ratio=1.01, characters_per_character=1) == ("length_ratio", "1.03")
+    assert verdict(SOUND, max_length_ratio=1.01, expected_length_ratio=1) == ("length_ratio", "1.03")
 
 
 def test_a_value_at_the_threshold_is_kept(verdict: Verdict) -> None:
@@ -60,7 +60,7 @@ def test_the_longest_word_that_can_be_allowed(verdict: Verdict, languages: str) 
 def test_the_length_ratio_weighs_characters_by_language(verdict: Verdict) -> None:
     pair = ("I am a student at this school.", "나는 이 학교 학생.")  # 30 and 11 characters
 
-    assert verdict(pair, "en-ko", max_length_ratio=2, characters_per_character=1.0) == ("length_ratio", "2.73")
+    assert verdict(pair, "en-ko", max_length_ratio=2, expected_length_ratio=1.0) == ("length_ratio", "2.73")
     assert verdict(pair, "en-ko", max_length_ratio=2) == (None, None)
 
 

@@ -19,7 +19,7 @@ EVERYTHING = {
     "addresses_must_match": True,
     "end_marks_must_match": True,
     "brackets_must_match": True,
-    "punctuation": "Moses",
+    "punctuation": "moses",
 }
 NOTHING = {
     "drop_copies": False,
