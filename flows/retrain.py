@@ -11,6 +11,7 @@ from flows.runs.summary import RunSummary
 from flows.servers.heartbeats import says_its_end
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import PreemptedError
+from nmt_core.stages import STAGE_NAMES
 
 
 @says_its_end
@@ -33,15 +34,8 @@ def retrain(
     """
     try:
         with Retraining(config, Selection(from_, until, tuple(force)), run_id) as run:
-            run.stage("download")
-            run.stage("clean")
-            run.stage("split")
-            run.stage("tokenizer")
-            run.stage("encode")
-            run.stage("train")
-            run.stage("average")
-            run.stage("export")
-            run.stage("evaluate")
+            for name in STAGE_NAMES:
+                run.stage(name)
             run.register()
     except PreemptedError as error:
         return cast(RunSummary, preempted(error))

@@ -117,5 +117,6 @@ def _first_line(section: Any) -> str:
 
 STAGE_FLOWS: dict[StepName, Flow[..., RunSummary]] = {step: _stage_flow(step) for step in STEPS}
 
-# Prefect imports a flow by its module and its name
-download, clean, split, tokenizer, encode, train, average, export, evaluate, register = STAGE_FLOWS.values()
+globals().update(
+    {str(step): stage_flow for step, stage_flow in STAGE_FLOWS.items()}
+)  # Prefect imports a flow by its module and its name

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from nmt_core.errors import ConfigError
+from nmt_core.stages import StageName
 
 if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
 
-StepName = Literal[
-    "download", "clean", "split", "tokenizer", "encode", "train", "average", "export", "evaluate", "register"
-]
-"""The stages of `nmt_core.stages.table` and the last step, spelt out so that forms and `--help` can offer them."""
+StepName = Literal[StageName, "register"]
+"""Name of a stage, or of the last step: registration."""
 
 REGISTER: StepName = "register"
 STEPS: tuple[StepName, ...] = get_args(StepName)

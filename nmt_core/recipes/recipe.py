@@ -4,9 +4,11 @@ A recipe may instead hold the differences from another one, which it names: `bas
 """
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -26,9 +28,16 @@ _OWN = ("name", "description")  # no recipe takes these over: it would pass for 
 
 
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with the package, sorted."""
+    """Return the names of the recipes that come with the package, sorted."""
+    return sorted(_packaged())
+
+
+@functools.cache
+def _packaged() -> dict[str, Traversable]:
+    """Return the files of the package's recipes by name; `papers` holds the rows of published tables."""
     folder = resources.files("nmt_core") / "recipes"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    entries = [*folder.iterdir(), *(folder / "papers").iterdir()]
+    return {entry.name.removesuffix(".yaml"): entry for entry in entries if entry.name.endswith(".yaml")}
 
 
 def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -> PipelineConfig:
@@ -175,7 +184,7 @@ def _parse(recipe: str) -> dict[str, Any]:
     """What one file holds."""
     path = Path(recipe)
     if recipe in recipe_names():
-        text = (resources.files("nmt_core") / "recipes" / f"{recipe}.yaml").read_text(encoding="utf-8")
+        text = _packaged()[recipe].read_text(encoding="utf-8")
     elif path.suffix in _SUFFIXES or path.is_file():
         try:
             text = path.read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ import pytest
 
 from flows.cli.plan import other_versions
 from nmt_core.config import PipelineConfig
+from nmt_core.stages import STAGE_NAMES
 from nmt_core.stages.stage import Stage
 from nmt_core.stages.table import _COMPARED, STAGES, PlannedStage, explain_miss, plan
 from nmt_core.store.artifacts import MANIFEST, Artifact, Store
@@ -230,3 +231,7 @@ def test_why_names_versions_that_differ(
     found = other_versions(store, artifact)
     assert found.startswith(f"versions since {artifact.short} was made") and said in found
     assert ("do not count" in found) == (not here)
+
+
+def test_the_names_are_those_of_the_table() -> None:
+    assert list(STAGES) == list(STAGE_NAMES)
