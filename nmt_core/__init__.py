@@ -1,5 +1,15 @@
 """Neural machine translation as a plain library: one package for each step on the path of the data.
 
+The names in `__all__` are the public interface. Each is imported when it is first used, so that a program that only
+translates loads no PyTorch:
+
+    from nmt_core import Translator
+
+    translator = Translator.load("models:/quickstart@champion")
+    print(translator.translate("a red house").text)
+
+The path of the data:
+
     corpora -> download -> clean -> split -> tokenizer -> encode -> train -> average -> export -> evaluate
 
 Every arrow is an artifact: an immutable folder, named by the fingerprint of its inputs and its configuration (`store`).
@@ -28,8 +38,36 @@ the order, which pyproject.toml declares:
     jobs, explain         translation of large files; one sentence followed through a model
 """
 
+import importlib
 import os
+from typing import Any
 
 # ONNX Runtime reads this when it is imported; without it, each session sends telemetry to Microsoft. This line runs
 # before any other of ours: in the command line, in training processes and in registered models, which bring nmt_core.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+_PUBLIC = {
+    "PipelineConfig": "nmt_core.config",
+    "STAGES": "nmt_core.stages.table",
+    "Stage": "nmt_core.stages.stage",
+    "Store": "nmt_core.store.artifacts",
+    "Translation": "nmt_core.search.translation",
+    "Translator": "nmt_core.translator",
+    "load_recipe": "nmt_core.recipes.recipe",
+    "run_stage": "nmt_core.stages.stage",
+}
+"""Module of each public name; `__init__.pyi` has the same for type checkers."""
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'nmt_core' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

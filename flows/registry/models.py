@@ -84,6 +84,23 @@ def model_of(asked: str, settings: Settings) -> Iterator[Model]:
         yield _described(folder.absolute(), name, "")
 
 
+@contextlib.contextmanager
+def bundle_of(address: str) -> Iterator[Path]:
+    """Fetch a model for `nmt_core.Translator.load`, which finds this function among the entry points of the package.
+
+    Args:
+        address: of a registered model, such as `models:/NAME@champion`.
+
+    Yields:
+        The folder of the exported model, which lasts as long as the block.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    with model_of(address, Settings.load()) as model:
+        yield model.folder
+
+
 def _described(folder: Path, name: str, version: str) -> Model:
     if not (folder / BUNDLE_FILE).is_file():
         raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
