@@ -85,7 +85,7 @@ def test_a_process_that_has_ended_already_is_no_trouble() -> None:
 
 def test_children_end_when_we_are_killed(tmp_path: Path) -> None:
     code = (
-        "import os, subprocess, sys, time; from nmt_core import processes\n"
+        "import os, subprocess, sys, time; from nmt_core.execution import processes\n"
         "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
         "child = processes.start(sleep, os.environ, subprocess.DEVNULL)\n"
         "print(child.pid, flush=True); time.sleep(600)"
@@ -111,7 +111,7 @@ def test_children_end_that_were_started_as_we_died(tmp_path: Path) -> None:
 def test_python_does_not_fork_itself_where_a_signal_could_be_lost() -> None:
     """What it calls after a fork, such as the release of the lock of `logging`, drops exceptions."""
     code = (
-        "import os, subprocess, sys; from nmt_core import processes\n"
+        "import os, subprocess, sys; from nmt_core.execution import processes\n"
         "os.register_at_fork(before=lambda: print('forked', flush=True))\n"
         "processes.start([sys.executable, '-c', ''], os.environ, subprocess.DEVNULL).wait()"
     )

@@ -6,13 +6,11 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 import zstandard
 
-from nmt_core.config import PipelineConfig
 from nmt_core.errors import DataError
 from nmt_core.formats import TextFile, tars
 
@@ -162,24 +160,6 @@ def test_one_pattern_may_fit_both_sides(pack: Packer, tmp_path: Path, read_files
     path = pack(tmp_path / "archive", MOSES | {"other.en": b"c\n", "other.de": b"C\n"})
 
     assert pairs_of(read_files(sides(path, "Tatoeba.*", "Tatoeba.*"))) == [("a", "A"), ("b", "B")]
-
-
-def test_a_recipe_may_name_the_members(tmp_path: Path, recipe: Any, run_until: Any) -> None:
-    lines = [f"Number {number} is a small sentence.\n" for number in range(2)]
-    path = zipped(tmp_path / "all.zip", {f"{n}.{side}": lines[n].encode() for n in (0, 1) for side in ("en", "de")})
-    clean: dict[str, Any] = {"min_language_probability": 0, "drop_copies": False, "max_copied_share": 1}
-
-    def made(**corpus: str) -> tuple[str, list[str]]:
-        config: PipelineConfig = recipe(corpus={"train": [{"name": "all", **corpus}]}, clean=clean)
-        found = run_until(config, "clean")
-        return found["download"].fingerprint, pl.read_parquet(found["clean"].path / "train-*.parquet")[
-            "source"
-        ].to_list()
-
-    first, second = (made(address=str(path), member=f"{number}.*") for number in (0, 1))
-    assert [first[1], second[1]] == [[line.strip()] for line in lines]
-    assert first[0] != second[0]
-    assert made(source=str(path), target=str(path), member="1.*")[1] == second[1]
 
 
 def test_members_in_any_order_take_few_readings(

@@ -226,7 +226,7 @@ def test_what_other_processes_write_after_a_listing_is_seen(s3_folder: str) -> N
     storage.write(FRAME, f"{s3_folder}/1.parquet")
     storage.sweep(s3_folder)
     storage.sweep_drafts([f"{s3_folder}/1.parquet"])
-    code = "import sys; from nmt_core.corpus import storage; storage.write(storage.read(sys.argv[1]), sys.argv[2])"
+    code = "import sys; from nmt_core.store import storage; storage.write(storage.read(sys.argv[1]), sys.argv[2])"
     files = [f"{s3_folder}/{number}.parquet" for number in (1, 2)]
     subprocess.run([sys.executable, "-c", code, *files], check=True)
 
