@@ -178,6 +178,7 @@ def cancel(up: Any, run: str) -> float:
     return seconds
 
 
+@pytest.mark.slow
 def test_a_cancelled_training_saves_ends_and_goes_on(
     up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
