@@ -76,7 +76,7 @@ def test_a_bomb_is_refused_before_it_has_expanded(pack: Pack, tmp_path: Path) ->
     path = tmp_path / "bomb"
     path.write_bytes(pack(b"\n" * 120_000_000))
     seen = 0
-    with open_file(path) as stream, pytest.raises(DataError, match=r"bomb: .* bytes expand to more than .* no text"):
+    with open_file(path) as stream, pytest.raises(DataError, match=r"bomb: .* bytes expand to more than .* not text"):
         while block := stream.read(1 << 20):
             seen += len(block)
     assert 90_000_000 < seen < 110_000_000
