@@ -159,9 +159,9 @@ class Records:
             if fault:
                 self._is_faulty = True
             if fault == TOO_LONG:
-                raise _FaultyLineError("unmatched quote before a line that is too long")
+                raise _FaultyLineError("a quote without its partner, before a line that is too long")
             if size > self._max_line_bytes or len(self._record) > _MOST_LINES:
-                raise _FaultyLineError(f"unmatched quote in {len(self._record)} lines")
+                raise _FaultyLineError(f"a quote without its partner in {len(self._record)} lines")
             yield text + "\n"
 
 

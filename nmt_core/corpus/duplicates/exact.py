@@ -113,5 +113,5 @@ def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, worker
 
 
 def read_drops(url: str) -> pl.DataFrame:
-    """Return the drops of a shard by place: place (UInt64), reason (String), keeper (UInt64, the place that is kept)."""
+    """Return the drops of a shard by place: place (UInt64), reason (String), keeper (UInt64, place of the keeper)."""
     return storage.read(url)

@@ -111,6 +111,6 @@ def test_a_disk_that_fails_is_not_called_a_damaged_file(packing: str) -> None:
 
     content = random.Random(1).randbytes(5_000)
     stream = unpacked(ByteStream("a.txt", Failing(gzip.compress(content) if packing else content)))
-    with pytest.raises(StageError, match=r"^a\.txt: its disk or store fails \(\[Errno 5\] Input/output error\): see"):
+    with pytest.raises(StageError, match=r"^a\.txt: its disk or store fails \(\[Errno 5\] Input/output error\): check"):
         while stream.read(500):
             pass

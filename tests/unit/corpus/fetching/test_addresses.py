@@ -123,7 +123,7 @@ def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
     [
         (["a.en"], r"a.en has no partner that ends in .de"),
         (["a.de.gz", "b.en"], "has no partner"),
-        (["a.en", "a.en.gz", "a.de"], "are the same side"),
+        (["a.en", "a.en.gz", "a.de"], "hold the same side"),
         ([], "holds no text: looked for files that end in .en and .de"),
         (["README"], "holds no text"),
     ],
