@@ -25,7 +25,7 @@ _MOJIBAKE = rf"[\u00c2-\u00f4][{_CONTINUATION}]|Ã |[\u0080-\u009f]"
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
-# An ampersand that was escaped repeatedly, as happens when a database is exported many times. All levels are resolved
+# An ampersand that was escaped repeatedly, as in a database that is saved too often. All levels are resolved
 # at once: level by level, a line that holds nothing else would take minutes.
 _AMPERSANDS = re.compile(r"&(?:(?:amp|AMP|#0{0,5}38|#[xX]0{0,4}26);)+")
 

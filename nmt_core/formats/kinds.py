@@ -51,7 +51,7 @@ class Look:
         return self.kind + (f".{self.packing}" if self.packing else "")
 
 
-# Possessive and atomic groups: otherwise a file with many comments takes exponential time.
+# The groups are possessive and atomic. Otherwise the match takes far too long on a file with many comments.
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*+(?:<!doctype\s+html|<html[\s>])",
     re.IGNORECASE | re.DOTALL,
