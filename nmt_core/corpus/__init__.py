@@ -1,14 +1,20 @@
-"""Parallel text: fetched, cleaned and split, every row of it accounted for. README.md says what users see of it.
+"""Fetch, clean and split parallel text, and account for every row. README.md describes this for users.
 
-download.py       the stage `download`; fetching/ does it, sources.py says what was fetched, toy/ makes a corpus instead
-reading.py        the rows of what was fetched; formats/ reads files of every kind
-clean.py          the stage `clean`, which cuts the rows into shards; shard.py cleans one:
-  normalize.py      the same sentence, always spelt the same way, and keys under which sentences count as the same
-  filters/          what is dropped and why; profiles.py knows the thresholds, languages.py the language of a sentence,
-                    scorers.py the programs of others
-  decontaminate.py  text that dev and test sets share
-  dedup.py          copies among all shards, and near.py near-copies, by way of the files of shuffle.py
-  funnel.py         counts, histograms and samples: the report
-split.py          the stage `split`; carve.py draws dev and test text, mix.py weighs the corpora
-storage.py        files that appear only when they are whole, on this machine or in any store that fsspec knows
+download.py       runs the stage `download`: fetching/ gets the files, or toy/ makes a corpus
+sources.py        identifies a download by the content of its files
+index.py          reads `corpora.json`, the list of the downloaded corpora, their files and their licences
+reading.py        reads the rows of a download; nmt_core/formats parses the files
+clean.py          runs the stage `clean`, which cuts the rows into shards
+shard.py          cleans one shard
+normalize.py      spells equal sentences equally, and computes the keys by which sentences count as copies
+cleaning/         decides which pairs are dropped: filters/, thresholds.py, language_id.py, scorers.py (programs of
+                  others), cross_entropy.py with ngrams.py (closeness to a domain), unchecked.py (inactive filters)
+duplicates/       finds copies (exact.py) and near copies (minhash.py) among all shards, through files (shuffle.py)
+held_out/         draws dev and test text (carve.py), and keeps such text out of training (decontaminate.py)
+funnel.py         counts, measures and samples the pairs for the report
+split.py          runs the stage `split`
+mix.py            decides how often each pair is trained on
+
+Files are written through nmt_core/store/storage.py, so that a file appears only when it is complete, on this machine or
+in any store that fsspec supports.
 """

@@ -1,7 +1,7 @@
-"""The stage `clean`: normalise, filter, deduplicate and decontaminate the training text; nothing vanishes.
+"""Run the stage `clean`: normalise, filter, deduplicate and decontaminate the training text. Account for every pair.
 
-The text is cut into shards as it is read, so that memory does not grow with it, and workers judge shards while the next
-ones are read. The order of the pairs, and every byte of the result, is the same whoever works.
+The text is cut into shards as it is read, so memory does not grow with it. Workers judge shards while the next ones are
+read. The order of the pairs and every byte of the result are the same for any number of workers.
 """
 
 import hashlib
@@ -32,18 +32,18 @@ TRAIN_FILES = "train-*.parquet"
 DROPPED_FILES = "dropped-*.parquet"
 
 _WORD_LISTS = ("source_word_list", "target_word_list")
-_JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are then done, for the progress bar
-_FEWEST_SWAPPED = 20  # pairs: fewer may be an accident of a small corpus
+_JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are done after these steps, for the progress bar
+_FEWEST_SWAPPED = 20  # pairs: a smaller number may be an accident of a small corpus
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: word lists by their content and not by their path, and code of others by its version.
+    """Return the values that decide the result. Word lists count by their content, and external code by its version.
 
-    Of a command, the files that it names count by their content.
+    The files that a command names count by their content.
     """
     values = config.clean.model_dump(mode="json")
     for knob in _WORD_LISTS:
-        if values[knob] and Path(values[knob]).is_file():  # where it is not, the stage says so
+        if values[knob] and Path(values[knob]).is_file():  # the stage reports a missing file
             values[knob] = sha256_of(Path(values[knob]))
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
@@ -55,15 +55,15 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanReport:
-    """Write `train-NNNNN.parquet` and `dropped-NNNNN.parquet`, one of each for every shard that was read.
+    """Write `train-NNNNN.parquet` and `dropped-NNNNN.parquet`, one of each for every shard.
 
-    The former holds source, target, corpus, line, licence and the scores asked for, the latter corpus, line, reason,
-    value, source and target; the text is normalised in both.
+    The former holds source, target, corpus, line, licence and the requested scores. The latter holds corpus, line,
+    reason, value, source and target. The text is normalised in both.
 
     Raises:
-        ConfigError: the recipe names code to run, and may not.
-        DataError: a corpus cannot be read, and `corpus.on_bad_corpus` says to stop.
-        StageError: nothing is left.
+        ConfigError: the recipe names code to run, and running code is not allowed.
+        DataError: a corpus cannot be read, and `corpus.on_bad_corpus` is `fail`.
+        StageError: no pair is left.
     """
     if not job.allow_code:
         scorers.require_allowed(config.clean)
@@ -89,7 +89,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
 
 @dataclass
 class _Judged:
-    """What has been judged of one corpus."""
+    """Judged shards and counts of one corpus."""
 
     corpus: StoredCorpus
     shards: list[RawShard] = field(default_factory=list)
@@ -97,7 +97,7 @@ class _Judged:
 
 
 class _Cleaning:
-    """The steps of the stage, in their order, and what they know of each other."""
+    """Steps of the stage, in order, and the state that they share."""
 
     def __init__(self, config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> None:
         self.scratch = job.resources.scratch_for(out)
@@ -110,7 +110,7 @@ class _Cleaning:
         self._drops: list[str] = []
 
     def judge(self) -> None:
-        """Read and judge everything; leave out the corpora that turn out to be bad."""
+        """Read and judge all pairs, and skip the corpora that prove to be bad."""
         clean, languages = self._config.clean, self._config.languages
         lists = word_lists.read(clean, languages)
         placed = {side: self._write_down(f"{side}-words", phrases) for side, phrases in lists.items()}
@@ -132,7 +132,7 @@ class _Cleaning:
             raise StageError(f"clean: every training corpus was skipped: {_first(self._skipped)}")
 
     def compare(self) -> None:
-        """Look for copies among all shards."""
+        """Find copies among all shards."""
         passed = [shard.passed for shard in self._shards()]
         self._job.reporter.progress(_JUDGED, 1, "looking for copies")
         self._drops = exact.deduplicate(passed, self._config.clean, self._place("copies", ""), self._job.workers)
@@ -155,24 +155,27 @@ class _Cleaning:
         return total.report(self._skipped, _order(self._config))
 
     def _shards(self) -> list[RawShard]:
-        """The judged shards of all corpora that count, in the order of the recipe and of their lines."""
+        """Return the judged shards of all corpora that are not skipped, in the order of the recipe and its lines."""
         return [shard for name in self._names if name not in self._skipped for shard in self._judged[name].shards]
 
     def _learn_selection(self) -> str:
-        """Where the models are that the score `cross-entropy-difference` needs; empty, if it is not asked for."""
+        """Train the models of the score `cross-entropy-difference`, and return their address, or an empty string.
+
+        The string is empty if no rule requests the score.
+        """
         if not any(map(cross_entropy.is_built_in, self._config.clean.scores)):
             return ""
         models, pairs = cross_entropy.learn(self._config, self._download)
-        url = self._place(f"selection-{uuid.uuid4().hex}")  # a worker that lives on must not take others for these
+        url = self._place(f"selection-{uuid.uuid4().hex}")  # a worker that outlives the run must not mix up models
         storage.write(models.to_frame(), url)
         domain = self._config.clean.in_domain
         self._job.reporter.log(
-            f"{CROSS_ENTROPY_DIFFERENCE}: learnt from {pairs:,} pairs of {domain}, and as many of all text"
+            f"{CROSS_ENTROPY_DIFFERENCE}: learnt from {pairs:,} pairs of {domain} and the same number of all text"
         )
         return url
 
     def _raw_shards(self, held_out: str, rules: Mapping[str, CleanRules]) -> Iterator[RawShard]:
-        """Read the corpora, one shard at a time, and write each down for a worker."""
+        """Read the corpora and write them to files shard by shard, for the workers."""
         number, pairs_read = 0, 0
         for position, name in enumerate(self._names):
             try:
@@ -196,7 +199,7 @@ class _Cleaning:
                 self._skip(name, error)
 
     def _read(self, corpus: StoredCorpus) -> Iterator[pl.DataFrame]:
-        """The rows of a corpus, `clean.shard_pairs` at a time; its last shard may be smaller."""
+        """Yield the rows of a corpus, `clean.shard_pairs` at a time. The last shard may be smaller."""
         clean, waiting = self._config.clean, pl.DataFrame()
         size = clean.shard_pairs
         for rows in reading.rows(self._download, corpus, self._config.languages, clean.max_line_bytes):
@@ -208,7 +211,7 @@ class _Cleaning:
             yield waiting
 
     def _held_out(self) -> pl.DataFrame:
-        """All dev and test text: columns name, source, target."""
+        """Return all dev and test text: columns name, source, target."""
         sets = [
             pairs.select(pl.lit(f"{role}/{name}").alias("name"), "source", "target")
             for role in ("dev", "test")
@@ -228,15 +231,16 @@ class _Cleaning:
         )
 
     def _skip(self, name: str, error: DataError) -> None:
-        """Leave a corpus out if the recipe says so."""
+        """Skip a corpus if the recipe allows it, or else raise the error."""
         if self._index.on_bad_corpus == "fail":
             raise error
         self._skipped[name] = str(error)
         self._job.reporter.log(f"corpus {name} is skipped: {error}")
 
     def _write_down(self, name: str, table: pl.DataFrame) -> str:
-        """Put a table where all workers find it, by its content: one that lives on prepares it once, and must not take
-        another one for it.
+        """Write a table to a file that all workers can read, and return its address.
+
+        The name is derived from the content: a worker that outlives the run caches the table, and must not mix it up.
         """
         url = self._place(f"{name}-{hashlib.sha256(table.write_json().encode()).hexdigest()[:32]}")
         storage.write(table, url)
@@ -247,26 +251,24 @@ class _Cleaning:
 
 
 def _swapped(judged: _Judged, most: float) -> str:
-    """What is wrong with a corpus of which a larger share of pairs than `most` has the languages the wrong way round;
-    empty if nothing is.
-    """
+    """Return an error message if more than the share `most` of the pairs has swapped languages, or an empty string."""
     looked_at, swapped = judged.tally.looked_at, judged.tally.swapped
     if swapped < _FEWEST_SWAPPED or swapped <= looked_at * most:
         return ""
     return (
-        f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} pairs that were looked at the source side is in "
-        "the target language and the target side in the source language: swap `source` and `target`, correct "
-        "`languages`, or raise clean.max_swapped_share if the corpus is meant to be so"
+        f"corpus {judged.corpus.name}: in {swapped:,} of {looked_at:,} sampled pairs, the source side is in the target "
+        "language and the target side in the source language: swap `source` and `target`, correct `languages`, or "
+        "raise clean.max_swapped_share if this is intended"
     )
 
 
 def _order(config: PipelineConfig) -> list[str]:
-    """The reasons in the order in which they are asked."""
+    """Return the reasons in the order in which they are checked."""
     return [*_filter_knobs(config), decontaminate.REASON, *exact.KNOBS]
 
 
 def _filter_knobs(config: PipelineConfig) -> dict[str, str]:
-    """The knob behind each filter's reason, of those too that are on for one corpus alone."""
+    """Return the option behind each filter's reason, including filters that are on for only one corpus."""
     corpora = ["", *(rule.corpus for rule in config.clean.overrides if rule.corpus)]
     found = [filters.knobs(rules_for(config.clean, config.languages, corpus)) for corpus in corpora]
     order = filters.knobs(rules_for(config.clean, config.languages, ""))
@@ -278,9 +280,9 @@ def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     knobs = _filter_knobs(config) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
     sample = next(sample for sample in report.samples if sample.reason == reason)
     return (
-        f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), as in corpus "
-        f"{sample.corpus}, line {sample.line:,}: change {knobs.get(reason, 'the file')}, or check corpus.train and "
-        "languages"
+        f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), for example in "
+        f"corpus {sample.corpus}, line {sample.line:,}: change {knobs.get(reason, 'the file')}, or check corpus.train "
+        "and languages"
     )
 
 

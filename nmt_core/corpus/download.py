@@ -1,4 +1,4 @@
-"""The stage `download`: every file that the recipe names, as it is, or the toy corpus."""
+"""Run the stage `download`: fetch every file that the recipe names, unchanged, or make the toy corpus."""
 
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -23,14 +23,14 @@ from nmt_core.errors import DataError, StageError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.digests import sha256_of
 
-_PARTS = "fetching"  # beside the artifacts: it outlives the run
+_PARTS = "fetching"  # a folder beside the artifacts, which outlives the run
 _CORPORA_AT_A_TIME = 8
 _SECONDS_BETWEEN_REPORTS = 0.5
 _SECONDS_TO_STOP = 3.0
 
 
 class CorpusRecord(BaseModel):
-    """Where a corpus comes from, and what its owners ask for."""
+    """Origin, licence, size and citation of one corpus."""
 
     model_config = ConfigDict(frozen=True)
     corpus: str
@@ -43,8 +43,8 @@ class CorpusRecord(BaseModel):
 
     @staticmethod
     def of(corpus: StoredCorpus) -> "CorpusRecord":
-        """Sum up one corpus of an index."""
-        sizes = {file.file: file.bytes for file in corpus.files}  # both sides may be in one file
+        """Summarize one corpus of an index."""
+        sizes = {file.file: file.bytes for file in corpus.files}  # counts a file with both sides once
         return CorpusRecord(
             corpus=corpus.name,
             role=corpus.role,
@@ -57,7 +57,7 @@ class CorpusRecord(BaseModel):
 
 
 class SkippedCorpus(BaseModel):
-    """A training corpus that could not be fetched, where the recipe says to go on without."""
+    """A training corpus that could not be fetched and that the recipe allows to be skipped."""
 
     model_config = ConfigDict(frozen=True)
     corpus: str
@@ -65,25 +65,25 @@ class SkippedCorpus(BaseModel):
 
 
 class DownloadReport(StageReport):
-    """Files that were fetched, or made."""
+    """Numbers of files that were fetched or made."""
 
     bytes: int
     reused: int
-    """Files that an earlier download held, and that were not fetched again."""
+    """Number of files taken from an earlier download instead of being fetched again."""
     skipped: int
-    """Training corpora that were left out."""
+    """Number of training corpora that were left out."""
     planted: dict[str, int]
-    """Rows of dirt in the toy corpus, by kind; empty for other corpora."""
+    """Number of dirty rows in the toy corpus, by kind. Empty for other corpora."""
     corpora: list[CorpusRecord]
     skipped_corpora: list[SkippedCorpus]
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> DownloadReport:
-    """Fetch every file of the recipe as it is, or make the toy corpus, and list them in `corpora.json`.
+    """Fetch every file of the recipe, unchanged, or make the toy corpus, and list the files in `corpora.json`.
 
     Raises:
-        DataError: a file cannot be had, or is not what the recipe or its lock file expects.
-        StageError: no training corpus could be had.
+        DataError: a file cannot be fetched, or is not the one that the recipe or its lock file expects.
+        StageError: no training corpus could be fetched.
     """
     planted: dict[str, int] = {}
     skipped: dict[str, str] = {}
@@ -117,7 +117,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Download
 
 
 class _Download:
-    """The corpora of one recipe, several at a time."""
+    """Download of the corpora of one recipe, several at a time."""
 
     def __init__(self, config: PipelineConfig, out: Path, job: Job) -> None:
         rules = config.corpus
@@ -138,7 +138,7 @@ class _Download:
         self.skipped: dict[str, str] = {}
 
     def all(self) -> list[StoredCorpus]:
-        """Fetch them, in the order of the recipe."""
+        """Fetch all corpora, and return them in recipe order."""
         for role in ROLES:
             (self.out / role).mkdir(exist_ok=True)
         with self.fetcher:
@@ -152,12 +152,12 @@ class _Download:
         found = [task.result() for task in tasks if not task.exception()]
         if not any(corpus.role == "train" for corpus in found):
             name, reason = next(iter(self.skipped.items()))
-            raise StageError(f"download: no training corpus could be had; {name}: {reason}")
+            raise StageError(f"download: no training corpus could be fetched; {name}: {reason}")
         self.supply.forget_parts()
         return found
 
     def _start(self, role: Role, corpus: ParallelCorpus) -> "Future[StoredCorpus]":
-        """Fetch one corpus in a thread that nobody waits for at the end: a silent server must not hold up Ctrl-C."""
+        """Fetch one corpus in a daemon thread, so that a silent server cannot delay Ctrl-C."""
         task: Future[StoredCorpus] = Future()
 
         def work() -> None:
@@ -171,7 +171,7 @@ class _Download:
         return task
 
     def _wait(self, tasks: "list[Future[StoredCorpus]]") -> None:
-        """Wait for all; this thread alone talks to the reporter."""
+        """Wait for all downloads. Only this thread uses the reporter."""
         corpus_of = dict(zip(tasks, self.named, strict=True))
         pending = set(tasks)
         while pending:
@@ -220,7 +220,7 @@ class _Download:
         )
 
     def _resolve(self, corpus: ParallelCorpus) -> tuple[Resolution, str]:
-        """The files of a corpus, and its name in the lock file if a short address led to them."""
+        """Return the files of a corpus, and its key in the lock file if a short address led to them."""
         try:
             if found := resolve_here(corpus, self.config.languages):
                 return found, ""
@@ -234,15 +234,15 @@ class _Download:
             raise DataError(f"{label_of(corpus)}: {error}") from None
         if not found.files:
             raise DataError(
-                f"{label_of(corpus)}: {corpus.address}: corpus.offline is set, and the lock file does not say which "
-                "files it means: run once with corpus.offline=false"
+                f"{label_of(corpus)}: {corpus.address}: corpus.offline is set, and the lock file does not list the "
+                "files of this address: run once with corpus.offline=false"
             )
         return found, key
 
     def _bring(
         self, corpus: ParallelCorpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
     ) -> StoredFile:
-        """Put one file into the artifact; both sides of a corpus may be in one archive."""
+        """Put one file into the artifact. Both sides of a corpus may be in one archive."""
         for other in placed:
             if other.address in {wanted.address, wanted.otherwise}:
                 return other.model_copy(update={"side": wanted.side, "member": wanted.member})
@@ -261,7 +261,10 @@ class _Download:
 
 
 def _places(files: tuple[WantedFile, ...], stem: Path) -> list[tuple[WantedFile, Path]]:
-    """Each file with its path in the artifact, without a suffix: news.source, or news.source.00002 of several."""
+    """Return each file with its path in the artifact, without a suffix.
+
+    The name is news.source, or news.source.00002 if a side has several files.
+    """
     addresses = {side: list(dict.fromkeys(f.address for f in files if f.side == side)) for side in (*SIDES, "both")}
     shared = set(addresses["source"]) & set(addresses["target"])
     places = []

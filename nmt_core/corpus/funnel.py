@@ -1,7 +1,7 @@
-"""What became of the pairs: counted by corpus and reason, sampled, and measured before and after.
+"""Count the pairs by corpus and reason, sample the dropped ones, and measure lengths before and after.
 
-Each shard is tallied by itself; tallies add up, in any order, to the same report. Samples are drawn by a hash of a
-pair's place, so that they show all of a corpus and not its first lines, and are the same on every run.
+Each shard has its own tally. Tallies add up, in any order, to the same report. Samples are drawn by a hash of a pair's
+place, so they cover a whole corpus, not only its first lines, and are the same on every run.
 """
 
 from collections import Counter
@@ -21,21 +21,21 @@ _LANGUAGES_SHOWN = 10
 _OTHER_LANGUAGES = "others"
 _BLOCKS = 20
 
-# Upper edges, the last bin being open. Characters, not words: they mean the same in a language without spaces.
+# Upper edges. The last bin is open. Lengths count characters because words are undefined in languages without spaces.
 _LENGTH_EDGES = (10, 20, 40, 80, 160, 320, 640, 1_280)
 _RATIO_EDGES = (0.25, 0.5, 0.67, 0.8, 1.0, 1.25, 1.5, 2.0, 4.0)
 
 _DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
-_SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplied by it, neighbouring places lie far apart
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd: multiplication spreads adjacent places far apart
 
 
 class DroppedPair(BaseModel):
-    """A dropped pair, its text cut to a length that one can look at."""
+    """A dropped pair, with its text truncated for display."""
 
     model_config = ConfigDict(frozen=True)
     reason: str
     value: str | None
-    """The measure that decided, such as the ratio, the held-out set, or where the copy stands that was kept."""
+    """Measurement that decided, such as the ratio, the held-out set, or the place of the copy that was kept."""
     corpus: str
     line: int
     source: str | None
@@ -43,19 +43,19 @@ class DroppedPair(BaseModel):
 
 
 class FunnelRow(BaseModel):
-    """How many pairs of a corpus one reason took."""
+    """Number of pairs of a corpus that one reason dropped."""
 
     model_config = ConfigDict(frozen=True)
     corpus: str
     reason: str
-    """"read" for what came in, "kept" for what was left; between them the reasons, in the order of their filters."""
+    """Reason, in filter order. The first row is "read" (pairs that came in), the last is "kept" (pairs left)."""
     pairs: int
     share: float
-    """Of the pairs that were read of this corpus."""
+    """Share of the pairs that were read from this corpus."""
 
 
 class HistogramRow(BaseModel):
-    """Pairs by a measure, among all that were read and among those that were kept."""
+    """Numbers of pairs in one range of a measure, among all pairs read and among the pairs kept."""
 
     model_config = ConfigDict(frozen=True)
     measure: str
@@ -63,32 +63,32 @@ class HistogramRow(BaseModel):
     before: int
     after: int
     picture: str
-    """Full blocks for what was kept, light ones for what was dropped."""
+    """Bar of full blocks for kept pairs and light blocks for dropped pairs."""
 
 
 class CleanReport(StageReport):
-    """What was dropped, why, and what it looked like."""
+    """Numbers of dropped pairs with their reasons, samples and histograms."""
 
     dropped: dict[str, int]
-    """Pairs by reason, most first; `items_in` = `items_out` + their sum."""
+    """Number of dropped pairs by reason, largest first. `items_in` = `items_out` + their sum."""
     held_out: dict[str, int]
-    """Pairs dropped because they share text with a dev or test set, by set."""
+    """Number of pairs dropped because they share text with a dev or test set, by set."""
     skipped: dict[str, str]
-    """Corpora that were left out whole, and why."""
+    """Reasons why whole corpora were left out, by the name of the corpus."""
     repaired: int
-    """Pairs that were kept and in which entities or mojibake were repaired."""
+    """Number of kept pairs in which entities or mojibake were repaired."""
     funnel: list[FunnelRow]
     source_languages: dict[str, int]
-    """Identified languages of the source sides that reached that filter, most first; empty if it is off."""
+    """Languages identified on the source sides that reached that filter, most frequent first. Empty if it is off."""
     target_languages: dict[str, int]
     histograms: list[HistogramRow]
     samples: list[DroppedPair]
-    """Ten of each reason, or all there are; the first of each come first."""
+    """Ten samples of each reason, or all there are. The first sample of each reason precedes the second ones."""
 
 
 @dataclass
 class Histograms:
-    """Counts in the bins of the edges above."""
+    """Counts of pairs in the length and ratio bins defined above."""
 
     source: np.ndarray = field(default_factory=lambda: np.zeros(len(_LENGTH_EDGES) + 1, np.int64))
     target: np.ndarray = field(default_factory=lambda: np.zeros(len(_LENGTH_EDGES) + 1, np.int64))
@@ -96,7 +96,7 @@ class Histograms:
 
     @staticmethod
     def of(pairs: pl.DataFrame) -> "Histograms":
-        """Measure the columns source and target; a pair with a side that is empty or missing has no ratio."""
+        """Measure the columns source and target. A pair with an empty or missing side has no ratio."""
         lengths = pairs.select(pl.col("source", "target").str.len_chars().fill_null(0)).to_numpy()
         both = lengths[(lengths > 0).all(axis=1)]
         return Histograms(
@@ -106,7 +106,7 @@ class Histograms:
         )
 
     def add(self, other: "Histograms") -> None:
-        """Count the other's pairs as well."""
+        """Add the counts of another histogram."""
         self.source += other.source
         self.target += other.target
         self.ratio += other.ratio
@@ -114,28 +114,28 @@ class Histograms:
 
 @dataclass
 class Tally:
-    """What one shard, or many of them, came to."""
+    """Counts, histograms and samples of one shard, or of several."""
 
     read: Counter[str] = field(default_factory=Counter)
-    """Pairs by corpus."""
+    """Number of pairs read, by corpus."""
     kept: Counter[str] = field(default_factory=Counter)
     dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Pairs by corpus and reason."""
+    """Number of dropped pairs, by corpus and reason."""
     held_out: Counter[str] = field(default_factory=Counter)
     source_languages: Counter[str] = field(default_factory=Counter)
     target_languages: Counter[str] = field(default_factory=Counter)
     looked_at: int = 0
-    """Pairs of a sample."""
+    """Number of sampled pairs that were examined for swapped languages."""
     swapped: int = 0
-    """Those of the sample of which each side is in the other's language."""
+    """Number of sampled pairs whose languages are swapped."""
     repaired: int = 0
     before: Histograms = field(default_factory=Histograms)
     after: Histograms = field(default_factory=Histograms)
     samples: dict[str, list[tuple[int, DroppedPair]]] = field(default_factory=dict)
-    """By reason, each with its rank in the draw, the lowest first."""
+    """Samples by reason, each with its rank in the draw, lowest rank first."""
 
     def drop(self, pairs: pl.DataFrame) -> None:
-        """Count and sample dropped pairs: columns corpus, line, reason, value, source, target, place."""
+        """Count and sample dropped pairs (columns corpus, line, reason, value, source, target, place)."""
         counts = pairs.group_by("corpus", "reason").len()
         self.dropped.update({(corpus, reason): count for corpus, reason, count in counts.iter_rows()})
         ranked = pairs.with_columns(rank=pl.Series(pairs["place"].to_numpy() * _SCATTER))
@@ -146,7 +146,7 @@ class Tally:
             self._sample(row["reason"], [(rank, DroppedPair.model_validate(row))])
 
     def add(self, other: "Tally") -> None:
-        """Count the other's pairs as well."""
+        """Add the counts and samples of another tally."""
         for name in ("read", "kept", "dropped", "held_out", "source_languages", "target_languages"):
             getattr(self, name).update(getattr(other, name))
         self.looked_at += other.looked_at
@@ -162,7 +162,7 @@ class Tally:
         self.samples[reason] = sorted(both, key=lambda ranked: ranked[0])[:_SAMPLES_PER_REASON]
 
     def report(self, skipped: dict[str, str], order: Sequence[str]) -> CleanReport:
-        """The whole; `order` is that of the reasons as they are asked, for the funnel."""
+        """Return the report. `order` lists the reasons in the order of their filters, for the funnel."""
         reasons: Counter[str] = Counter()
         for (_, reason), count in self.dropped.items():
             reasons[reason] += count
@@ -206,7 +206,7 @@ class Tally:
 
 
 def _count(values: np.ndarray, edges: Sequence[float]) -> np.ndarray:
-    """Values below each edge and not below the one before it, and those that are below none."""
+    """Count the values in each bin: a value belongs to the first bin whose upper edge exceeds it, or to the last."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1).astype(np.int64)
 
 
@@ -223,12 +223,12 @@ def _rows(measure: str, edges: Sequence[float], before: np.ndarray, after: np.nd
 
 
 def _most_first(counts: Counter[str]) -> dict[str, int]:
-    """Equal counts by name."""
+    """Return the counts in descending order. Equal counts are ordered by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _shown(languages: Counter[str]) -> dict[str, int]:
-    """The most frequent ones by name, the others together."""
+    """Return the most frequent languages by name, and the sum of all others."""
     ordered = _most_first(languages)
     shown = dict(list(ordered.items())[:_LANGUAGES_SHOWN])
     others = languages.total() - sum(shown.values())

@@ -1,4 +1,4 @@
-"""The index of a download artifact, `corpora.json`: the corpora, their files and their licences."""
+"""Define the index of a download artifact, `corpora.json`: the corpora, their files and their licences."""
 
 import re
 import zipfile
@@ -18,12 +18,12 @@ ROLES: tuple[Role, ...] = ("train", "dev", "test")
 
 INDEX = "corpora.json"
 _LICENCE_FILE = re.compile(r"(?:.*/)?(?:LICEN[CS]E|COPYING)(?:\.(?:txt|md))?", re.IGNORECASE)
-_MADE_HERE = "nmt_core.corpus.toy"  # stands in place of an address
-_SHOWN = 3  # addresses of a corpus that has many files
+_MADE_HERE = "nmt_core.corpus.toy"  # takes the place of an address
+_SHOWN = 3  # addresses shown of a corpus with many files
 
 
 class StoredFile(BaseModel):
-    """One file of a download artifact, or the part of one that holds one side."""
+    """One file of a download artifact, or the part of a file that holds one side."""
 
     model_config = ConfigDict(frozen=True)
     file: InnerPath
@@ -31,11 +31,11 @@ class StoredFile(BaseModel):
     sha256: str
     bytes: int
     address: str
-    """Where it comes from."""
+    """Address that the file was fetched from."""
     side: FileSide
-    """What it holds."""
+    """Side that the file holds."""
     member: str = ""
-    """Pattern of the members to read, if it is an archive; empty: all that fit."""
+    """Pattern of the members to read if the file is an archive. Empty means all that fit."""
 
 
 class StoredCorpus(BaseModel):
@@ -47,23 +47,23 @@ class StoredCorpus(BaseModel):
     licence: str
     citation: str
     url: str
-    """Page about the corpus; empty: none is known."""
+    """Page about the corpus. Empty means that none is known."""
     known_licence: str | None = None
-    """What is known of the address, whatever the recipe said; None: an earlier version of this package stored it."""
+    """Licence known for the address, independent of the recipe. None in files written by older versions."""
     known_citation: str | None = None
     files: tuple[StoredFile, ...]
-    """Where a side is a file of its own, the first source file belongs to the first target file, and so on."""
+    """Files of the corpus. If each side has its own files, source and target files match in their order."""
     source_column: str = ""
     target_column: str = ""
 
     @property
     def label(self) -> str:
-        """Name and addresses, for messages: the user knows the corpus by them, not by our copies."""
+        """Name and addresses of the corpus, for messages. Users do not know the copies in the artifact."""
         return f"corpus {self.name} ({', '.join(self._addresses)})"
 
     @property
     def page(self) -> str:
-        """Page about the corpus, or else where its files come from; empty for what this package makes itself."""
+        """Page about the corpus, or else the addresses of its files. Empty if this package makes the corpus itself."""
         found = [address for address in self._addresses if address != _MADE_HERE]
         more = len(found) - _SHOWN
         return self.url or ", ".join(found[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
@@ -73,9 +73,9 @@ class StoredCorpus(BaseModel):
         return list(dict.fromkeys(file.address for file in self.files))
 
     def as_of(self, config: CorpusConfig) -> "StoredCorpus":
-        """With licence and citation as the recipe says now, and else as its owners did when it was fetched.
+        """Return a copy with the licence and citation of the current recipe, or else the fetched ones.
 
-        They do not decide the text, so that the stored ones may be those of a recipe that has been corrected since.
+        They do not decide the text, so the stored values may come from a recipe that has been corrected since.
         """
         now = next((corpus for corpus in config.train if corpus.name == self.name), None)
         licence = self.licence if self.known_licence is None else self.known_licence
@@ -89,21 +89,21 @@ class StoredCorpus(BaseModel):
 
 
 class CorpusIndex(BaseModel):
-    """What a download artifact holds, in the order of the recipe: the file `corpora.json`."""
+    """Content of a download artifact in recipe order: the file `corpora.json`."""
 
     model_config = ConfigDict(frozen=True)
     corpora: tuple[StoredCorpus, ...]
     on_bad_corpus: Literal["fail", "skip"] = "fail"
-    """What the recipe wants done about a training corpus that cannot be read."""
+    """Reaction to a training corpus that cannot be read."""
     skipped: dict[str, str] = {}
-    """Training corpora that could not be fetched, and why."""
+    """Reasons why training corpora could not be fetched, by the name of the corpus."""
 
     @staticmethod
     def of(download: Artifact) -> "CorpusIndex":
         """Read the index of an artifact.
 
         Raises:
-            DataError: it is not there, or is none.
+            DataError: the index is missing or invalid.
         """
         path = download.path / INDEX
         try:
@@ -112,12 +112,12 @@ class CorpusIndex(BaseModel):
             raise DataError(f"{path}: not an index of corpora ({error}): run `download` again with --force") from None
 
     def of_role(self, role: Role) -> list[StoredCorpus]:
-        """The corpora of a role, in the order of the recipe."""
+        """Return the corpora of a role, in recipe order."""
         return [corpus for corpus in self.corpora if corpus.role == role]
 
 
 def licence_files(download: Artifact, corpus: StoredCorpus) -> list[str]:
-    """Names of the members of a corpus' zip archives that hold its licence, such as the LICENSE of OPUS."""
+    """Return the names of members of a corpus's zip archives that hold its licence, such as the LICENSE of OPUS."""
     found: dict[str, None] = {}
     for path in dict.fromkeys(download.path / file.file for file in corpus.files):
         if path.suffix == ".zip" and path.is_file():
@@ -127,5 +127,5 @@ def licence_files(download: Artifact, corpus: StoredCorpus) -> list[str]:
 
 
 def short_key(address: str, languages: LanguagesConfig) -> str:
-    """What a short address is called in the lock file: it leads to other files for other languages."""
+    """Return the key of a short address in the lock file. It includes the languages, which lead to different files."""
     return f"{address} {languages.source}-{languages.target}"

@@ -1,10 +1,10 @@
-"""How often each pair is trained on: caps, sizes evened out by temperature, weights, and marks on the source side.
+"""Decide how often each pair is trained on: caps, temperature, weights, and tags on the source side.
 
 A corpus of n pairs (after its cap) gets a share in proportion to weight * n^(1 / temperature) (Devlin et al. 2019,
-"Multilingual BERT"; Arivazhagan et al. 2019, section 4) of as many pairs as there would be without a temperature: large
-corpora are sampled down, small ones up. A rate of 2.3 means that each pair stands there twice, and three of ten a third
-time; one of 0.4, that six of ten are left out, and listed. Who is drawn is decided by a hash of seed, corpus and line,
-so that it does not depend on shards or workers.
+"Multilingual BERT"; Arivazhagan et al. 2019, section 4). The total is the number of pairs without a temperature: large
+corpora are sampled down, small ones up. A rate of 2.3 means that each pair appears twice, and three of ten pairs a
+third time. A rate of 0.4 means that six of ten pairs are left out and listed. The draw depends on a hash of seed,
+corpus and line, and not on shards or workers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,22 +25,22 @@ _NO_CAP = 1 << _CAP_BITS
 
 @dataclass(frozen=True)
 class Rate:
-    """What becomes of one corpus."""
+    """Sampling rate, cap and tag of one corpus."""
 
     times: float = 1.0
-    """How many times each pair under the cap is trained on, on average."""
+    """Average number of times that each pair under the cap is trained on."""
     under: int = _NO_CAP
-    """Pairs whose draw, of 2^20 equally likely ones, is below this are under the cap."""
+    """Upper limit of the draw: a pair is under the cap if its draw, one of 2^20 equally likely values, is smaller."""
     tag: str = ""
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether each pair stands there once, as it is."""
+        """True if each pair appears once and unchanged."""
         return self == Rate()
 
 
 def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[str, Rate]:
-    """The rate of each corpus that the shards (columns corpus, line) hold."""
+    """Return the rate of each corpus in the shards (columns corpus, line)."""
     counts: dict[str, np.ndarray] = {}
     capped = frozenset(rule.corpus for rule in config.corpora if rule.max_pairs)
     for found in workers.map(_count, [(shard, config.seed, capped) for shard in shards]):
@@ -50,14 +50,17 @@ def rates(config: MixConfig, shards: Sequence[str], workers: Workers) -> dict[st
 
 
 def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, Rate]:
-    """The rate of each corpus, from its pairs: of one with a cap by the high bits of their draw, else in one number."""
+    """Return the rate of each corpus, given its pairs.
+
+    A corpus with a cap has its pairs counted by the high bits of their draw, any other corpus in a single number.
+    """
     rules = {corpus: MixRule(corpus=corpus) for corpus in counts} | {rule.corpus: rule for rule in config.corpora}
     under = {corpus: _under_cap(bins, rules[corpus].max_pairs) for corpus, bins in counts.items()}
     pairs = {corpus: int(bins[: under[corpus]].sum()) for corpus, bins in counts.items()}
     gains = {corpus: count ** (1 / config.temperature - 1) for corpus, count in pairs.items() if count}
     weighted = {corpus: pairs[corpus] * rules[corpus].weight for corpus in gains}
     evened_out = sum(weighted[corpus] * gain for corpus, gain in gains.items())
-    scale = sum(weighted.values()) / evened_out if evened_out else 1.0  # exactly 1.0 where the temperature is
+    scale = sum(weighted.values()) / evened_out if evened_out else 1.0  # exactly 1.0 if the temperature is 1.0
     return {
         corpus: Rate(rules[corpus].weight * gains.get(corpus, 1.0) * scale, under[corpus], rules[corpus].tag)
         for corpus in counts
@@ -65,9 +68,9 @@ def rates_of(counts: Mapping[str, np.ndarray], config: MixConfig) -> dict[str, R
 
 
 def mixed(pairs: pl.DataFrame, found: Mapping[str, Rate], seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Pairs as they are to be trained on, those drawn more than once in a row, and the pairs that are not drawn.
+    """Return the pairs to train on, with repeated pairs in adjacent rows, and the pairs that are not drawn.
 
-    `pairs` has the columns source, target, corpus and line, and others that are handed on.
+    `pairs` has the columns source, target, corpus and line. Any other columns are passed through.
     """
     names = list(found)
 
@@ -89,12 +92,12 @@ def mixed(pairs: pl.DataFrame, found: Mapping[str, Rate], seed: int) -> tuple[pl
 
 
 def _draw(seed: int) -> pl.Expr:
-    """UInt64: the high bits say who is under a cap, the low ones who is repeated."""
+    """Return a UInt64 draw for each pair: the high bits decide about the cap, the low bits about repetition."""
     return normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(seed), "corpus", "line"))
 
 
 def _count(task: tuple[str, int, frozenset[str]]) -> dict[str, np.ndarray]:
-    """Pairs of each corpus in a shard; for those with a cap, by the high bits of their draw."""
+    """Count the pairs of each corpus in a shard, by the high bits of their draw if the corpus has a cap."""
     shard, seed, capped = task
     table = storage.read(shard, ["corpus", "line"]).select("corpus", bin=_draw(seed) // (1 << (64 - _CAP_BITS)))
     return {
@@ -106,5 +109,5 @@ def _count(task: tuple[str, int, frozenset[str]]) -> dict[str, np.ndarray]:
 
 
 def _under_cap(bins: np.ndarray, max_pairs: int) -> int:
-    """How many bins, from the lowest draw, hold no more than `max_pairs` pairs; all if there is no cap."""
+    """Return the number of bins, from the lowest draw, that hold at most `max_pairs` pairs. 0 means no cap."""
     return int(np.searchsorted(bins.cumsum(), max_pairs, side="right")) if max_pairs else _NO_CAP

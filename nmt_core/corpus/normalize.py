@@ -1,8 +1,8 @@
-"""The same sentence, always spelt the same way; and keys under which sentences count as the same.
+"""Spell equal sentences equally, and compute keys under which sentences count as the same.
 
-`normalise` repairs what machines broke (entities, mojibake), composes Unicode, removes what cannot be seen and folds
-white space; on request it also makes quotes, dashes and the spaces at punctuation one, by the rules of Moses. It
-changes no word. It is idempotent: what it returns, it returns again.
+`normalise` repairs entities and mojibake, composes Unicode, removes invisible characters and folds white space. On
+request it also unifies quotes, dashes and the spaces at punctuation by the rules of Moses. It changes no word. It is
+idempotent.
 """
 
 import html
@@ -18,18 +18,18 @@ from polars_hash import NonCryptographicHashingNameSpace
 from nmt_core.spelling import INVISIBLE, SPACES, Punctuation, Rule, UnicodeForm, moses_rules
 
 # UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
-# characters of these classes; C1 control characters have no other use. A no-break space, the second half of an "à", has
-# often become a space since.
+# characters of these classes. C1 control characters have no other use. A no-break space, the second half of an "à", has
+# often become a plain space.
 _CONTINUATION = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 _MOJIBAKE = rf"[\u00c2-\u00f4][{_CONTINUATION}]|Ã |[\u0080-\u009f]"
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
-# An ampersand that was escaped again and again, as a database does that is saved too often. Resolved at once: level by
-# level, a line of nothing else would take minutes.
+# An ampersand that was escaped repeatedly, as in a database that is saved too often. All levels are resolved
+# at once: level by level, a line that holds nothing else would take minutes.
 _AMPERSANDS = re.compile(r"&(?:(?:amp|AMP|#0{0,5}38|#[xX]0{0,4}26);)+")
 
-# Characters that a Unicode form leaves as they are, whatever stands beside them; most text has no other.
+# Characters that a Unicode form never changes, whatever their neighbours. Most text has no others.
 _STABLE: dict[UnicodeForm, str] = {
     "NFC": r"\x00-\u02ff\u0400-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u21ff"
     r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uffee",
@@ -49,18 +49,18 @@ _UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}
 
 
 def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Expr:
-    """`normalise` as an expression over a String column."""
+    """Return `normalise` as an expression over a String column."""
     return text.map_batches(
         lambda series: normalise(series, form, punctuation, language), return_dtype=pl.String, is_elementwise=True
     )
 
 
 def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Series:
-    """Normalise each sentence (String in, String out, no nulls); the arguments are the fields of a `Spelling`.
+    """Normalise each sentence (String in, String out, no nulls). The arguments are the fields of a `Spelling`.
 
-    Most sentences are as they should be, and one regular expression sees that. The others are worked on. A repair can
-    uncover another one ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may call for another, so the rows
-    for which that may be so go round until nothing changes; they are few.
+    One regular expression finds the sentences that need work, which are few. A repair can uncover another one
+    ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may trigger another. Such rows are processed until
+    nothing changes.
     """
     rules = moses_rules(language) if punctuation == "moses" else ()
     if rules:
@@ -85,33 +85,33 @@ def _reworked(text: pl.Series, form: UnicodeForm, rules: Sequence[Rule]) -> pl.S
 
 
 def is_repaired(text: pl.Expr) -> pl.Expr:
-    """Whether `normalise` resolves an entity or mojibake in a sentence."""
+    """Return True for each sentence in which `normalise` resolves an entity or mojibake."""
     return text.map_batches(lambda series: _repair(series) != series, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def is_broken(text: pl.Expr) -> pl.Expr:
-    """Whether a normalised sentence still holds U+FFFD or mojibake that could not be repaired."""
+    """Return True for each normalised sentence that still holds U+FFFD or mojibake that could not be repaired."""
     return text.map_batches(_is_broken, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def key(text: pl.Expr) -> pl.Expr:
-    """UInt64 that is equal for sentences that are equal but for case, punctuation and spaces.
+    """Return a UInt64 that is equal for sentences that differ only in case, punctuation and spaces.
 
-    A sentence of nothing but punctuation stands for itself.
+    A sentence that consists only of punctuation is hashed unchanged.
     """
     folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "").str.replace_all(" ", "", literal=True)
     return hashed(pl.when(folded == "").then(text).otherwise(folded))
 
 
 def hashed(text: pl.Expr) -> pl.Expr:
-    """UInt64 hash of a String column, the same on every machine and in every version (`Expr.hash` is not)."""
+    """Return a UInt64 hash of a String column, equal on every machine and in every version (`Expr.hash` is not)."""
     return cast(pl.Expr, NonCryptographicHashingNameSpace(text).xxh3_64())
 
 
 def words(text: pl.Expr, language: str) -> pl.Expr:
-    """List of the words of each sentence, without case and punctuation.
+    """Return the list of words of each sentence, in lower case and without punctuation.
 
-    Where the language writes no spaces, each character of its script is a word.
+    In languages that write no spaces, each character of the script is a word.
     """
     folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "")
     if not has_spaces(language):
@@ -121,26 +121,26 @@ def words(text: pl.Expr, language: str) -> pl.Expr:
 
 
 def has_spaces(language: str) -> bool:
-    """Whether a language writes spaces between its words."""
+    """Return True if a language writes spaces between its words."""
     return language not in _UNSPACED_LANGUAGES
 
 
 def word_pattern(language: str) -> str:
-    """Regular expression of one word."""
+    """Return a regular expression that matches one word."""
     if has_spaces(language):
         return r"\S+"
     return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
 
 
 def word_count(text: pl.Expr, language: str) -> pl.Expr:
-    """Number of the words of a normalised sentence."""
-    if has_spaces(language):  # which are single, and stand between words only
+    """Return the number of words of a normalised sentence."""
+    if has_spaces(language):  # normalised text has single spaces, and only between words
         return pl.when(text == "").then(0).otherwise(text.str.count_matches(" ", literal=True) + 1)
     return text.str.count_matches(word_pattern(language))
 
 
 def long_word_pattern(language: str, characters: int) -> str:
-    """Regular expression of a word of at least `characters` characters."""
+    """Return a regular expression that matches a word of at least `characters` characters."""
     not_in_words = r"\s" if has_spaces(language) else rf"\s{_UNSPACED_SCRIPTS}"
     return rf"[^{not_in_words}]{{{characters},}}"
 
@@ -155,7 +155,7 @@ def _repair(text: pl.Series) -> pl.Series:
 
 
 def _repair_one(sentence: str) -> str:
-    # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant as they stand.
+    # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant literally.
     single = _AMPERSANDS.sub("&", sentence)
     return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), single))
 
@@ -167,7 +167,7 @@ def _punctuate(text: pl.Series, rules: Sequence[Rule]) -> pl.Series:
 
 
 def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:
-    """Compose, remove what is invisible, fold white space. In this order it is idempotent."""
+    """Remove invisible characters, compose, and fold white space. In this order the function is idempotent."""
     return (
         text.str.replace_all(f"[{INVISIBLE}]", "")
         .str.normalize(form)

@@ -1,4 +1,4 @@
-"""The text of a download artifact: training corpora row by row, dev and test sets whole."""
+"""Read the text of a download artifact: training corpora as a stream of rows, dev and test sets as whole tables."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,12 @@ from nmt_core.store.artifacts import Artifact
 def rows(
     download: Artifact, corpus: StoredCorpus, languages: LanguagesConfig, max_line_bytes: int
 ) -> Iterator[pl.DataFrame]:
-    """The rows of one corpus, some at a time: columns source, target, line, fault, value; see `formats.read`.
+    """Yield the rows of one corpus in tables with the columns source, target, line, fault and value.
+
+    See `formats.read`.
 
     Raises:
-        DataError: a file is damaged, or is not what it should be; rows may have come before.
+        DataError: a file is damaged or of the wrong kind. Some rows may have been yielded before.
     """
     files = [formats.TextFile(download.path / file.file, file.side, file.member) for file in corpus.files]
     layout = formats.Layout(
@@ -25,16 +27,16 @@ def rows(
     )
     try:
         yield from formats.read(files, layout)
-    except DataError as error:  # it names our copies; the user knows the corpus by its address
+    except DataError as error:  # it names copies in the artifact, but users know a corpus by its address
         addresses = ", ".join(dict.fromkeys(file.address for file in corpus.files))
         raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None
 
 
 def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) -> dict[str, pl.DataFrame]:
-    """The pairs (columns source, target) of each dev or test set, by name, in the order of the recipe, unaltered.
+    """Return the unaltered pairs (columns source, target) of each dev or test set, by name, in recipe order.
 
     Raises:
-        DataError: a set cannot be read, or a row of it; a score on a part of a set would be another score.
+        DataError: a set, or a row of it, cannot be read. A score on part of a set would be another score.
     """
     found = {}
     for corpus in CorpusIndex.of(download).corpora:
@@ -44,8 +46,8 @@ def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) ->
             if faulty.height:
                 row = faulty.row(0, named=True)
                 raise DataError(
-                    f"{role} set {corpus.name}, line {row['line']:,}: {row['fault'].replace('_', ' ')}: mend the line; "
-                    "a dev or test set is used whole or not at all"
+                    f"{role} set {corpus.name}, line {row['line']:,}: {row['fault'].replace('_', ' ')}: repair the "
+                    "line, because a dev or test set is used whole or not at all"
                 )
             found[corpus.name] = pairs.select("source", "target")
     return found

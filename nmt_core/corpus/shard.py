@@ -1,6 +1,6 @@
-"""Cleaning one shard: two functions from paths to paths, which any worker may do, alone and more than once.
+"""Clean one shard, with two functions from paths to paths that any worker may run, alone and more than once.
 
-`judge_shard` reads raw pairs and decides what can be decided without other shards. Copies can be in any shard, so
+`judge_shard` reads raw pairs and decides everything that needs no other shard. Copies can be in any shard, so
 `duplicates/exact.py` compares the keys of all shards next. `finish_shard` then writes the kept and the dropped pairs.
 """
 
@@ -21,11 +21,14 @@ from nmt_core.spelling import Spelling
 from nmt_core.store import storage
 
 LINE_BITS = 40
-"""A pair's place is one number, corpus << 40 | line: it rises in the order of the recipe's corpora and their lines."""
+"""Number of low bits that hold the line in a place.
+
+The place of a pair is one number, corpus << 40 | line. It rises with the recipe's order of corpora and their lines.
+"""
 
 _SAMPLED_PAIRS = 200
-_SURE_OF_LANGUAGE = 0.5  # this is about all of a corpus, not about one pair: what is doubtful says nothing
-_SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that nothing of a key is lost
+_SURE_OF_LANGUAGE = 0.5  # this judges a whole corpus, not one pair: doubtful pairs do not count
+_SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that no bit of a key is lost
 
 ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
@@ -34,24 +37,24 @@ DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
 
 @dataclass(frozen=True)
 class RawShard:
-    """Pairs as they were read, and what they are to be judged by."""
+    """Raw pairs, with the rules and the held-out text that they are judged by."""
 
     raw: str
-    """Columns source, target, line, fault, value."""
+    """Address of the raw pairs: columns source, target, line, fault, value."""
     passed: str
-    """To be written: pairs that are kept unless they are copies, with their keys."""
+    """Address to write the pairs that are kept unless they are copies, with their keys."""
     dropped: str
-    """To be written: pairs that are dropped."""
+    """Address to write the dropped pairs."""
     corpus: str
     position: int
     """Number of the corpus in the recipe, from 0."""
     held_out: str
-    """Pairs of all dev and test sets: columns name, source, target. Other pairs have another address."""
+    """Address of the pairs of all dev and test sets: columns name, source, target. Other pairs have another address."""
     rules: CleanRules
 
 
 def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
-    """Normalise, filter, and look for held-out text."""
+    """Normalise and filter the pairs of a shard, and find pairs that share text with held-out sets."""
     clean = shard.rules.clean
     table = _judged(storage.read(shard.raw).lazy(), shard).collect()
     is_dropped = pl.col("reason").is_not_null()
@@ -75,9 +78,9 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
 
 
 def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
-    """Of a sample: the pairs that could be looked at, and those that have their languages the wrong way round.
+    """Return two counts of a sample: the pairs that could be judged, and the pairs whose languages are swapped.
 
-    Filters would drop them one by one, each for a reason of its own; all together they are one mistake in the recipe.
+    Filters would drop swapped pairs one by one, each for its own reason. Together they are one mistake in the recipe.
     """
     if not (language_id.is_known(pair.source) and language_id.is_known(pair.target)):
         return 0, 0
@@ -93,7 +96,7 @@ def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
 
 
 def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
-    """The plan: normalise -> filters -> decontaminate -> keys."""
+    """Return the query plan: normalise -> filters -> decontaminate -> keys."""
     clean = shard.rules.clean
     text = [pl.col(side) for side in SIDES]
     codes = (shard.rules.languages.source, shard.rules.languages.target)
@@ -120,17 +123,17 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
 
 
 def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
-    """UInt64 that is equal for copies of a pair: equal ones, or equal but for case, punctuation and spaces."""
+    """Return a UInt64 that is equal for copies: equal pairs, or pairs equal except for case, punctuation and spaces."""
     if mode == "exact":
         keys = [normalize.hashed(pl.col(side)) for side in SIDES]
     else:
         keys = [pl.col(f"{side}_key") for side in SIDES]
-    return keys[0] * pl.lit(_SOURCE_WEIGHT, pl.UInt64) + keys[1]  # modulo 2^64; the sides are not interchangeable
+    return keys[0] * pl.lit(_SOURCE_WEIGHT, pl.UInt64) + keys[1]  # modulo 2^64: swapped sides give another key
 
 
 @functools.lru_cache(maxsize=8)
 def _held_out(pairs: str, clean: CleanConfig, languages: LanguagesConfig) -> decontaminate.HeldOut:
-    """Every shard asks for the same: a worker prepares it once."""
+    """Prepare the held-out text. All shards use the same text, so a worker prepares it only once."""
     table = storage.read(pairs)
     sets = {str(name): rows for (name,), rows in table.group_by("name", maintain_order=True)}
     return decontaminate.HeldOut(sets if clean.decontaminate else {}, clean, languages)
@@ -138,23 +141,23 @@ def _held_out(pairs: str, clean: CleanConfig, languages: LanguagesConfig) -> dec
 
 @dataclass(frozen=True)
 class JudgedShard:
-    """What `judge_shard` left, and what the look at all shards said about it."""
+    """Result of `judge_shard`, with the copies that were found among all shards."""
 
     passed: str
     dropped: str
     drops: str
-    """Places of the copies that go."""
+    """Address of the places of the copies to drop."""
     licence: str
     corpora: tuple[str, ...]
-    """Names by number, to say where the copy stands that was kept."""
+    """Names of the corpora by number, to report the corpus and line of the copy that was kept."""
     train: str
-    """To be written: the pairs that stay."""
+    """Address to write the kept pairs."""
     all_dropped: str
-    """To be written: the pairs that go, whatever the reason."""
+    """Address to write all dropped pairs, whatever the reason."""
 
 
 def finish_shard(shard: JudgedShard) -> Tally:
-    """Write what stays and what goes, each in the order of the lines."""
+    """Write the kept and the dropped pairs, each in line order."""
     passed, drops = storage.read(shard.passed), exact.read_drops(shard.drops)
     scores = [name for name in passed.columns if name.startswith("score_")]
     train = passed.join(drops, on="place", how="anti", maintain_order="left").with_columns(
@@ -173,6 +176,6 @@ def finish_shard(shard: JudgedShard) -> Tally:
 
 
 def _where(place: str, corpora: tuple[str, ...]) -> pl.Expr:
-    """A place as "corpus:line"."""
+    """Return a place as "corpus:line"."""
     number, line = pl.col(place) // (1 << LINE_BITS), pl.col(place) % (1 << LINE_BITS)
     return pl.format("{}:{}", number.replace_strict(dict(enumerate(corpora)), return_dtype=pl.String), line)

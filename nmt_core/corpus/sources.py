@@ -1,8 +1,8 @@
-"""The identity of a download artifact: everything that decides its text.
+"""Compute the identity of a download artifact: everything that decides its text.
 
-A file is known by its content: the fingerprint of `download` holds a file's sha256 wherever the recipe pins it, the
-lock file remembers it or the file lies on this machine, so that the same text from an address or from a mirror is the
-same artifact. Nothing here asks the network: `nmt plan` needs it as well.
+A file is identified by its content. The fingerprint of `download` holds the sha256 of a file if the recipe pins it, the
+lock file remembers it, or the file is on this machine. The same text from an address or from a mirror is then the same
+artifact. Nothing here uses the network, because `nmt plan` needs the identity too.
 """
 
 from typing import Any
@@ -19,20 +19,20 @@ from nmt_core.store.digests import sha256_of
 
 
 def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelCorpus, ...]:
-    """The corpora that the recipe names for a role, in its order."""
+    """Return the corpora that the recipe names for a role, in recipe order."""
     return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
 
 
 def label_of(corpus: ParallelCorpus, side: FileSide = "both") -> str:
-    """Names a corpus, or one side of it, in messages."""
+    """Return a name for a corpus, or for one side of it, for messages."""
     return f"corpus {corpus.name}" + ("" if side == "both" else f", {side} side")
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the text: the toy's parameters, and each file's sha256 or, where that is not known yet, its address.
+    """Return the values that decide the text: the toy's parameters, and the sha256 or else the address of each file.
 
-    The mirror, the lock file's path, and the paths of files are not part of it. Nor are licences and citations: a
-    corrected one would train a model anew. `StoredCorpus.as_of` gives them as the recipe is now.
+    The mirror, the lock file's path and the paths of files are not included. Licences and citations are not included
+    either, because correcting one would retrain the model. `StoredCorpus.as_of` reads them from the current recipe.
 
     Raises:
         DataError: a file on this machine does not exist, or an address is wrong.
@@ -75,7 +75,7 @@ def _identity_of(files: ParallelCorpus, config: PipelineConfig, lock: Lockfile, 
 
 
 def _content_of(file: WantedFile, lock: Lockfile, mirror: Mirror) -> str:
-    """The sha256 of the file's bytes as far as it is known before a download, else its address."""
+    """Return the sha256 of the file if it is known before a download, or else its address."""
     if scheme_of(file.address):
         return file.sha256 or lock.sha256(file.address) or file.address
     path = mirror.find_here(file)

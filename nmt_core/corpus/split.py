@@ -1,4 +1,4 @@
-"""The stage `split`: what is trained on, validated on and scored on, no sentence in more than one of them."""
+"""Run the stage `split`: divide the text into training, dev and test text that share no sentence."""
 
 import functools
 import hashlib
@@ -34,29 +34,32 @@ _KNOBS_OF_CLEAN = {"decontaminate", "ngram_words", "short_ngram_words"}
 
 
 class MixedCorpus(BaseModel):
-    """How much of a corpus is trained on."""
+    """Amount of a corpus that is trained on."""
 
     model_config = ConfigDict(frozen=True)
     corpus: str
     clean: int
-    """Pairs that came in."""
+    """Number of clean pairs that came in."""
     times: float
-    """How many times each is trained on, on average; pairs above a cap never are."""
+    """Average number of times that each pair is trained on. Pairs above a cap are never trained on."""
     trained_on: int
-    """Pairs in the training text, repeated ones as often as they stand there."""
+    """Number of pairs in the training text, repetitions included."""
     tag: str
 
 
 class SplitReport(StageReport):
-    """Sizes of the parts."""
+    """Sizes of the training, dev and test text."""
 
     dev: int
     tests: dict[str, int]
     dropped: dict[str, int]
-    """Pairs that share a side, or a run of words, with one that was taken out for dev or test, and pairs that the mix
-    does not draw."""
+    """Number of dropped pairs by reason.
+
+    A pair is dropped if it shares a side, or a run of words, with a pair taken out for dev or test, or if the mix does
+    not draw it.
+    """
     held_out: dict[str, int]
-    """Those that share a run of words, by the first set that they share it with."""
+    """Number of pairs that share a run of words with a held-out set, by the first such set."""
     mix: list[MixedCorpus]
 
 
@@ -66,14 +69,16 @@ class _Shard:
 
     clean: str
     train: str
-    """To be written."""
+    """Path to write the training pairs."""
     dropped: str
-    """To be written."""
+    """Path to write the dropped pairs."""
     held_out: str
-    """What was taken out for dev and test, as `HeldOutPairs.to_frame` makes it; empty: nothing was. Other pairs have
-    another address."""
+    """Address of the pairs taken out for dev and test, as `HeldOutPairs.to_frame` makes them. Empty means none.
+
+    Other pairs have another address.
+    """
     rules: CleanConfig
-    """Which runs of words no pair may share with `held_out`."""
+    """Rules about the runs of words that no pair may share with `held_out`."""
     languages: LanguagesConfig
     rates: Mapping[str, mix.Rate]
     seed: int
@@ -81,28 +86,31 @@ class _Shard:
 
 @dataclass
 class _Counts:
-    """What became of the pairs of one shard, or of many."""
+    """Counts of the pairs of one shard, or of many."""
 
     clean: Counter[str] = field(default_factory=Counter)
-    """What came in, by corpus."""
+    """Pairs that came in, by corpus."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Dropped pairs, by reason."""
     leaked: Counter[str] = field(default_factory=Counter)
-    """Those that share a run of words with a held-out set, by its name."""
+    """Pairs that share a run of words with a held-out set, by the name of the set."""
     train: Counter[str] = field(default_factory=Counter)
-    """What is trained on, by corpus, as often as it stands there."""
+    """Pairs to train on, by corpus, repetitions included."""
     trained_on: int = 0
-    """The same, each pair once."""
+    """Number of distinct pairs to train on."""
 
     def add(self, other: "_Counts") -> None:
-        """Count the other's pairs as well."""
+        """Add the counts of another shard."""
         for name in ("clean", "dropped", "leaked", "train"):
             getattr(self, name).update(getattr(other, name))
         self.trained_on += other.trained_on
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: of `clean`, which decides its own artifact, only what is applied here as well."""
+    """Return the values that decide the result.
+
+    Of `clean`, which decides its own artifact, only the options that are applied here too are included.
+    """
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("split", "mix", "languages")}
     return values | {"clean": config.clean.model_dump(mode="json", include=_KNOBS_OF_CLEAN)}
 
@@ -110,10 +118,10 @@ def identity(config: PipelineConfig) -> Identity:
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:
     """Write `train-NNNNN.parquet`, `dropped-NNNNN.parquet`, `dev.parquet` and a `test-<name>.parquet` for each set.
 
-    Dev and test text is what the recipe names, unaltered; where it names none, it is taken out of the clean text, of
-    corpora that are neither tagged nor left out by a weight of 0, unless there are no others. What shares a sentence
-    with it, or a run of words as `clean` looks for them in named sets, is dropped. The training text is weighted,
-    capped and tagged as `mix` says. `splits.json` lists the dev and test files.
+    Dev and test text named in the recipe is used unaltered. If the recipe names none, it is taken out of the clean
+    text. Corpora that are tagged or have a weight of 0 are avoided unless there are no others. Pairs that share a
+    sentence with it, or a run of words as defined by `clean`, are dropped. The training text is weighted, capped and
+    tagged by `mix`. `splits.json` lists the dev and test files.
 
     Raises:
         DataError: a dev or test file cannot be read.
@@ -165,12 +173,12 @@ def _split(
     out: Path,
     job: Job,
 ) -> _Counts:
-    """Write the training text and what is dropped, shard by shard."""
+    """Write the training text and the dropped pairs, shard by shard."""
     scratch, held_out, total = job.resources.scratch_for(out), "", _Counts()
     try:
         if carved:
             table = carved.to_frame()
-            # By its content: a worker that lives on prepares it once, and must not take other text for it.
+            # Named by its content: a worker that outlives the run caches it, and must not mix it up with other text.
             held_out = f"{scratch}/held-out-{hashlib.sha256(table.write_json().encode()).hexdigest()[:32]}.parquet"
             storage.write(table, held_out)
         tasks = [
@@ -196,7 +204,7 @@ def _split(
 
 
 def _require_all(total: _Counts, taken_out: int) -> None:
-    """Each pair that came in is trained on, taken out for dev or test, or listed as dropped."""
+    """Check that each pair is trained on, taken out for dev or test, or listed as dropped."""
     came_in, dropped = total.clean.total(), total.dropped.total()
     if came_in != total.trained_on + taken_out + dropped:
         raise StageError(
@@ -215,13 +223,13 @@ def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: P
 
 @functools.lru_cache(maxsize=2)
 def _held_out(url: str) -> HeldOutPairs:
-    """Every shard asks for the same: a worker reads it once."""
+    """Read the held-out pairs. All shards use the same pairs, so a worker reads them only once."""
     return HeldOutPairs.from_frame(storage.read(url))
 
 
 @functools.lru_cache(maxsize=2)
 def _leaks(url: str, rules: CleanConfig, languages: LanguagesConfig) -> decontaminate.HeldOut:
-    """What knows the runs of words of the held-out pairs."""
+    """Prepare the lookup for the runs of words of the held-out pairs."""
     carved = _held_out(url)
     sets = {f"dev/{CARVED}": carved.dev, f"test/{CARVED}": carved.test}
     taken_out = {name: pairs for name, pairs in sets.items() if pairs.height}
@@ -262,7 +270,7 @@ def _split_shard(shard: _Shard) -> _Counts:
 
 
 def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The pairs that share no run of words with held-out text; and those that do, with the set's name as `set`."""
+    """Split off the pairs that share a run of words with held-out text, with the name of the set as a column `set`."""
     if not leaks:
         return pairs, pairs.clear().with_columns(set=pl.lit(None, pl.String))
     found = leaks.find(pairs.with_columns(normalize.key(pl.col(side)).name.suffix("_key") for side in SIDES))

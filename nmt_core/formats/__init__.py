@@ -1,11 +1,12 @@
-"""Parallel text in the formats that people keep it in, read as a stream of tables.
+"""Read parallel text in the formats in which it is distributed, as a stream of tables.
 
-- One file for each side: lines (Moses), or SGM test sets.
-- One file for both: TSV, CSV, JSONL, Parquet, TMX, XLIFF, gettext PO and MO, test sets of WMT in XML.
-- Each of them plain, as gz, zst, xz or bz2, or in a zip or tar archive, which is read without unpacking it.
+- One file for each side: lines (Moses) or SGM test sets.
+- One file for both sides: TSV, CSV, JSONL, Parquet, TMX, XLIFF, gettext PO and MO, and WMT test sets in XML.
+- Each file is plain, compressed (gz, zst, xz, bz2) or a member of a zip or tar archive. Archives are read without
+  unpacking them to disk.
 
-What a file is, its content says (`kinds`). Rows that cannot be used come with a fault; a file that cannot be used
-raises DataError.
+The format of a file is detected from its content (see `kinds`). Rows that cannot be used carry a fault. A file that
+cannot be used raises DataError.
 """
 
 from nmt_core.formats.kinds import Kind, Look, is_html, looks_like

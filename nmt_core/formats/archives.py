@@ -1,7 +1,7 @@
-"""Members of zip and tar archives as streams; nothing is unpacked to the disk.
+"""Read members of zip and tar archives as streams. Nothing is unpacked to disk.
 
-Refused with the reason: a member name that leads out of the archive's folder, links and devices in place of a file,
-members under a password, and sizes out of proportion (see `streams`).
+Unsafe archives are rejected with the reason: a member name that leads out of the archive's folder, a link or device in
+place of a file, a member protected by a password, and a size out of proportion (see `streams`).
 """
 
 import fnmatch
@@ -31,7 +31,7 @@ _LISTED = 10
 
 @dataclass(frozen=True)
 class Members:
-    """Members of an archive that hold a side, or both, in the order in which they are to be read."""
+    """Members of an archive that hold a side or both sides, in reading order."""
 
     path: Path
     kind: Kind
@@ -40,14 +40,15 @@ class Members:
 
 
 def select(file: TextFile, kind: Kind, layout: Layout) -> list[Members]:
-    """What to read of an archive, sorted by name. For both sides, it may be two parts: the source and the target.
+    """Return the members to read, sorted by name: one group, or two for a source and a target in one archive.
 
-    Of the members that `file.member` fits, or else of those that look like data, the ones are read whose names end
-    with the side's language; if there are none, all that `file.member` fits, or the only one.
+    The candidates are the members that `file.member` matches, or else the members that look like data. The function
+    picks the candidates whose names end with the side's language. If there are none, it picks every match of
+    `file.member`, or the only candidate.
 
     Raises:
-        DataError: no member fits, or it is not clear which; a name leads out of the archive; or the archive is
-            truncated or damaged.
+        DataError: no member fits, or the choice is ambiguous. Also if a name leads out of the archive, or the archive
+            is truncated or damaged.
     """
     entries = (_zip_entries if kind is Kind.ZIP else tars.entries)(file.path)
     chosen = _chosen([entry.name for entry in entries], file, layout)
@@ -58,7 +59,7 @@ def select(file: TextFile, kind: Kind, layout: Layout) -> list[Members]:
 
 
 def open_members(members: Members) -> Iterator[ByteStream]:
-    """The members one by one. A stream can be read until the next one is asked for.
+    """Yield the members one by one. A stream can be read until the next one is requested.
 
     Raises:
         DataError: a member cannot be read safely, or the archive is truncated or damaged.
@@ -73,7 +74,7 @@ def _member(name: str, content: Readable, packing: str, packed_bytes: int) -> By
 
 
 def _chosen(names: Sequence[str], file: TextFile, layout: Layout) -> dict[FileSide, list[str]]:
-    """Names of the members to read, by what they hold."""
+    """Return the names of the members to read, by the side that they hold."""
     if unsafe := next(filter(_leads_out, names), None):
         raise DataError(f"{file.path}: the member {unsafe!r} leads out of the archive: do not trust this file")
     if file.member:
@@ -93,13 +94,13 @@ def _chosen(names: Sequence[str], file: TextFile, layout: Layout) -> dict[FileSi
 
 
 def _as_pair(names: Sequence[str], layout: Layout) -> dict[FileSide, list[str]]:
-    """The one member of each language, as in the Moses archives of OPUS; nothing if there are none or several."""
+    """Return the one member of each language, as in the Moses archives of OPUS, or nothing if that is not unique."""
     sides: dict[FileSide, list[str]] = {side: _of_side(names, side, layout) for side in SIDES}
     return sides if all(len(found) == 1 for found in sides.values()) else {}
 
 
 def _of_side(names: Sequence[str], side: FileSide, layout: Layout) -> list[str]:
-    """The names that end with the side's language; those with a partner in the other language, if there are any."""
+    """Return the names that end with the side's language, preferably the ones with a partner in the other language."""
     own, other = layout.source_language, layout.target_language
     if side == "target":
         own, other = other, own
@@ -110,7 +111,11 @@ def _of_side(names: Sequence[str], side: FileSide, layout: Layout) -> list[str]:
 
 
 def _stem_and_language(name: str) -> tuple[str, str]:
-    """`Tatoeba.de-en`, `de` of `Tatoeba.de-en.de.gz`; `newstest2014-deen`, `de` of `newstest2014-deen-src.de.sgm`."""
+    """Split a name into stem and language.
+
+    `Tatoeba.de-en.de.gz` gives `Tatoeba.de-en` and `de`. `newstest2014-deen-src.de.sgm` gives `newstest2014-deen` and
+    `de`.
+    """
     stem, _, tag = _TEXT_SUFFIX.sub("", data_name(name)).rpartition(".")
     return str(PurePosixPath(name).parent / re.sub(r"[-.](src|ref)$", "", stem)), tag
 
@@ -153,9 +158,9 @@ def _zip_contents(path: Path, entries: Sequence[tars.Entry]) -> Iterator[tuple[t
             info = archive.getinfo(entry.name)
             if info.flag_bits & 1:
                 raise DataError(
-                    f"{path}: the member {entry.name!r} is under a password: unpack it, and name the text inside"
+                    f"{path}: the member {entry.name!r} needs a password: unpack it, and name the text inside"
                 )
-            # The upper half is the mode of Unix; archives from elsewhere leave it 0.
+            # The upper half is the Unix mode. Archives from other systems leave it 0.
             if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
                 raise DataError(
                     f"{path}: the member {entry.name!r} is a link or a device, not a file: do not trust this file"
@@ -171,4 +176,6 @@ def _explained(path: Path) -> Iterator[None]:
     except (zipfile.BadZipFile, EOFError, OSError) as error:
         raise DataError(f"{path}: the zip archive is truncated or damaged ({error}): fetch it again") from None
     except NotImplementedError as error:
-        raise DataError(f"{path}: packed in a way that Python cannot read ({error}): unpack it yourself") from None
+        raise DataError(
+            f"{path}: compressed with a method that Python cannot read ({error}): unpack it yourself"
+        ) from None

@@ -1,4 +1,4 @@
-"""Texts in other charsets than UTF-8, for the formats that say which they are in."""
+"""Convert text to UTF-8, for the formats that declare their charset."""
 
 import codecs
 
@@ -9,13 +9,13 @@ UTF_8 = "utf-8"
 
 
 def charset_of(name: str, place: str) -> str:
-    """Python's name of a charset; of ASCII, that of UTF-8, which is the same and more.
+    """Return Python's name of a charset. ASCII is reported as UTF-8, its superset.
 
     Raises:
-        DataError: there is no such charset.
+        DataError: the charset is unknown.
     """
     try:
-        "".encode(name)  # unlike `lookup`, it refuses codecs that are no charsets
+        "".encode(name)  # unlike `lookup`, this rejects codecs that are not charsets
         found = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         raise DataError(f"{place}: unknown charset {name!r} in the header: convert the file to UTF-8") from None
@@ -23,12 +23,12 @@ def charset_of(name: str, place: str) -> str:
 
 
 def in_utf8(stream: ByteStream, charset: str) -> ByteStream:
-    """The same text in UTF-8; it is the stream itself if that is so already."""
+    """Return a stream of the same text in UTF-8, or the stream itself if it is in UTF-8 already."""
     return stream if charset == UTF_8 else ByteStream(stream.name, _Transcoded(stream, charset))
 
 
 class _Transcoded:
-    """Bytes in another charset as UTF-8."""
+    """A reader that converts bytes in another charset to UTF-8."""
 
     def __init__(self, stream: ByteStream, charset: str) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Which columns of a table hold the two sides."""
+"""Find the columns of a table that hold the two sides."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -8,7 +8,7 @@ from nmt_core.formats.languages import same_language
 from nmt_core.formats.layout import Layout
 
 ROWS_LOOKED_AT = 4_096
-"""Rows of which one at least must have a column, where no header says which columns there are."""
+"""Number of rows in which the column must appear at least once, where no header lists the columns."""
 
 _LISTED = 20
 _USUAL = frozenset({"source", "text"})
@@ -17,13 +17,13 @@ Found = TypeVar("Found")
 
 
 class NoColumnError(DataError):
-    """A row, or a header, lacks a column; the next row may have it."""
+    """Error for a row or a header that lacks a column. The next row may have it."""
 
 
 class Sought(Generic[Found]):
-    """A column that rows may lack: the first are no reason to refuse the file, since bad rows may come first.
+    """A column that rows may lack. Bad rows may come first, so the first rows alone do not cause an error.
 
-    `find` is given the columns of a row, and raises NoColumnError if it is not among them.
+    `find` receives the columns of a row. It raises NoColumnError if the sought column is not among them.
     """
 
     def __init__(self, find: Callable[[Sequence[Any]], Found]) -> None:
@@ -34,10 +34,10 @@ class Sought(Generic[Found]):
         self._error = NoColumnError()
 
     def among(self, columns: Sequence[Any]) -> Found | None:
-        """What `find` gave of the first row that has the column, `found`; None until then.
+        """Return `found`, the result of `find` for the first row that has the column, or None before such a row.
 
         Raises:
-            DataError: none of the first rows has it; there are the columns of the one that has most.
+            DataError: none of the first rows has the column. The message lists the columns of the widest row.
         """
         if self.found is None:
             try:
@@ -51,7 +51,7 @@ class Sought(Generic[Found]):
         return self.found
 
     def require_found(self) -> None:
-        """To be called after the last row.
+        """Check that the column was found. Call this after the last row.
 
         Raises:
             DataError: there were rows, and none has the column.
@@ -61,21 +61,25 @@ class Sought(Generic[Found]):
 
 
 def columns_of_table(first_row: Sequence[str], layout: Layout, place: str) -> tuple[int, int, bool]:
-    """Places of the source and the target column, and whether the first row is a header; see `find_columns`."""
+    """Return the indexes of the source and target columns, and True if the first row is a header.
+
+    See `find_columns`.
+    """
     has_header = _is_header(first_row, layout)
-    # Without a header, a word that happens to be the code of a language means nothing.
+    # Without a header, a word that happens to be a language code is plain text.
     source, target = find_columns(first_row if has_header else None, layout, place)
     return source, target, has_header
 
 
 def find_columns(names: Sequence[str] | None, layout: Layout, place: str) -> tuple[int, int]:
-    """Places of the source and the target column, from 0. `names` are those of all columns; None: nobody knows them.
+    """Return the indexes of the source and target columns, from 0.
 
-    The column that the recipe names, or numbers; else the one with the language's name (`en`, `translation.en`);
-    else the first for the source and the second for the target.
+    A column is the one that the recipe names or numbers, or else the one named after the language (`en`,
+    `translation.en`), or else the first for the source and the second for the target. `names` lists all columns; None
+    means that the names are unknown.
 
     Raises:
-        NoColumnError: there is no such column, or both sides are in the same.
+        NoColumnError: there is no such column, or both sides are in the same column.
     """
     found = (
         _find(names or (), layout.source_column, layout.source_language, 0, place),
@@ -95,13 +99,13 @@ def find_columns(names: Sequence[str] | None, layout: Layout, place: str) -> tup
 
 
 def find_column(names: Sequence[str], asked: str, place: str, option: str = "--column") -> int:
-    """Place of one column, from 0, in a table whose columns have names: the one asked for, else `source` or `text`.
+    """Return the index, from 0, of one column in a table with named columns: the requested one, or `source` or `text`.
 
-    `option`: by which to ask for it.
+    `option` is the command-line option that requests the column.
 
     Raises:
-        NoColumnError: there is no such column, or nobody asked for one and none has such a name.
-        DataError: nobody asked for one, and there are both.
+        NoColumnError: there is no such column, or none was requested and none has a usual name.
+        DataError: none was requested, and both `source` and `text` exist.
     """
     if asked in names:
         return names.index(asked)
@@ -109,7 +113,7 @@ def find_column(names: Sequence[str], asked: str, place: str, option: str = "--c
     if not asked and len(usual) == 1:
         return usual[0]
     problem = f"no column {asked!r}" if asked else "no column, or more than one, is called source or text"
-    # Rows without any may be bad ones; one with two leaves no doubt that somebody has to choose.
+    # A row without a usual name may be a bad row. A row with two usual names proves that the user must choose.
     raise (NoColumnError if asked or not usual else DataError)(
         f"{place}: {problem}: there are {some(names)}; name one with {option}, or number it from 1 if the first row "
         "holds text and not names"
@@ -117,7 +121,7 @@ def find_column(names: Sequence[str], asked: str, place: str, option: str = "--c
 
 
 def _is_header(fields: Sequence[str], layout: Layout) -> bool:
-    """Whether the first row of a table holds names: the recipe names a column, or both languages are in it."""
+    """Return True if the first row holds names: the recipe names a column, or both languages are in the row."""
     asked = [column for column in (layout.source_column, layout.target_column) if column]
     if any(not column.isdecimal() for column in asked):
         return True
@@ -137,5 +141,5 @@ def _find(names: Sequence[str], asked: str, language: str, otherwise: int, place
 
 
 def some(names: Sequence[str]) -> str:
-    """The first of the names, for a message."""
+    """Return the first of the names, for a message."""
     return (", ".join(names[:_LISTED]) or "none") + (", ..." if len(names) > _LISTED else "")

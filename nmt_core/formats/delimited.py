@@ -1,8 +1,8 @@
-"""TSV and CSV. TSV has no quoting: a quote in it is data. CSV is RFC 4180, fields in quotes may hold anything.
+"""Read TSV and CSV. TSV has no quoting, so a quote is data. In CSV (RFC 4180), quoted fields may hold anything.
 
-A record of many lines is one row, also if one of them is not UTF-8 or holds a NUL: then it is a row with that fault.
-A quote without its partner makes one row with a fault: a record ends before a line of more than `max_line_bytes` bytes,
-after as many, or after 10,000 lines, and reading goes on with the line after the one that began it.
+A record of several lines is one row, even if one of the lines is not UTF-8 or holds a NUL. The row then has that fault.
+An unmatched quote makes one row with a fault. Its record ends before a line of more than `max_line_bytes` bytes, after
+`max_line_bytes` bytes, or after 10,000 lines. Reading resumes at the second line of the record.
 """
 
 import csv
@@ -29,7 +29,10 @@ _LOOKED_AT = 100
 
 
 def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Pairs of a table with a tab between its columns; see `reader.read` for the tables and errors."""
+    """Yield the pairs of a table with tabs between its columns.
+
+    See `reader.read` for the tables and errors.
+    """
     columns: tuple[int, int] | None = None
     for rows in read_lines(stream, layout.max_line_bytes):
         if columns is None:
@@ -56,7 +59,10 @@ def _split(rows: pl.DataFrame, source: int, target: int) -> pl.DataFrame:
 
 
 def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Pairs of a table by RFC 4180, also with ; or tabs for commas; see `reader.read` for the tables and errors."""
+    """Yield the pairs of a table by RFC 4180, with commas, semicolons or tabs as delimiters.
+
+    See `reader.read` for the tables and errors.
+    """
     yield from frames_of(_csv_rows(stream, layout), layout.max_line_bytes)
 
 
@@ -78,17 +84,18 @@ def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
 
 
 def names_in(first: list[str] | Row, delimiter: str) -> list[str]:
-    """Names of the columns in the first record: it may be the header though one of them is not UTF-8."""
+    """Return the column names in the first record, which may be the header even if it is not valid UTF-8."""
     return next(csv.reader([first.source], delimiter=delimiter), []) if isinstance(first, Row) else first
 
 
 def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
-    """The mark that gives most of the first records the same number of fields, which is two or more.
+    """Return the delimiter that gives most of the first records the same number of fields, two or more.
 
-    Of marks that do so equally well, the one after which fewest fields begin with a space: the others are punctuation.
+    If several do so equally well, the one with the fewest fields that begin with a space wins: the others are
+    punctuation.
     """
     head = stream.peek()
-    whole = head[: head.rfind(b"\n") + 1] or head  # of the last line, there may be more to come
+    whole = head[: head.rfind(b"\n") + 1] or head  # the last line may be incomplete
     ranks: dict[str, tuple[float, int]] = {}
     for mark in _DELIMITERS:
         records = list(islice(Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
@@ -100,8 +107,9 @@ def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
 
 
 class Records:
-    """Records of a CSV file; a Row in place of one that is faulty, and in `raw` the bytes of one that is not UTF-8, all
-    its lines ending in "\\n".
+    """Records of a CSV file. A faulty record is a Row instead of a list of fields.
+
+    `raw` holds the bytes of a record that is not UTF-8, with "\\n" at the end of each line.
     """
 
     def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
@@ -112,13 +120,13 @@ class Records:
         self._again: deque[_Line] = deque()
         self._record: list[_Line] = []
         self._is_faulty = False
-        """Whether a line of the record is."""
+        """True if a line of the current record has a fault."""
         self.raw: bytes | None = None
         csv.field_size_limit(max(csv.field_size_limit(), max_line_bytes))
 
     def __iter__(self) -> Iterator[list[str] | Row]:
         while True:
-            # A new reader after each fault: the old one believes itself inside of quotes.
+            # Each fault needs a new reader: the old one is still inside quotes.
             reader = csv.reader(self._pull(), delimiter=self._delimiter, strict=True)
             try:
                 for fields in reader:
@@ -132,7 +140,7 @@ class Records:
                 self._record.clear()
 
     def _taken(self, problem: str = "") -> Row:
-        """The record as a row: with the first fault of its lines, or else with the problem that it has itself."""
+        """Return the record as a row, with the first fault of its lines or else with its own problem."""
         lines, self._is_faulty = self._record, False
         text = "\n".join(text for text, *_ in lines)
         fault, value = next(((fault, value) for _, fault, value, _ in lines if fault), (INVALID_CSV, problem))
@@ -158,4 +166,4 @@ class Records:
 
 
 class _FaultyLineError(Exception):
-    """The record that is being read cannot be finished."""
+    """Error that ends the current record."""

@@ -1,6 +1,6 @@
-"""Translation memories: TMX, and XLIFF 1.2 and 2.x.
+"""Read translation memories: TMX, and XLIFF 1.2 and 2.x.
 
-Mark-up inside a segment goes, with the code of the document that it holds; the text between it stays.
+Inline mark-up is removed from a segment together with the document code in it. The text between the codes stays.
 """
 
 from collections.abc import Iterator
@@ -13,28 +13,33 @@ from nmt_core.formats.markup import INLINE_CODES, parse
 from nmt_core.formats.rows import MISSING_LANGUAGE, UNTRANSLATED, Row, Text, frames_of, row_of
 from nmt_core.formats.streams import ByteStream
 
-# As XLIFF 1.2 explains `state`, the text of these is still to be translated or adapted. With `needs-adaptation` that is
-# so of what is no text, and with the states of a review it is a translation that somebody is to read: both are kept.
-_NOT_YET = ("new", "needs-translation", "needs-l10n", "initial")  # the last is of XLIFF 2
+# By the definition of `state` in XLIFF 1.2, the text in these states is still to be translated or adapted. Two other
+# kinds of state are kept: `needs-adaptation` concerns content other than text, and the review states mark a translation
+# that awaits a reviewer.
+_NOT_YET = ("new", "needs-translation", "needs-l10n", "initial")  # the last one belongs to XLIFF 2
 _TRANSLATED = ("translated", "signed-off", "final")
 
 
 def read_tmx(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """A pair for each unit (`tu`): its first variant in each language; see `reader.read` for the tables and errors."""
+    """Yield a pair for each unit (`tu`): its first variant in each language.
+
+    See `reader.read` for the tables and errors.
+    """
     yield from frames_of(parse(stream, _Tmx(layout)), layout.max_line_bytes)
 
 
 def read_xliff(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """A pair for each `trans-unit` or `segment`; see `reader.read` for the tables and errors.
+    """Yield a pair for each `trans-unit` or `segment`.
 
-    What its owner says is not translated yet is a fault. A file that says nothing is believed: by the standards'
-    defaults, `initial` and `approved="no"`, all text of most files would be unfinished.
+    A unit that the file marks as not yet translated gets a fault. A unit without such a mark counts as translated. The
+    standards' defaults, `initial` and `approved="no"`, would make all text of most files unfinished. See `reader.read`
+    for the tables and errors.
     """
     yield from frames_of(parse(stream, _Xliff(layout)), layout.max_line_bytes)
 
 
 class _Tmx:
-    """See `markup.Handler`."""
+    """Handler for TMX (see `markup.Handler`)."""
 
     hidden = INLINE_CODES | {"header", "note", "prop"}
 
@@ -67,7 +72,7 @@ class _Tmx:
 
 
 class _Xliff:
-    """See `markup.Handler`."""
+    """Handler for XLIFF (see `markup.Handler`)."""
 
     hidden = INLINE_CODES | {"alt-trans", "match", "matches", "ignorable", "note", "seg-source", "header"}
 
@@ -92,7 +97,7 @@ class _Xliff:
             self._state, self._approved = attributes.get("state", ""), attributes.get("approved", "")
         elif element in ("source", "target"):
             self.text = self._sides[element] = Text(self._layout.max_line_bytes)
-            self._state = attributes.get("state", self._state)  # of the target in XLIFF 1.2, of the segment in 2
+            self._state = attributes.get("state", self._state)  # on the target in XLIFF 1.2, on the segment in 2
 
     def end(self, element: str) -> None:
         if element in ("source", "target"):
@@ -106,7 +111,7 @@ class _Xliff:
                 self.rows.append(row_of(source, target, MISSING_LANGUAGE, " to ".join(self._languages)))
             elif self._state in _NOT_YET:
                 self.rows.append(row_of(source, target, UNTRANSLATED, self._state))
-            elif self._approved == "no" and self._state not in _TRANSLATED:  # as gettext's fuzzy entries are converted
+            elif self._approved == "no" and self._state not in _TRANSLATED:  # the form of converted fuzzy entries
                 self.rows.append(row_of(source, target, UNTRANSLATED, 'approved="no"'))
             else:
                 self.rows.append(row_of(source, target))

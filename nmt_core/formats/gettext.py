@@ -1,4 +1,7 @@
-"""Translations of programs: gettext PO and MO. Source is the msgid, target the msgstr, of a plural its first forms."""
+"""Read translations of programs: gettext PO and MO.
+
+The source is the msgid and the target the msgstr. An entry with plural forms gives the first form of each.
+"""
 
 import re
 import struct
@@ -27,19 +30,25 @@ _LANGUAGE = re.compile(r"^Language:[ \t]*(\S*)", re.MULTILINE)
 
 
 def read_po(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """A pair for each entry but the header; see `reader.read` for the tables and errors."""
+    """Yield a pair for each entry except the header.
+
+    See `reader.read` for the tables and errors.
+    """
     text = in_utf8(stream, _charset(stream.peek().decode("latin-1"), stream.name))
     yield from frames_of(_Entries(layout).of(text), layout.max_line_bytes)
 
 
 def read_mo(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """A pair for each entry but the header; see `reader.read` for the tables and errors."""
+    """Yield a pair for each entry except the header.
+
+    See `reader.read` for the tables and errors.
+    """
     yield from frames_of(_mo_rows(stream, layout), layout.max_line_bytes)
 
 
 def _charset(header: str, place: str) -> str:
     found = _CHARSET.search(header)
-    # CHARSET stands in templates
+    # Templates contain the placeholder CHARSET.
     return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
 
 
@@ -50,7 +59,7 @@ def _target_language(header: str) -> str:
 
 @dataclass
 class _Entry:
-    """An entry of a PO file as far as it has been read. `fields` has no plural forms but the first."""
+    """The part of a PO entry that has been read so far. Of the plural forms, `fields` holds only the first."""
 
     fields: dict[str, Text] = field(default_factory=dict)
     obsolete: bool = False
@@ -60,7 +69,7 @@ class _Entry:
 
 
 class _Entries:
-    """Entries of a PO file."""
+    """Parser for the entries of a PO file."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -70,7 +79,7 @@ class _Entries:
         self._has_header = False
 
     def of(self, stream: ByteStream) -> Iterator[Row]:
-        """All entries."""
+        """Yield all entries of a stream."""
         number = 0
         for table in read_lines(stream, self._layout.max_line_bytes):
             for text, fault, value in table.iter_rows():
@@ -81,7 +90,7 @@ class _Entries:
         yield from self._finish()
 
     def _read(self, line: str, number: int) -> Iterator[Row]:
-        obsolete = line.startswith("#~") and not line.startswith("#~|")  # which is a comment: what it once translated
+        obsolete = line.startswith("#~") and not line.startswith("#~|")  # `#~|` is a comment with the previous msgid
         content = line.removeprefix("#~").lstrip() if obsolete else line
         found = _FIELD.fullmatch(content)
         ends_here = not content or content.startswith("#") or (found and found[1] in ("msgctxt", "msgid", "domain"))
@@ -130,7 +139,7 @@ def _unescape(escape: re.Match[str]) -> str:
 def _directed(
     source: Text | None, target: Text | None, language: str, layout: Layout, fault: str | None, value: str | None
 ) -> Row:
-    """The pair with its msgid on the side that the language of the msgstr leaves for it."""
+    """Return the pair in the corpus's direction, which the language of the msgstr decides."""
     way = direction("", language, layout)
     if way == "other" and fault is None:
         fault, value = MISSING_LANGUAGE, language

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its columns by name; that of an object inside is `translation.en`."""
+"""Read JSON lines: one object on each line. A column in a nested object is named by its path, `translation.en`."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,14 @@ from nmt_core.formats.streams import ByteStream
 INVALID_JSON, NO_TEXT = "invalid_json", "no_text"
 
 Path = tuple[str, ...]
-"""The way to a value: (`translation`, `en`), or of a key with a dot in it, (`text.en`,)."""
+"""Keys that lead to a value: (`translation`, `en`), or (`text.en`,) for a key that contains a dot."""
 
 
 def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Pairs of a file of JSON lines; see `reader.read` for the tables and errors."""
+    """Yield the pairs of a JSON Lines file.
+
+    See `reader.read` for the tables and errors.
+    """
     yield from frames_of(_rows(stream, layout), layout.max_line_bytes)
 
 
@@ -51,12 +54,12 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """The columns as a recipe names them, such as `translation.en`."""
+    """Return the column names as a recipe spells them, such as `translation.en`."""
     return [".".join(path) for path in paths]
 
 
 def paths_of(record: dict[str, Any]) -> Iterator[Path]:
-    """The way to each value."""
+    """Yield the path to each value of a record."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from ((name, *inner) for inner in paths_of(value))
@@ -77,7 +80,7 @@ def _pair(line: str, record: dict[str, Any], columns: list[Path]) -> Row:
 
 
 def text_at(path: Path, record: dict[str, Any]) -> tuple[str, str | None]:
-    """The text at the end of a way through objects, or why there is none."""
+    """Return the text at a path, or an empty string and the fault that explains why there is none."""
     value: Any = record
     for name in path:
         if not isinstance(value, dict) or name not in value:
@@ -89,7 +92,7 @@ def text_at(path: Path, record: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def is_unicode(texts: list[str]) -> bool:
-    """Whether UTF-8 can hold the texts: JSON can spell halves of surrogate pairs, which are no characters."""
+    """Return True if UTF-8 can encode the texts. JSON can spell lone surrogates, which are not characters."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:

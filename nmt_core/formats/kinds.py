@@ -1,7 +1,7 @@
-"""What a file holds and how it is packed, told by its content.
+"""Detect the format and the packing of a file from its content.
 
-The name decides only what content cannot: whether lines with a tab or a comma in them are a table. A file that holds
-one side is never a table: its lines are text whatever is in them.
+The name decides only what the content cannot: whether lines that contain a tab or a comma are a table. A file that
+holds one side is never a table. Its lines are text, whatever they contain.
 """
 
 import codecs
@@ -17,7 +17,7 @@ from nmt_core.formats.streams import ByteStream, open_file
 
 
 class Kind(StrEnum):
-    """Formats, by the suffix that a file of the kind has."""
+    """File formats. Each value is the suffix of such a file."""
 
     LINES = ".txt"
     TSV = ".tsv"
@@ -40,18 +40,18 @@ _BOTH_SIDED = (Kind.TMX, Kind.XLIFF, Kind.PO, Kind.MO, Kind.TEST_SET, Kind.PARQU
 
 @dataclass(frozen=True)
 class Look:
-    """What a file is. `packing` is gz, zst, xz, bz2 or empty."""
+    """Format and packing of a file. `packing` is gz, zst, xz, bz2 or empty."""
 
     kind: Kind
     packing: str
 
     @property
     def suffix(self) -> str:
-        """Suffix for a file of this content, such as `.txt.gz`."""
+        """Suffix for a file with this content, such as `.txt.gz`."""
         return self.kind + (f".{self.packing}" if self.packing else "")
 
 
-# Possessive and atomic, or many comments would take for ever.
+# The groups are possessive and atomic. Otherwise the match takes far too long on a file with many comments.
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*+(?:<!doctype\s+html|<html[\s>])",
     re.IGNORECASE | re.DOTALL,
@@ -83,32 +83,34 @@ _TABLES = {".tsv": Kind.TSV, ".tab": Kind.TSV, ".csv": Kind.CSV}
 
 
 def is_html(head: bytes) -> bool:
-    """Whether a file that begins so is an HTML page."""
+    """Return True if a file that begins with these bytes is an HTML page."""
     return bool(_HTML.match(head))
 
 
 def looks_like(path: Path, side: FileSide = "both", name: str = "") -> Look:
-    """What a file is by its content, and how it is packed. `name` is what its owner calls it; empty: as it is called.
+    """Return the format and packing of a file, detected from its content.
+
+    `name` is the name that the file's owner gave it. If it is empty, the name in `path` counts.
 
     Raises:
-        DataError: it cannot be read, is an HTML page, is of a kind that nothing here reads, or cannot hold that side.
+        DataError: the file cannot be read, is an HTML page, has an unsupported format, or cannot hold that side.
     """
     with open_file(path) as stream:
         return Look(kind_of(stream, name or path.name, side), stream.packing)
 
 
 def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
-    """What a text is that holds a side, or both; the stream stays at its beginning.
+    """Return the format of a text that holds a side or both sides. The stream stays at its beginning.
 
     Raises:
-        DataError: it is empty, an HTML page, of a kind that nothing here reads, or cannot hold that side.
+        DataError: the text is empty, is an HTML page, has an unsupported format, or cannot hold that side.
     """
     head = stream.peek()
     if not head:
         raise DataError(f"{stream.name}: the file is empty: fetch it again, or name one that holds text")
     if is_html(head) if side == "both" else _is_html_page(head):
         raise DataError(
-            f"{stream.name}: a HTML page, not a corpus: open the address in a browser, and name the file itself"
+            f"{stream.name}: an HTML page, not a corpus: open the address in a browser, and name the file itself"
         )
     kind = _by_content(stream.name, head)
     if side == "both":
@@ -116,27 +118,30 @@ def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
         if kind is None or kind is Kind.SGM:
             raise DataError(
                 f"{stream.name}: holds one side of a corpus, not both (no tab or comma in its first line, no known "
-                "mark-up): name a file for each side"
+                "markup): name a file for each side"
             )
         return kind
     if kind in _BOTH_SIDED:
-        raise DataError(f"{stream.name}: a {kind} file holds both sides: give it as the one address of the corpus")
+        raise DataError(f"{stream.name}: a {kind} file holds both sides: make it the only address of the corpus")
     return kind or Kind.LINES
 
 
 def data_name(name: str) -> str:
-    """The last part of a name without the suffix of its packing: `a.en` of `folder/a.en.gz`."""
+    """Return the last part of a name without the suffix of its packing: `a.en` of `folder/a.en.gz`."""
     return signatures.PACKED_SUFFIX.sub("", PurePosixPath(name).name)
 
 
 def packing_by_name(name: str) -> str:
-    """How a file is packed by its suffix: gz, zst, xz, bz2 or empty."""
+    """Return the packing that the suffix names: gz, zst, xz, bz2 or empty."""
     match = signatures.PACKED_SUFFIX.search(PurePosixPath(name).name)
     return match[1].casefold() if match else ""
 
 
 def _is_html_page(head: bytes) -> bool:
-    """Whether a file of lines is none, but an HTML page: messages of programs are often HTML, a page on each line."""
+    """Return True if a file of lines is really an HTML page.
+
+    Text may contain HTML too: messages of programs often do, with a page on each line.
+    """
     if not is_html(head):
         return False
     end = _END_OF_HTML.search(head)
@@ -150,7 +155,7 @@ def _is_html_page(head: bytes) -> bool:
 def _by_content(name: str, head: bytes) -> Kind | None:
     for magic, what in _UNREADABLE_MAGIC.items():
         if head.startswith(magic):
-            raise DataError(f"{name}: {what}, which nothing here reads: unpack or convert it, and name the text inside")
+            raise DataError(f"{name}: {what}, which is not supported: unpack or convert it, and name the text inside")
     if head[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return Kind.TAR
     for magic, kind_of_magic in _MAGIC.items():
@@ -161,7 +166,9 @@ def _by_content(name: str, head: bytes) -> Kind | None:
     kind = _ROOTS.get(root[1].casefold()) if root else None
     if kind is None and re.match(r"\s*<\?xml\s", text):
         what = f"with the root element <{root[1]}>" if root else "without a root element"
-        raise DataError(f"{name}: XML {what}: of XML, only TMX, XLIFF, and test sets of WMT and IWSLT are read")
+        raise DataError(
+            f"{name}: XML {what}: convert it to TMX, XLIFF, or a WMT or IWSLT test set, the supported XML formats"
+        )
     if kind is None and head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise DataError(f"{name}: text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
     return kind or (Kind.PO if _PO.match(head) else None)

@@ -1,4 +1,4 @@
-"""Names of languages in files: `de`, `deu`, `ger`, `DE-at` and `de_CH` are all German."""
+"""Compare language tags in files: `de`, `deu`, `ger`, `DE-at` and `de_CH` are all German."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ __all__ = ["Direction", "canonical", "direction", "same_language"]
 
 
 def same_language(tag: str, code: str) -> bool:
-    """Whether two tags name the same language, whatever the region, the case and the length of the code."""
+    """Return True if two tags name the same language, regardless of region, letter case and code length."""
     return canonical(tag) == canonical(code)
 
 
@@ -17,7 +17,10 @@ Direction = Literal["forward", "backward", "other"]
 
 
 def direction(source_tag: str, target_tag: str, layout: Layout) -> Direction:
-    """How a file that says what it translates from and to lies to the corpus; a tag that is empty fits any language."""
+    """Return the direction of a file relative to the corpus: `forward`, `backward` or `other`.
+
+    An empty tag matches any language.
+    """
     forward = layout.source_language, layout.target_language
     if _fits(source_tag, forward[0]) and _fits(target_tag, forward[1]):
         return "forward"

@@ -1,18 +1,18 @@
-"""What a reader is told: which files hold the text, and what to look for in them."""
+"""Describe the files of a corpus to the reader: paths, sides, languages and columns."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 FileSide = Literal["both", "source", "target"]
-"""Which side of the sentence pairs a file holds."""
+"""Side of the sentence pairs that a file holds."""
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file, and which side of the corpus it holds.
+    """A file and the side of the corpus that it holds.
 
-    `member` is a glob for the members of an archive; empty: those that fit the side.
+    `member` is a glob that selects members of an archive. If it is empty, the language of the side selects them.
     """
 
     path: Path
@@ -22,7 +22,10 @@ class TextFile:
 
 @dataclass(frozen=True)
 class Layout:
-    """Languages of the corpus, columns of a table (name, or number from 1; empty: found by itself), longest line."""
+    """Languages of the corpus, columns of a table, and the longest line in bytes.
+
+    A column is a name, or a number counted from 1. If it is empty, the reader detects the column.
+    """
 
     source_language: str
     target_language: str

@@ -1,8 +1,8 @@
-"""Lines of a text, block by block.
+"""Split a text into lines, block by block.
 
-Only "\\n" ends a line, and a "\\r" right before it goes with it. Every other character is data, U+2028, NEL, quotes and
-a lone "\\r" included. A byte order mark at the very beginning is no text. A line that is not UTF-8, holds a NUL byte or
-is too long is a row with a fault; the others go on.
+Only "\\n" ends a line, and a "\\r" right before it belongs to the line end. All other characters are data, including
+U+2028, NEL, quotes and a lone "\\r". A byte order mark at the very beginning is not text. A line that is not UTF-8,
+holds a NUL byte or is too long becomes a row with a fault. The remaining lines are read as usual.
 """
 
 from collections.abc import Iterator
@@ -22,9 +22,9 @@ _NEWLINE = ord("\n")
 def read_lines(
     stream: ByteStream, max_line_bytes: int, block_bytes: int = BLOCK_BYTES, *, with_bytes: bool = False
 ) -> Iterator[pl.DataFrame]:
-    """Tables with columns text, fault and value (String), a row for each line, none of them empty.
+    """Yield tables with the columns text, fault and value (String) and one row for each line. No table is empty.
 
-    `with_bytes`: also with a column raw (Binary), the bytes of a line that is not UTF-8; null for the others.
+    With `with_bytes`, a table also has the column raw (Binary): the bytes of a line that is not UTF-8, null otherwise.
 
     Raises:
         DataError: the file is truncated or damaged.
@@ -54,17 +54,17 @@ def read_lines(
 
 
 def skip_byte_order_mark(stream: ByteStream) -> None:
-    """Take the mark, if there is one."""
+    """Consume the byte order mark, if there is one."""
     if stream.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
         stream.read(len(_BYTE_ORDER_MARK))
 
 
 class _OpenLine:
-    """A line of which the end has not been read. Of one that is too long, only the beginning is kept."""
+    """A line whose end has not been read yet. If it is too long, only its beginning is kept."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
-        self._most = max_line_bytes + len(b"\r")  # it may turn out to belong to the line's end
+        self._most = max_line_bytes + len(b"\r")  # which may turn out to belong to the line end
         self._bytes = 0
         self._last = b""
         self.head = b""
@@ -74,20 +74,20 @@ class _OpenLine:
         return self._bytes > self._most
 
     def grow(self, more: bytes) -> None:
-        """Add bytes, none of them a newline."""
+        """Add bytes that contain no newline."""
         self.head += more[: self._most + 1 - len(self.head)]
         self._bytes += len(more)
         self._last = more[-1:] or self._last
 
     def too_long(self, *, ended: bool) -> pl.DataFrame:
-        """The line as a table of one row."""
+        """Return the line as a table of one row."""
         length = self._bytes - (ended and self._last == b"\r")
         row = shown(self.head, self._limit), TOO_LONG, str(length)
         return pl.DataFrame([row], schema=SIDE_SCHEMA, orient="row")
 
 
 def _table(block: bytes, max_line_bytes: int, with_bytes: bool) -> pl.DataFrame:
-    """The lines of a block that ends with one."""
+    """Return the lines of a block that ends with a complete line."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
     if not block.endswith(b"\n"):
         ends = np.append(ends, len(block) - 1)
@@ -100,7 +100,7 @@ def _table(block: bytes, max_line_bytes: int, with_bytes: bool) -> pl.DataFrame:
 
 
 def _laid_out(table: pl.DataFrame, raw: pl.Series | None, with_bytes: bool) -> pl.DataFrame:
-    """The table, with the bytes of its lines that are not UTF-8 if they are wanted."""
+    """Return the table, and add the bytes of its lines that are not UTF-8 if `with_bytes` is set."""
     if not with_bytes:
         return table
     if raw is None or table["fault"].null_count() == table.height:
@@ -113,11 +113,14 @@ def _laid_out(table: pl.DataFrame, raw: pl.Series | None, with_bytes: bool) -> p
 
 
 def texts_of(raw: pl.Series, max_line_bytes: int, *, ends: bool = False, returns: bool = False) -> pl.DataFrame:
-    """A row for each binary value; nulls stay null. `ends`: without the ends of lines; `returns`: some are CRLF."""
+    """Return a row for each binary value. Nulls stay null.
+
+    `ends` strips the line ends. `returns` means that some of them are CRLF.
+    """
     longest = raw.bin.size().max()
     try:
         text = raw.cast(pl.String) if not isinstance(longest, int) or longest <= max_line_bytes else None
-    except pl.exceptions.ComputeError:  # one of them or more is not UTF-8
+    except pl.exceptions.ComputeError:  # at least one value is not UTF-8
         text = None
     if text is None:
         return _texts_one_by_one(raw, max_line_bytes, ends)

@@ -1,8 +1,8 @@
-"""XML as a stream of events, in the memory of one unit.
+"""Parse XML as a stream of events, in the memory of one unit.
 
-Nothing outside the file is loaded. A file that declares entities of its own is refused: a few lines of them can expand
-to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common. So are control characters, which XML
-forbids: they become DEL or a space, which cleaning treats as it does them.
+Nothing outside the file is loaded. A file that declares its own entities is rejected: a few lines of them can expand
+to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common. Control characters are common too,
+although XML forbids them. They become DEL or a space, which cleaning treats in the same way.
 """
 
 import re
@@ -25,33 +25,33 @@ _SPACES, _CONTROLS = b"\x0b\x0c", bytes(range(0x01, 0x09)) + bytes(range(0x0E, 0
 _ALLOWED = bytes.maketrans(_SPACES + _CONTROLS, b" " * len(_SPACES) + b"\x7f" * len(_CONTROLS))
 
 INLINE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut", "sub"})
-"""Elements of TMX and XLIFF inside a text whose content is mark-up of the document it came from, and no text."""
+"""Inline elements of TMX and XLIFF that hold mark-up of the original document, not text."""
 
 
 class Handler(Protocol):
-    """Makes rows of the elements of a format."""
+    """Protocol of the classes that turn the elements of a format into rows."""
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Elements to pass over with all that is in them."""
+        """Elements to skip together with their content."""
 
     rows: list[Row]
-    """Rows that are complete; the parser takes them."""
+    """Complete rows. The parser takes them and empties the list."""
     text: Text | None
-    """Where characters go; None: nowhere."""
+    """Text that receives the characters. None discards them."""
 
     def start(self, element: str, attributes: dict[str, str]) -> None:
-        """An element begins; its name has no prefix."""
+        """Handle the start of an element. Its name has no prefix."""
 
     def end(self, element: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
 
 
 def parse(stream: ByteStream, handler: Handler) -> Iterator[Row]:
-    """The rows that the handler makes of a file.
+    """Yield the rows that the handler makes of a file.
 
     Raises:
-        DataError: the XML is not well-formed, truncated, or declares entities.
+        DataError: the XML is not well-formed, is truncated, or declares entities.
     """
     is_utf16 = b"\0" in stream.peek()[:4]
     if not is_utf16:
@@ -64,20 +64,23 @@ def parse(stream: ByteStream, handler: Handler) -> Iterator[Row]:
             fed += len(block)
             if fed - parser.CurrentByteIndex > _MOST_BYTES_OF_A_TAG:
                 raise DataError(
-                    f"{stream.name}, line {parser.CurrentLineNumber:,}: a tag without an end: mend the file"
+                    f"{stream.name}, line {parser.CurrentLineNumber:,}: a tag without an end: repair the file"
                 )
             yield from handler.rows
             handler.rows.clear()
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise DataError(
-            f"{stream.name}: the XML is truncated or damaged ({error}): fetch it again, or mend that line"
+            f"{stream.name}: the XML is truncated or damaged ({error}): fetch it again, or repair that line"
         ) from None
     yield from handler.rows
 
 
 def _charset(stream: ByteStream) -> str:
-    """What the file is in: UTF-8, or what it declares unless its first bytes, which are ASCII, prove that wrong."""
+    """Return the charset of the file: the declared one, or UTF-8 if none is declared.
+
+    The first bytes are ASCII, so a declared UTF-16, UTF-32 or UCS charset is wrong and is ignored.
+    """
     head = stream.peek()
     declared = _DECLARED.match(head)
     if declared is None or declared[1].lower().startswith((b"utf-16", b"utf-32", b"ucs-", b"iso-10646-ucs-")):
@@ -86,9 +89,9 @@ def _charset(stream: ByteStream) -> str:
 
 
 def _parser(name: str, charset: str, handler: Handler) -> expat.XMLParserType:
-    parser = expat.ParserCreate(charset)  # whatever is declared: of that, expat knows little
+    parser = expat.ParserCreate(charset)  # overrides the declaration: expat supports few charsets
     parser.buffer_text = True
-    depth = 0  # of elements inside a hidden one
+    depth = 0  # nesting level inside a hidden element
 
     def start(element: str, attributes: dict[str, str]) -> None:
         nonlocal depth

@@ -1,4 +1,4 @@
-"""Parquet files, such as those of the Hugging Face hub; columns by name, a struct's as `translation.en`."""
+"""Read Parquet files, such as the ones on the Hugging Face hub. A column in a struct is named `translation.en`."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,15 +16,23 @@ from nmt_core.formats.streams import ByteStream
 
 _ROWS_AT_A_TIME = 20_000
 _ROWS_OF_ANY_LENGTH = 256
-"""For `read_columns`, whose memory must not grow with the text: a file may say little of how long its rows are."""
+"""Batch size of `read_columns`, whose memory must not grow with the text.
+
+It is small because a file may understate the length of its rows.
+"""
 _BYTES_AT_A_TIME = 64 << 20
 _IN_FLAT_MEMORY = {"buffer_size": 1 << 20, "pre_buffer": False}
-"""A column is read by the mebibyte. Else all of it in a row group is, and what was read is kept to the end of the file.
+"""Options that read a column 1 MiB at a time.
+
+Without them, Arrow reads the whole column of a row group and keeps it until the end of the file.
 """
 
 
 def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Pairs of a Parquet file; see `reader.read` for the tables and errors."""
+    """Yield the pairs of a Parquet file.
+
+    See `reader.read` for the tables and errors.
+    """
     if stream.path is None:
         raise _packed_twice(stream)
     try:
@@ -44,12 +52,13 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 def read_columns(
     stream: ByteStream, find: Callable[[Sequence[str], str], Sequence[int]], max_line_bytes: int
 ) -> Iterator[pl.DataFrame]:
-    """One column, or two: tables as of `lines.read_lines`, with bytes, and with a column prefix if there are two.
+    """Yield tables of one or two columns, in the form of `lines.read_lines` with bytes.
 
-    `find` gives the places of the columns, the text's first, from their names and that of the file.
+    With two columns, each table has another column `prefix`. `find` returns the indexes of the columns, the text first,
+    given all column names and the name of the file.
 
     Raises:
-        DataError: the file is truncated or damaged, or there is no such column.
+        DataError: the file is truncated or damaged, or it has no such column.
     """
     opened = stream.path or stream.file
     columns: list[tuple[str, ...]] = []
@@ -67,15 +76,14 @@ def read_columns(
         asked = " or ".join(".".join(path) for path in columns) or "source"
         raise DataError(
             f"{stream.name}, column {asked}: the Parquet file is truncated, damaged, or the column holds "
-            f"no text ({error}): make the file anew, or name another column"
+            f"no text ({error}): write the file again, or name another column"
         ) from None
 
 
 def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int) -> Iterator[pa.RecordBatch]:
-    """At most so many rows at a time, and fewer where they are long: as many as have `_BYTES_AT_A_TIME` on average.
+    """Yield batches of at most `most` rows, and fewer where rows are long: `_BYTES_AT_A_TIME` on average.
 
-    How long they are is what the file says of each row group. It says too little of a text that is repeated, which is
-    stored once.
+    The row length comes from the metadata of each row group. It is too low for repeated text, which is stored once.
     """
     names = [".".join(column) for column in columns]
     places = [place for place in range(len(file.schema)) if file.schema.column(place).path in names]
@@ -88,14 +96,17 @@ def _batches(file: pq.ParquetFile, columns: Sequence[tuple[str, ...]], most: int
 
 
 def _with_prefix(side: pl.DataFrame, prefix: pl.DataFrame) -> pl.DataFrame:
-    """Rows whose prefix cannot be read have its fault, and its bytes; null is no prefix."""
+    """Return the side with a column `prefix`. Null means no prefix.
+
+    A prefix that cannot be read gives its fault and bytes to the row.
+    """
     fault = prefix["fault"].replace(MISSING_VALUE, None)
     raw = pl.when(pl.col("fault").is_null()).then(prefix["raw"]).otherwise("raw")
     return side.with_columns(prefix=prefix["text"], fault=pl.coalesce("fault", fault), raw=raw)
 
 
 def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
-    """The way to each column: (`translation`, `en`), or of a name with a dot in it, (`text.en`,)."""
+    """Yield the path to each column: (`translation`, `en`), or (`text.en`,) for a name that contains a dot."""
     for field in fields:
         if pa.types.is_struct(field.type):
             yield from ((field.name, *inner) for inner in _paths(field.type))
@@ -119,13 +130,13 @@ def _side(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -
 
 
 def _side_with_bytes(batch: pa.RecordBatch, column: tuple[str, ...], max_line_bytes: int) -> pl.DataFrame:
-    """A side, with the bytes of its texts that are not UTF-8."""
+    """Return a side with the bytes of its texts that are not UTF-8."""
     side = _side(batch, column, max_line_bytes)
     return side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
 
 
 def _bytes_of(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:
-    """Texts as bytes: Arrow does not check that what a file calls text is UTF-8."""
+    """Return the texts as bytes. Arrow does not check that text columns are valid UTF-8."""
     name, *inner = column
     values = batch.column(name)
     if inner:

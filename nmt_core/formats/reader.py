@@ -1,4 +1,4 @@
-"""Every format to the same tables of pairs."""
+"""Read every format into the same tables of pairs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
@@ -28,17 +28,17 @@ _READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
 
 
 def read(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
-    """Read a corpus of any size, some rows at a time.
+    """Read a corpus of any size as a stream of tables.
 
-    Files with a side of their own belong together in their order: the first source file with the first target file.
+    Files that hold one side are matched by their order: the first source file with the first target file.
 
     Returns:
-        Tables of at most 50,000 rows with columns source, target (String), line (Int64, from 1, over the whole
-        corpus; of TMX, XLIFF and gettext files the number of the unit), fault and value (String; null if the row can
-        be used). The text of a row with a fault is what can be shown of it.
+        Tables of at most 50,000 rows with the columns source, target (String), line (Int64), fault and value (String).
+        `line` counts from 1 over the whole corpus. In TMX, XLIFF and gettext files it counts units. `fault` and `value`
+        are null if the row can be used. The text of a row with a fault is the part of it that can be shown.
 
     Raises:
-        DataError: a file is missing, empty, damaged or not what it should be; some rows may have come before.
+        DataError: a file is missing, empty, damaged or of the wrong kind. Some rows may have been yielded before.
     """
     lines = 0
     for frame in _frames(files, layout):
@@ -55,7 +55,7 @@ def _frames(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]
     if len(sources) != len(targets):
         raise DataError(
             f"{len(sources)} source files and {len(targets)} target files ({_names(sources)}; {_names(targets)}): name "
-            "as many of the one as of the other"
+            "the same number of each"
         )
     yield from _whole([file for file in files if file.side == "both"], layout)
     for source, target in zip(sources, targets, strict=True):
@@ -67,7 +67,7 @@ def _names(files: Sequence[TextFile]) -> str:
 
 
 def _whole(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
-    """Files with both sides. One of many may be without pairs, such as the last shard of a data set."""
+    """Yield tables of files with both sides. One of several may hold no pairs, such as the last shard of a data set."""
     rows = 0
     for file in files:
         for frame in _both_sides(file, layout):
@@ -97,7 +97,7 @@ def _side_by_side(source: TextFile | Members, target: TextFile | Members, layout
 
 
 def _archive_kind(file: TextFile) -> Kind | None:
-    """ZIP or TAR; None if the file is the text itself."""
+    """Return ZIP or TAR, or None if the file is the text itself."""
     with open_file(file.path) as stream:
         kind = kind_of(stream, file.path.name, file.side)
         if stream.packing and kind is Kind.ZIP:
@@ -106,7 +106,7 @@ def _archive_kind(file: TextFile) -> Kind | None:
 
 
 def _texts(file: TextFile | Members, layout: Layout) -> Iterator[tuple[ByteStream, Kind]]:
-    """The texts of a side, or of both: the file itself, or members of an archive."""
+    """Yield the texts of a side, or of both sides: the file itself, or members of an archive."""
     if isinstance(file, TextFile):
         archive = _archive_kind(file)
         if not archive:
@@ -124,7 +124,7 @@ def _texts(file: TextFile | Members, layout: Layout) -> Iterator[tuple[ByteStrea
 
 
 class _Lines:
-    """The lines of one side, as many at a time as the other side has too."""
+    """Lines of one side, taken in portions that the other side has too."""
 
     def __init__(self, stream: ByteStream, kind: Kind, max_line_bytes: int) -> None:
         self.name = stream.name
@@ -134,7 +134,7 @@ class _Lines:
         self.count = 0
 
     def ready(self) -> int:
-        """Rows that can be taken; 0 only at the end."""
+        """Return the number of rows that can be taken, which is 0 only at the end."""
         if not self._waiting.height:
             self._waiting = next(self._tables, self._waiting)
             self.count += self._waiting.height
@@ -145,7 +145,7 @@ class _Lines:
         return taken
 
     def exhaust(self) -> int:
-        """Read to the end; the number of all lines."""
+        """Read to the end, and return the number of all lines."""
         return self.count + sum(table.height for table in self._tables)
 
 
@@ -156,7 +156,7 @@ def _aligned(source: _Lines, target: _Lines) -> Iterator[pl.DataFrame]:
         counts = source.exhaust(), target.exhaust()
         raise DataError(
             f"{source.name} has {counts[0]:,} lines and {target.name} has {counts[1]:,}: line N of one must be the "
-            "translation of line N of the other; check that both come from the same release and are whole"
+            "translation of line N of the other; check that both come from the same release and are complete"
         )
     for side in (source, target):
         if not side.count:

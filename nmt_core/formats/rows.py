@@ -1,7 +1,7 @@
-"""Rows as every reader gives them: text, and why a row cannot be used.
+"""Define the rows that every reader yields: the text, and the fault of a row that cannot be used.
 
-A fault is the name of a reason; its value is what decided, for the report. The text of a faulty row is what can be
-shown of it.
+A fault is the name of a reason. Its value is the measurement that decided, for the report. The text of a faulty row
+is the part of it that can be shown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,20 +15,20 @@ MISSING_COLUMN, MISSING_VALUE, MISSING_LANGUAGE = "missing_column", "missing_val
 UNTRANSLATED = "untranslated"
 
 FRAME_ROWS = 50_000
-"""Most rows of a frame."""
+"""Largest number of rows in a table."""
 
 SIDE_SCHEMA = {"text": pl.String, "fault": pl.String, "value": pl.String}
-"""One side of a corpus."""
+"""Columns of a table with one side of a corpus."""
 
 PAIR_SCHEMA = {"source": pl.String, "target": pl.String, "fault": pl.String, "value": pl.String}
-"""Both sides; a fault may be of either."""
+"""Columns of a table with both sides. The fault may belong to either side."""
 
 _ROWS_AT_A_TIME = 10_000
 _SHOWN_BYTES = 200
 
 
 class Row(NamedTuple):
-    """A pair, for the readers that go row by row."""
+    """A pair, for the readers that work row by row."""
 
     source: str
     target: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Text:
-    """Text that comes in pieces, of which no more is kept than a line may have."""
+    """Text that arrives in pieces. Pieces after the longest allowed line are counted but not kept."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._most = max_line_bytes
@@ -61,7 +61,10 @@ class Text:
 
 
 def row_of(source: Text | None, target: Text | None, fault: str | None = None, value: str | None = None) -> Row:
-    """A pair without white space at its ends, and its fault; without a text on each side it is `untranslated`."""
+    """Return a pair with its fault, without white space at the ends of its sides.
+
+    A pair that lacks the text of a side has the fault `untranslated`.
+    """
     texts = tuple(str(side).strip(" \t\r\n") if side else "" for side in (source, target))
     too_long = next((side for side in (source, target) if side and side.is_too_long), None)
     if fault is None and too_long:
@@ -72,24 +75,24 @@ def row_of(source: Text | None, target: Text | None, fault: str | None = None, v
 
 
 def shown(too_long: bytes, max_line_bytes: int) -> str:
-    """The beginning of what is too long, to be shown in a report."""
+    """Return the beginning of an overlong text, for a report."""
     return too_long[: min(_SHOWN_BYTES, max_line_bytes)].decode("utf-8", "replace")
 
 
 def explain_invalid(error: UnicodeDecodeError) -> str:
-    """Value of the fault `invalid_utf8`: the first byte that is wrong, counted from 1."""
+    """Return the value of the fault `invalid_utf8`: the first invalid byte and its position, counted from 1."""
     return f"byte {error.start + 1}: {error.object[error.start : error.end].hex()}"
 
 
 def frames_of(rows: Iterable[Row], max_line_bytes: int) -> Iterator[pl.DataFrame]:
-    """Tables of rows, with the faults that a text may have in any format."""
+    """Yield tables of the rows, and add the faults that a text may have in any format."""
     remaining = iter(rows)
     while taken := list(islice(remaining, _ROWS_AT_A_TIME)):
         yield checked_pairs(pl.DataFrame(taken, schema=PAIR_SCHEMA, orient="row"), max_line_bytes)
 
 
 def checked_pairs(pairs: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
-    """The same pairs; one of which a side is too long or holds a NUL has that fault, unless it has one already."""
+    """Return the pairs, and mark faults in pairs that have none yet: a side is too long or holds a NUL."""
     sides = [
         checked(pairs.select(pl.col(side).alias("text"), "fault", "value"), max_line_bytes)
         for side in ("source", "target")
@@ -98,7 +101,7 @@ def checked_pairs(pairs: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
 
 
 def checked(side: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
-    """The same texts; one that is too long or holds a NUL has that fault, unless it has one already."""
+    """Return the texts of one side, and mark faults in texts that have none yet: too long, or a NUL in it."""
     text = side["text"]
     sizes = text.str.len_bytes()
     too_long, has_null = sizes > max_line_bytes, text.str.contains("\0", literal=True)
@@ -109,7 +112,7 @@ def checked(side: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
     decided = pl.when(too_long).then(sizes.cast(pl.String)).when(has_null).then("byte " + first_null.cast(pl.String))
     new = pl.col("fault").is_null()
     return side.select(
-        # A long text goes with its fault: only its beginning is worth the memory.
+        # An overlong text is dropped with its fault, so only its beginning is kept in memory.
         pl.when(too_long).then(pl.col("text").str.head(_SHOWN_BYTES)).otherwise(pl.col("text")).alias("text"),
         pl.when(new).then(found).otherwise(pl.col("fault")).alias("fault"),
         pl.when(new).then(decided).otherwise(pl.col("value")).alias("value"),
@@ -117,7 +120,7 @@ def checked(side: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:
 
 
 def paired(source: pl.DataFrame, target: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of two sides of equal height; the fault is the source's, else the target's."""
+    """Return the pairs of two sides of equal height. The fault is the source's, or else the target's."""
     faults = [source["fault"], target["fault"]]
     if all(fault.null_count() == source.height for fault in faults):
         fault, value = source["fault"], source["value"]

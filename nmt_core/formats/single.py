@@ -1,4 +1,4 @@
-"""Text of one language in any of the formats of lines and tables: a row for each line or record, none left out."""
+"""Read text in one language from lines and tables: a row for each line or record, with none left out."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -21,31 +21,31 @@ from nmt_core.formats.streams import ByteStream
 
 
 class Cell(NamedTuple):
-    """One row."""
+    """One row of a file."""
 
     text: str
-    """Of a row with a fault, what can be shown of it."""
+    """Text of the row, or the part that can be shown if the row has a fault."""
     fault: str | None = None
-    """Why there is no text."""
+    """Reason why the row has no text."""
     raw: bytes | None = None
-    """The whole line, where it is not UTF-8."""
+    """Bytes of the whole line if it is not UTF-8."""
     prefix: str = ""
-    """With what its translation has to begin, if a column says so."""
+    """Text with which the translation must begin, if a column holds it."""
 
 
 class Columns(NamedTuple):
-    """Columns of a table, by their names, or by their numbers from 1 in a table without a header."""
+    """Columns of a table, by name, or by number from 1 in a table without a header."""
 
     text: str
-    """Of the text; empty: `source` or `text`, whichever there is."""
+    """Column of the text. Empty means `source` or `text`, whichever exists."""
     prefix: str = ""
-    """Of what translations have to begin with; empty: there is none."""
+    """Column of the prefixes with which translations must begin. Empty means none."""
 
     def numbered(self, place: str) -> list[int] | None:
-        """Places of the columns, from 0; None: they have names.
+        """Return the indexes of the columns, from 0, or None if the columns have names.
 
         Raises:
-            DataError: one has a number, and the other a name; or a number is 0.
+            DataError: one column is a number and the other a name, or a number is 0.
         """
         if has_header(self.text):
             return None
@@ -61,11 +61,11 @@ class Columns(NamedTuple):
 
     @property
     def asked(self) -> list[tuple[str, str]]:
-        """What was asked for, and the option that did: the text, and the prefix if there is one."""
+        """The requested columns, each with its option: the text, and the prefix if there is one."""
         return [(self.text, "--column"), *([(self.prefix, "--prefix-column")] if self.prefix else [])]
 
     def find(self, names: Sequence[str], place: str) -> list[int]:
-        """Places of the columns among all that there are; see `find_column`."""
+        """Return the indexes of the columns among all names (see `find_column`)."""
         return [find_column(names, asked, place, option) for asked, option in self.asked]
 
 
@@ -78,28 +78,28 @@ _KINDS = {
     ".json": Kind.JSONL,
     ".parquet": Kind.PARQUET,
 }
-# All of each mark: a text may well begin with the letters of one.
+# The complete marks: plain text may begin with the letters of one.
 _PARQUET = b"PAR1\x15"
 _NO_LINES = {b"PK\x03\x04": "a zip archive", b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a\x07": "a RAR archive"}
 
 
 def kind_by_name(name: str) -> Kind:
-    """What a file is by its suffix, that of its packing left aside: any that is not a table's means lines."""
+    """Return the format that the suffix names, ignoring the packing. Any suffix that is not a table's means lines."""
     return _KINDS.get(PurePosixPath(data_name(name)).suffix.casefold(), Kind.LINES)
 
 
 def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
-    """The rows of a file. A file may be empty.
+    """Yield the rows of a file, which may be empty.
 
     Args:
         stream: the file.
-        kind: LINES, TSV, CSV, JSONL or PARQUET; what is called lines and is Parquet is read as that.
-        columns: those of a table; lines have none.
-        max_line_bytes: a longer line or cell is a row with a fault.
+        kind: LINES, TSV, CSV, JSONL or PARQUET. A file called lines whose content is Parquet is read as Parquet.
+        columns: the columns of a table. Lines have none.
+        max_line_bytes: the longest line or cell, in bytes. A longer one becomes a row with a fault.
 
     Raises:
-        DataError: the file is truncated or damaged, is no text, or has no such column (where rows say which there are,
-            if none of the first `columns.ROWS_LOOKED_AT` has it); some rows may have come before.
+        DataError: the file is truncated or damaged, is not text, or has no such column. Where each row lists its own
+            columns, one of the first `columns.ROWS_LOOKED_AT` must have it. Some rows may have been yielded before.
     """
     if stream.peek(8).startswith(_PARQUET):
         kind = Kind.PARQUET
@@ -110,7 +110,7 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
         return
     what = next((what for magic, what in _NO_LINES.items() if stream.peek(8).startswith(magic)), None)
     if what:
-        raise DataError(f"{stream.name}: {what}, and not text: unpack or convert it, and name the text inside")
+        raise DataError(f"{stream.name}: {what}, not text: unpack or convert it, and name the text inside")
     if kind is Kind.LINES and any(columns):
         option = "--column" if columns.text else "--prefix-column"
         raise DataError(f"{stream.name}: a text without columns: leave out {option}, or name a .tsv, .csv, .jsonl...")
@@ -120,12 +120,12 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
 
 
 def has_header(column: str) -> bool:
-    """Whether the first row of a TSV or CSV file holds the names of its columns: a number says that it does not."""
+    """Return True if the first row of a TSV or CSV file holds the column names: the column is not a number."""
     return not column.isdecimal()
 
 
 def _cells(tables: Iterator[pl.DataFrame]) -> Iterator[Cell]:
-    """A NUL is no fault here: like other characters that cannot be seen, it is taken out before translation."""
+    """Yield the rows of the tables. A NUL is not a fault here: like other invisible characters, it is removed later."""
     for table in tables:
         prefixes = table["prefix"] if "prefix" in table.columns else repeat("", table.height)
         rows = zip(table.select("text", "fault", "raw").iter_rows(), prefixes, strict=True)
@@ -134,7 +134,7 @@ def _cells(tables: Iterator[pl.DataFrame]) -> Iterator[Cell]:
 
 
 class _Table:
-    """The rows of a TSV or CSV file, of which the first holds the names of the columns, unless they have numbers."""
+    """Rows of a TSV or CSV file. The first row holds the column names, unless the columns are numbers."""
 
     def __init__(self, columns: Columns, place: str) -> None:
         self._columns = columns
@@ -145,15 +145,15 @@ class _Table:
 
     @property
     def needs_names(self) -> bool:
-        """Whether the next row is the header."""
+        """True if the next row is the header."""
         return self._places is None
 
     def take_names(self, names: Sequence[str]) -> None:
-        """The header."""
+        """Set the columns from the header."""
         self._places = self._columns.find(names, self._name)
 
     def cell(self, fields: Sequence[str], shown: str) -> Cell:
-        """A row with these fields; one that is too short for its prefix has none."""
+        """Return a row with these fields. A row that is too short for its prefix has none."""
         text, *prefix = self._places or []
         for sought in self._sought:
             sought.among(fields)
@@ -162,7 +162,7 @@ class _Table:
         return Cell(fields[text], prefix=next((fields[place] for place in prefix if place < len(fields)), ""))
 
     def end(self) -> None:
-        """See that no number is too great for all rows."""
+        """Check that no column number is too large for all rows."""
         for sought in self._sought:
             sought.require_found()
 
@@ -199,7 +199,7 @@ def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[
         elif isinstance(record, Row):
             yield Cell(record.source, record.fault, records.raw)
         else:
-            yield table.cell(record or [""], ",".join(record))  # a line may be empty
+            yield table.cell(record or [""], ",".join(record))  # an empty line has no fields
     table.end()
 
 
@@ -228,7 +228,10 @@ def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:
 
 
 def _object(record: dict[str, Any], paths: Sequence[Path | None], line: str) -> Cell:
-    """A row of JSON; where there is no prefix, or null, the translation is free. None: no row so far had the column."""
+    """Return a row of JSON. A missing or null prefix leaves the translation free.
+
+    A path is None if no row so far had the column.
+    """
     (text, fault), *found = (text_at(path, record) if path else ("", MISSING_COLUMN) for path in paths)
     prefix, prefix_fault = next(iter(found), ("", None))
     if prefix_fault == NO_TEXT:

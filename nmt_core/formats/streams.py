@@ -1,7 +1,7 @@
-"""Bytes of a text, unpacked as they are read: a file of any size takes the memory of one block.
+"""Read the bytes of a text and decompress them on the fly. A file of any size takes the memory of one block.
 
-A packed file must end where its format says, and what comes out must be in proportion to what went in: after the
-first 100 MB, at most 250 times as much. (Text shrinks to a third or a tenth, and hardly ever below a fiftieth.)
+A compressed file must be complete. Its expansion is bounded: after the first 100 MB, the output may be at most 250
+times as large as the input. (Text shrinks to a third or a tenth, and hardly ever below a fiftieth.)
 """
 
 import bz2
@@ -21,7 +21,7 @@ from nmt_core.errors import DataError, StageError, words_of
 from nmt_core.formats import signatures
 
 HEAD_BYTES = 1 << 16
-"""How much of a text is looked at to see what it is."""
+"""Number of bytes at the beginning of a text that are examined to detect its format."""
 
 _FREE_BYTES = 100_000_000
 _MOST_TIMES = 250
@@ -29,19 +29,18 @@ _FAILURES = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, 
 
 
 class Readable(Protocol):
-    """Anything to read from."""
+    """Protocol of anything that can be read from."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` bytes; none only at the end."""
+        """Return at most `size` bytes, and an empty result only at the end."""
 
 
 class ByteStream:
-    """The bytes of one text under the name that errors give it.
+    """Bytes of one text, under the name that errors use for it.
 
-    `packing` is gz, zst, xz, bz2, or empty for text that is not packed as one stream.
-    `packed_bytes` says how many bytes have gone in; without it, what comes out is not bounded.
-    `path` or `file` is set where the bytes are those of a whole file, here or in a store, so that one may also seek in
-    it.
+    `packing` is gz, zst, xz, bz2, or empty for text that is not compressed as one stream. `packed_bytes` returns the
+    number of bytes read from the compressed file. Without it, expansion is not bounded. `path` or `file` is set if the
+    stream is an entire file, local or in a store, so that it can be read at any position.
     """
 
     def __init__(
@@ -57,17 +56,17 @@ class ByteStream:
         self._unpacked = 0
 
     def peek(self, size: int = HEAD_BYTES) -> bytes:
-        """The next bytes, at least `size` of them unless the text ends before; they stay to be read."""
+        """Return the next bytes without consuming them: at least `size`, unless the text ends before."""
         while len(self._ahead) < size and (more := self._take(size - len(self._ahead))):
             self._ahead += more
         return self._ahead
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none only at the end.
+        """Return at most `size` bytes, and an empty result only at the end.
 
         Raises:
-            DataError: the file is truncated, damaged, or expands beyond all proportion.
-            StageError: its disk or store fails.
+            DataError: the file is truncated or damaged, or it expands out of proportion.
+            StageError: the disk or the store of the file fails.
         """
         if self._ahead:
             taken, self._ahead = self._ahead[:size], self._ahead[size:]
@@ -75,10 +74,10 @@ class ByteStream:
         return self._take(size)
 
     def read_whole(self, limit: int) -> bytes:
-        """All that is left, for the formats that cannot be read piece by piece.
+        """Return the remaining bytes, for formats that cannot be read piece by piece.
 
         Raises:
-            DataError: it is more than `limit` bytes.
+            DataError: more than `limit` bytes remain.
         """
         content = self.peek(limit + 1)
         if len(content) > limit:
@@ -90,10 +89,10 @@ class ByteStream:
         try:
             taken = self._source.read(size)
         except _FAILURES as error:
-            if isinstance(error, OSError) and error.errno:  # the system's, not an unpacker's
+            if isinstance(error, OSError) and error.errno:  # from the system, not from a decompressor
                 raise StageError(
-                    f"{self.name}: its disk or store fails ({words_of(error)}): see that it lets you read it, then run "
-                    "the same command again"
+                    f"{self.name}: its disk or store fails ({words_of(error)}): check that you can read the file, then "
+                    "run the same command again"
                 ) from None
             kind = f"{self.packing} " if self.packing else ""
             raise DataError(f"{self.name}: the {kind}file is truncated or damaged ({error}): fetch it again") from None
@@ -101,17 +100,17 @@ class ByteStream:
         if self._packed_bytes and self._unpacked > max(_FREE_BYTES, _MOST_TIMES * self._packed_bytes()):
             raise DataError(
                 f"{self.name}: {self._packed_bytes():,} bytes expand to more than {self._unpacked:,}, over "
-                f"{_MOST_TIMES} times as much: this is no text; unpack the file yourself if you trust it"
+                f"{_MOST_TIMES} times as much: this is not text; unpack the file yourself if you trust it"
             )
         return taken
 
 
 @contextmanager
 def open_file(path: Path) -> Iterator[ByteStream]:
-    """The bytes of a file, unpacked if it is packed as one stream.
+    """Open a file as a stream, and decompress it if it is compressed as one stream.
 
     Raises:
-        DataError: there is no such file.
+        DataError: the file does not exist or cannot be opened.
     """
     try:
         file = path.open("rb")
@@ -124,7 +123,7 @@ def open_file(path: Path) -> Iterator[ByteStream]:
 
 
 def unpacked(stream: ByteStream) -> ByteStream:
-    """The same bytes, unpacked if they are packed; an archive stays as it is."""
+    """Return a stream of the decompressed bytes. Plain files and archives are returned unchanged."""
     packing = signatures.packing_of(stream.peek(signatures.HEAD_BYTES))
     if not packing:
         return stream
@@ -133,7 +132,7 @@ def unpacked(stream: ByteStream) -> ByteStream:
 
 
 class _Counted:
-    """A file for the unpackers of other libraries that knows how much has been read of it."""
+    """File object for decompressors of other libraries that counts the bytes read from it."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -142,12 +141,12 @@ class _Counted:
 
     def read(self, size: int = -1) -> bytes:
         if size < 0:
-            raise ValueError("a packed file is read by blocks")
+            raise ValueError("a compressed file must be read in blocks")
         block = self._stream.read(size)
         self.taken += len(block)
         return block
 
-    def close(self) -> None:  # which unpackers call; the file itself is closed by who opened it
+    def close(self) -> None:  # called by decompressors; the opener closes the file itself
         self.closed = True
 
     def readable(self) -> bool:

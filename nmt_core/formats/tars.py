@@ -1,4 +1,4 @@
-"""Members of a tar archive, plain or packed, which can only be read from its beginning to its end."""
+"""Read members of a tar archive, plain or compressed. Such an archive can only be read from beginning to end."""
 
 import tarfile
 from collections.abc import Generator, Iterator, Sequence
@@ -17,7 +17,7 @@ _END_MARK = bytes(tarfile.BLOCKSIZE)
 
 
 class Entry(NamedTuple):
-    """A file in an archive: its name, which of the archive's files it is (from 0), and its size there in bytes."""
+    """A file in an archive: its name, its position among the archive's files (from 0), and its size there in bytes."""
 
     name: str
     number: int
@@ -25,22 +25,22 @@ class Entry(NamedTuple):
 
 
 def entries(path: Path) -> list[Entry]:
-    """All files of an archive, in its order.
+    """Return all files of an archive in archive order.
 
     Raises:
-        DataError: it is truncated or damaged.
+        DataError: the archive is truncated or damaged.
     """
     return [Entry(info.name, number, info.size) for number, (_, info) in enumerate(_walk(path))]
 
 
 def contents(path: Path, wanted: Sequence[Entry]) -> Iterator[tuple[Entry, Readable, int]]:
-    """What some files hold, in the given order, whatever that of the archive is; and the bytes that it takes there.
+    """Yield each requested file with its content and its size in the archive (bytes), in the given order.
 
-    A file that comes too early waits in memory if it is among the next 64 MB. The rest has to wait for the archive to
-    be read again: once more for every 64 MB of files at most, and not at all if they are in order.
+    A file that appears in the archive before its turn is kept in memory if it is among the next 64 MB. Other files wait
+    until the archive is read again: at most once for every 64 MB of files, and never if the files are in archive order.
 
     Raises:
-        DataError: the archive is truncated or damaged, or one of the files is none.
+        DataError: the archive is truncated or damaged, or a member is not a plain file.
     """
     ranks = {entry: rank for rank, entry in enumerate(wanted)}
     ends = list(accumulate(entry.size for entry in wanted))
@@ -74,7 +74,7 @@ def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> Rea
 
 
 def _walk(path: Path) -> Generator[tuple[tarfile.TarFile, tarfile.TarInfo], None, None]:
-    """All that is no folder, each with the archive to read it from."""
+    """Yield every member that is not a folder, with the archive to read it from."""
     try:
         with (
             open_file(path) as stream,
@@ -86,16 +86,16 @@ def _walk(path: Path) -> Generator[tuple[tarfile.TarFile, tarfile.TarInfo], None
             after = archive.fileobj.read(tarfile.BLOCKSIZE) if archive.fileobj else b""
             if after.strip(b"\0"):
                 raise tarfile.ReadError("a block of zeros in place of a header")
-            while stream.read(_BLOCK_BYTES):  # the checksum of what packs the archive comes last
+            while stream.read(_BLOCK_BYTES):  # the checksum of the packing comes last
                 pass
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(f"{path}: the tar archive is truncated or damaged ({error}): fetch it again") from None
 
 
 class _Header(tarfile.TarInfo):
-    """A header, in place of which only the end mark may stand: to Python, whatever is no header is an end.
+    """A tar header that accepts only the end mark in place of a header. Python takes any invalid header for the end.
 
-    The mark is two blocks of zeros; nothing is lost with the second, if the file ends there.
+    The mark is two blocks of zeros. A file that ends after the first one has lost nothing.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Test sets: SGM, one file for each side (WMT until 2020, IWSLT), and XML with both (WMT since 2021)."""
+"""Read test sets: SGM, one file for each side (WMT until 2020, IWSLT), and XML with both sides (WMT since 2021)."""
 
 import html
 import re
@@ -22,9 +22,9 @@ _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
 
 def read_sgm(stream: ByteStream, max_line_bytes: int) -> Iterator[pl.DataFrame]:
-    """The segments of one side in their order, as `lines.read_lines` gives lines.
+    """Yield the segments of one side in order, in tables like the ones of `lines.read_lines`.
 
-    SGM is not XML: & and < may stand bare.
+    SGM is not XML: unescaped & and < are allowed.
     """
     found = _SEGMENT.findall(stream.read_whole(_MOST_BYTES))
     segments = [_LINE_BREAK.sub(b" ", segment.strip(b" \t\r\n")) for segment in found]
@@ -39,27 +39,33 @@ def _unescape(text: str) -> str:
 
 
 def read_xml(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Pairs of the source of each document with its first reference; see `reader.read` for the tables and errors."""
+    """Yield the source of each document paired with its first reference.
+
+    See `reader.read` for the tables and errors.
+    """
     yield from frames_of(parse(stream, _Documents(layout)), layout.max_line_bytes)
 
 
 @dataclass
 class _Version:
-    """A document in one language, its segments by their id, and by how many before them have the same."""
+    """A document in one language.
+
+    The key of a segment is its id and the number of earlier segments with the same id.
+    """
 
     language: str
     segments: dict[tuple[str, int], Text] = field(default_factory=dict)
     _seen: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, text: Text) -> None:
-        """Append a segment; without a name, its number is its id."""
+        """Append a segment. A segment without an id gets its number as id."""
         name = name or str(len(self.segments) + 1)
         self.segments[name, self._seen[name]] = text
         self._seen[name] += 1
 
 
 class _Documents:
-    """See `markup.Handler`."""
+    """Handler for WMT test sets (see `markup.Handler`)."""
 
     hidden = frozenset({"hyp"})
 

@@ -1,1 +1,1 @@
-"""Rules and scores that decide which sentence pairs are kept."""
+"""Decide by rules and scores which sentence pairs are kept."""

@@ -1,15 +1,15 @@
-"""A language model of words: how well it foretells a sentence, for many sentences at once.
+"""Model text as n-grams of words, and compute the cross-entropy of many sentences at once.
 
-Interpolated Witten-Bell smoothing (Witten and Bell 1991; Chen and Goodman 1999, section 2.6): a word w after a history
-h, which came C(h) times in all and before T(h) different words, has the probability
+The smoothing is interpolated Witten-Bell (Witten and Bell 1991; Chen and Goodman 1999, section 2.6). A history h that
+occurs C(h) times in all, before T(h) different words, gives a word w the probability
 
     P(w | h) = (C(h w) + T(h) P(w | h')) / (C(h) + T(h))
 
-where h' is h without its first word; below the words alone, all words of the vocabulary are equally probable. It needs
-no counts of counts, so that it holds for a few hundred sentences as well.
+where h' is h without its first word. Below unigrams, all words of the vocabulary are equally probable. The method needs
+no counts of counts, so it also works for a few hundred sentences.
 
-Sentences are flat arrays of word numbers. An n-gram has a 64-bit key, made word by word modulo 2^64; two that share a
-key by chance would share their counts, which among ten million n-grams has a probability of 3e-6.
+Sentences are flat arrays of word numbers. An n-gram has a 64-bit key, computed word by word modulo 2^64. Two n-grams
+that share a key by chance share their counts. Among ten million n-grams the probability of that is 3e-6.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ import numpy as np
 import polars as pl
 
 UNKNOWN, BEGIN, END = 0, 1, 2
-"""Numbers of words that are in no vocabulary: any other word, and what stands before and behind a sentence."""
+"""Numbers of the words outside a vocabulary: any unknown word, and the marks before and after a sentence."""
 
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that nothing of a key is lost
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no bit of a key is lost
 _COLUMNS = {"order": pl.UInt8, "key": pl.UInt64, "share": pl.Float64, "left": pl.Float64}
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Some sentences as numbers of words, each with `order - 1` marks before it and one behind it."""
+    """Sentences as word numbers, each with `order - 1` marks before it and one after it."""
 
     ids: np.ndarray
     lengths: np.ndarray
-    """Numbers that are foretold, of each sentence: its words and its end."""
+    """Number of predicted tokens of each sentence: its words and its end."""
     order: int
 
     @classmethod
     def of(cls, words: pl.Series, vocabulary: pl.Series, order: int) -> "Sentences":
-        """From lists of words. Word n of the vocabulary has the number n + 3."""
+        """Convert lists of words. Word n of the vocabulary has the number n + 3."""
         lengths = words.list.len().to_numpy().astype(np.int64) + 1
         flat = words.explode(empty_as_null=False).cast(pl.String)
         numbers = vocabulary.to_frame("word").with_row_index("number", offset=END + 1)
@@ -52,7 +52,7 @@ class Sentences:
         return cls(ids, lengths, order)
 
     def keys(self) -> list[np.ndarray]:
-        """Key of the n-gram that ends at each number, for n from 1 to `order`."""
+        """Return the key of the n-gram that ends at each position, for n from 1 to `order`."""
         keys = [self.ids + np.uint64(1)]
         for _ in range(1, self.order):
             before = np.concatenate([np.zeros(1, np.uint64), keys[-1][:-1]])
@@ -61,17 +61,17 @@ class Sentences:
 
     @property
     def foretold(self) -> np.ndarray:
-        """Places of words and ends."""
+        """Positions of words and sentence ends."""
         return np.flatnonzero(self.ids != BEGIN)
 
 
 class LanguageModel:
-    """Probabilities of words after others.
+    """Probabilities of words given the preceding words.
 
     Args:
-        grams: columns order, key, share (C(h w) / (C(h) + T(h)), 0 for what came as a history alone) and left (T / (C +
-            T) of the n-gram as a history), sorted by order and key.
-        words: different words that can come, <unk> and the end included.
+        grams: columns order, key, share (C(h w) / (C(h) + T(h)), 0 for an n-gram that occurs only as a history) and
+            left (T / (C + T) of the n-gram as a history), sorted by order and key.
+        words: number of different words that can occur, including <unk> and the end.
     """
 
     def __init__(self, grams: pl.DataFrame, words: int) -> None:
@@ -82,7 +82,7 @@ class LanguageModel:
 
     @classmethod
     def learn(cls, sentences: Sentences, words: int) -> "LanguageModel":
-        """Count the n-grams of some sentences."""
+        """Count the n-grams of the sentences."""
         places, keys = sentences.foretold, sentences.keys()
         orders = []
         for n, keys_n in enumerate(keys, 1):
@@ -92,7 +92,7 @@ class LanguageModel:
             total, different = np.bincount(number, counts), np.bincount(number)
             share = counts / (total + different)[number]
             orders.append((came, share, histories, (different / (total + different))[number]))
-        empty = orders[0][3][0]  # what the words alone leave to all words alike
+        empty = orders[0][3][0]  # the mass that unigrams leave to the uniform distribution
         tables = []
         for n, (came, share, _, _) in enumerate(orders, 1):
             histories, left = orders[n][2:] if n < len(orders) else (came[:0], share[:0])
@@ -111,7 +111,7 @@ class LanguageModel:
         return cls(pl.concat([start, *tables]), words)
 
     def cross_entropy(self, sentences: Sentences) -> np.ndarray:
-        """Of each sentence, in nats per word, its end counted as a word."""
+        """Return the cross-entropy of each sentence, in nats per word. The end counts as a word."""
         places, keys = sentences.foretold, sentences.keys()
         _, _, left = self._orders[0]
         probability = np.full(len(places), 1.0 / self.words)
@@ -119,7 +119,7 @@ class LanguageModel:
         for (known, share, left), keys_n in zip(self._orders[1:], keys, strict=True):
             row = np.minimum(np.searchsorted(known, keys_n), len(known) - 1)
             is_known = known[row] == keys_n
-            # What is left of an n-gram's history stands at the place before.
+            # The mass left by an n-gram's history is at the position before.
             of_history = left_N[places - 1] if keys_n is not keys[0] else left_N[places]
             probability = np.where(is_known, share[row], 0.0)[places] + of_history * probability
             left_N = np.where(is_known, left[row], 1.0)
@@ -130,6 +130,6 @@ class LanguageModel:
 
 
 def frequent(words: Sequence[pl.Series], at_least: int) -> pl.Series:
-    """Words that come so many times, sorted."""
+    """Return the words that occur at least `at_least` times, sorted."""
     flat = pl.concat([each.explode(empty_as_null=False) for each in words]).rename("word")
     return flat.value_counts(name="count").filter(pl.col("count") >= at_least)["word"].sort()

@@ -1,14 +1,15 @@
-"""What somebody else wrote: scorers of pairs and further filters, found by name, and programs that score.
+"""Load external scorers and filters of pairs by name, and run programs that score pairs.
 
-A name is an entry point of an installed package - group `nmt_pipeline.scorers` or `nmt_pipeline.filters` - or a
-function as module:function. It is called with a polars table of normalised pairs, columns source and target, and
-returns a polars Series, one value for each pair in their order: a number from a scorer; from a filter true for a pair
-to drop. It may be called in any process and any number of times, for any number of pairs, so what it says of a pair
-must hang on nothing but that pair.
+A name is an entry point of an installed package (group `nmt_pipeline.scorers` or `nmt_pipeline.filters`) or a function
+as module:function. The function gets a polars table of normalised pairs (columns source and target) and returns a
+polars Series with one value for each pair, in order. A scorer returns numbers. A filter returns true for each pair to
+drop. The function may be called in any process, any number of times and for any number of pairs. Its value for a pair
+must therefore depend only on that pair.
 
-A program is started for each shard. It reads lines of source, tab, target from its standard input until that ends, and
-writes one number a line to its standard output: the mode `--score_only ... - -` of bicleaner-ai-classify, which is
-what this is made for; but neither it nor its models were at hand, so it was tried with other programs only.
+A program is started for each shard. It reads lines of source, tab, target from its standard input until the input ends,
+and writes one number a line to its standard output. This matches the mode `--score_only ... - -` of
+bicleaner-ai-classify, for which it is intended. That program and its models were not available, so only other programs
+have been tested.
 """
 
 import functools
@@ -33,16 +34,16 @@ from nmt_core.store.digests import sha256_of
 Kind = Literal["scorers", "filters"]
 External = Callable[[pl.DataFrame], pl.Series]
 
-_SHOWN = 300  # characters of what a program said last
+_SHOWN = 300  # characters of a program's output in a message
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|java|lua|php|Rscript|bash|dash|zsh|sh|env)[\d.]*")
 
 
 def scorer_of(rule: ScoreRule) -> External:
-    """The function, or the program, that gives each pair a number.
+    """Return the function that scores pairs, or a function that runs the program.
 
     Raises:
-        ConfigError: there is no such function; later, when it is called: the program cannot be started, fails, or does
-            not write one number for each pair.
+        ConfigError: there is no such function. Calling the result raises it if the program cannot be started, fails, or
+            does not write one number for each pair.
     """
     if rule.command:
         return functools.partial(_scores_by_program, rule)
@@ -51,11 +52,11 @@ def scorer_of(rule: ScoreRule) -> External:
 
 @functools.lru_cache(maxsize=64)
 def find(kind: Kind, name: str) -> External:
-    """The function of this name, wrapped so that what it returns is checked.
+    """Return the function of this name, wrapped so that its result is checked.
 
     Raises:
-        ConfigError: there is no such function, or it cannot be imported; later, when it is called: it does not return
-            one value of the right type for each pair.
+        ConfigError: there is no such function, or it cannot be imported. Calling the result raises it if the function
+            does not return one value of the right type for each pair.
     """
     function = _load(kind, name)
     if not callable(function):
@@ -68,10 +69,10 @@ def find(kind: Kind, name: str) -> External:
 
 
 def require_allowed(config: CleanConfig) -> None:
-    """Raise if a recipe names code to run: a program, or a function that is no entry point of an installed package.
+    """Reject a recipe that names code to run: a program, or a function that is not an installed entry point.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: the recipe names such code.
     """
     places = [f"clean.scores: command {rule.command!r}" for rule in config.scores if rule.command]
     names = [("scores", rule.scorer) for rule in config.scores if not rule.command]
@@ -79,18 +80,18 @@ def require_allowed(config: CleanConfig) -> None:
     places += [f"clean.{kind}: {name!r}" for kind, name in names if ":" in name]
     if places:
         raise ConfigError(
-            f"{places[0]}: this recipe names code to run, which NMT_ALLOW_CODE forbids here, as it does by default for "
-            "what a Prefect server hands out: run the recipe by `nmt run`, or offer the function as an entry point of "
-            "an installed package; set NMT_ALLOW_CODE=1 where the worker runs only if all who reach that server may run"
-            " programs there"
+            f"{places[0]}: this recipe names code to run, which NMT_ALLOW_CODE forbids here (the default for recipes "
+            "from a Prefect server): run the recipe with `nmt run`, or provide the function as an entry point of an "
+            "installed package; set NMT_ALLOW_CODE=1 for the worker only if everyone who can reach that server may run "
+            "programs there"
         )
 
 
 def version(kind: Kind, name: str) -> str:
-    """What changes when the function of this name does: the version of the package that has the entry point, or the
-    sha256 of the file of module:function; empty for unknown ones.
+    """Return a string that changes when the function of this name does. Empty means an unknown function.
 
-    What the function imports from other files is not seen.
+    It is the version of the package with the entry point, or the sha256 of the file of module:function. Imports from
+    other files are not tracked.
     """
     module, colon, _ = name.partition(":")
     if colon:
@@ -100,14 +101,14 @@ def version(kind: Kind, name: str) -> str:
 
 
 def files_of(command: str) -> dict[str, str]:
-    """Return the sha256 of each word of a command that is a file, by the word: its program, a script, a model.
+    """Return the sha256 of each word of a command that is a file (a program, a script, a model), by the word.
 
-    Of a script that is the program the first line does not count, for it names a path of this machine; nor does an
-    interpreter such as python3, which is a version of this machine, nor a folder.
+    The first line of a script that is the program does not count, because it names a path of this machine. Interpreters
+    such as python3, whose version belongs to this machine, and folders do not count either.
     """
     try:
         program, *words = shlex.split(command)
-    except ValueError:  # whoever starts it says so
+    except ValueError:  # reported when the command is started
         return {}
     paths = {word: Path(word.partition("=")[2] if "=" in word else word) for word in words}  # as in --model=FILE
     hashes = {word: sha256_of(path) for word, path in paths.items() if _is_file(path)}
@@ -120,7 +121,7 @@ def files_of(command: str) -> dict[str, str]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # no path at all, such as a word of thousands of letters
+    except (OSError, ValueError):  # not a path, such as a word of thousands of letters
         return False
 
 
@@ -138,7 +139,10 @@ def _sha256_of_module(name: str) -> str:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module, found as an import would find it, while nothing is imported: not its packages either."""
+    """Return the file of a module, found as an import would find it.
+
+    Nothing is imported, not even the packages that contain the module.
+    """
     path: Sequence[str] | None = None
     spec, name = None, ""
     for part in module.split("."):
@@ -146,7 +150,7 @@ def _file_of(module: str) -> Path | None:
         try:
             found = (finder.find_spec(name, path) for finder in sys.meta_path)
             spec = next(filter(None, found), None)
-        except (ImportError, AttributeError, ValueError):  # the stage raises it when it imports
+        except (ImportError, AttributeError, ValueError):  # raised by the stage when it imports the module
             return None
         if spec is None:
             return None
@@ -169,7 +173,7 @@ def _load(kind: Kind, name: str) -> object:
     known = ", ".join(sorted(points.names)) or "none"
     raise ConfigError(
         f"{_place(kind, name)}: no entry point of the group {group} has this name (installed: {known}): install the "
-        "package that has it, or give a function as module:function"
+        "package that has it, or name a function as module:function"
     )
 
 
@@ -192,7 +196,7 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
     if pairs.is_empty():
         return pl.Series(dtype=pl.Float64)
     place = f"{_place('scorers', rule.scorer)}: `{rule.command}`"
-    # Normalised text holds no tab and no end of a line.
+    # Normalised text contains no tabs and no line ends.
     lines = pairs.select(pl.format("{}\t{}\n", "source", "target").str.join("")).item()
     try:
         done = subprocess.run(shlex.split(rule.command), input=lines.encode(), capture_output=True, check=False)
@@ -221,7 +225,7 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
 
 
 def _last_words(stderr: bytes) -> str:
-    """The last line that a program wrote to its standard error, for a message."""
+    """Return the last line that a program wrote to its standard error, for a message."""
     lines = stderr.decode("utf-8", "replace").strip().splitlines()
     return f" ({lines[-1].strip()[:_SHOWN]})" if lines else ""
 

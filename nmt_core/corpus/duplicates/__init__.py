@@ -1,1 +1,1 @@
-"""Exact and near duplicates, found by shuffling rows into buckets."""
+"""Find exact and near duplicates by shuffling rows into buckets."""

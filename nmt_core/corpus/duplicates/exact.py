@@ -1,12 +1,12 @@
-"""Which copies of a pair go, over all shards of all corpora: a table of drops for each shard.
+"""Find the copies to drop, over all shards of all corpora, and write a table of drops for each shard.
 
-Rounds follow one another, and each sees only what the earlier ones left: copies of a pair, near-copies, too many pairs
-with one source side, too many with one target side. A copy's `keeper` is the pair that stayed in its stead in that
-round; a later round may drop it for a reason of its own.
+There are four rounds: copies of a pair, near copies, too many pairs with one source side, and too many with one target
+side. Each round sees only the pairs that the earlier rounds left. The `keeper` of a copy is the pair that stayed in its
+place in that round. A later round may drop the keeper for its own reason.
 
-Whether pairs are copies is decided by a key of 64 bits alone; their text is not compared. Of n different pairs, n^2 / 2
-pairings may share a key by chance, each with a probability of 2^-64: that a single pair is lost so has a chance of
-about 2 in 100,000 at 30 million pairs, and of 3 in 100 at a billion.
+Pairs are copies if a 64-bit key is equal. Their text is not compared. Among n different pairs, each of n^2 / 2
+combinations shares a key by chance with a probability of 2^-64. The probability that one pair is lost in this way is
+about 2 in 100,000 at 30 million pairs, and 3 in 100 at a billion.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ KNOBS = {
     TOO_MANY_OF_SOURCE: "clean.max_per_source",
     TOO_MANY_OF_TARGET: "clean.max_per_target",
 }
-"""The knob that governs each reason."""
+"""Option that governs each reason."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class Copies:
     """Column of the shards that holds the key."""
     most: int
     by_score: bool
-    """Whether the best stay, rather than the first."""
+    """True if the best rows stay, and not the first ones."""
 
     @property
     def width(self) -> int:
-        """See `Round`: key, place, and the score if it decides."""
+        """Number of words in a record (see `Round`): key, place, and the score if it decides."""
         return 3 if self.by_score else 2
 
     @property
     def settles_shards(self) -> bool:
-        """See `Round`. Where several rows of a key stay, a shard does not know the first of them."""
+        """True if one row of each key stays (see `Round`). Otherwise a shard cannot know which rows are first."""
         return self.most == 1
 
     def records(self, shard: str, dropped: Words) -> Words:
-        """See `Round`."""
+        """Return the records of a shard (see `Round`)."""
         columns = [self.column, "place", "score"][: self.width]
         frame = storage.read(shard, columns)
         kept = ~np.isin(frame["place"].to_numpy(), dropped, assume_unique=True)
@@ -65,7 +65,7 @@ class Copies:
         return records
 
     def losers(self, records: Words) -> tuple[Indices, Indices]:
-        """See `Round`."""
+        """Return the rows to drop and their keepers (see `Round`)."""
         rows, starts = shuffle.groups(records, self.by_score)
         sizes = np.diff(starts, append=len(rows))
         rank = np.arange(len(rows)) - np.repeat(starts, sizes)
@@ -75,18 +75,19 @@ class Copies:
 
 
 def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, workers: Workers) -> list[str]:
-    """Find the pairs to drop, in flat memory.
+    """Find the pairs to drop, in constant memory.
 
     Args:
-        shards: Parquet files, ascending by place, with the columns place, pair_key, source_key, target_key (UInt64), as
-            far as `config` asks for them; source and target for near-duplicates; score (Float64, null for none) if the
-            best stay.
-        config: which copies to drop.
-        scratch: folder for intermediate files and for the result; empty, or left by a killed run of the same.
-        workers: who does the tasks.
+        shards: Parquet files, ascending by place. They have the columns place, pair_key, source_key and target_key
+            (UInt64) that `config` needs; source and target for near duplicates; and score (Float64, null for none) if
+            the best stay.
+        config: options that define which copies to drop.
+        scratch: folder for intermediate files and for the result. It is empty, or left by a killed run of the same
+            task.
+        workers: workers that run the tasks.
 
     Returns:
-        For each shard the address of its drops, for `read_drops`.
+        The address of each shard's drops, for `read_drops`.
     """
     if not shards:
         return []
@@ -112,5 +113,5 @@ def deduplicate(shards: Sequence[str], config: CleanConfig, scratch: str, worker
 
 
 def read_drops(url: str) -> pl.DataFrame:
-    """Drops of a shard, by place: place (UInt64), reason (String), keeper (UInt64, the place of what stayed)."""
+    """Return the drops of a shard by place: place (UInt64), reason (String), keeper (UInt64, place of the keeper)."""
     return storage.read(url)

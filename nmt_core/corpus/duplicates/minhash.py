@@ -1,19 +1,19 @@
-"""Near-copies: pairs whose words are like an earlier pair's, found by MinHash (Broder 1997) in flat memory.
+"""Find near copies, pairs whose words resemble an earlier pair's, by MinHash (Broder 1997) in constant memory.
 
-The words of a pair are those of both sides, without case and punctuation, each known by its side. The likeness of two
-pairs is Jaccard's: the words that they share over all their words. The least hash of a pair's words under a random
-hash function is the same for two pairs with just that probability; of 128 such functions a pair keeps four bits each
-(b-bit minwise hashing, Li and König 2010), which tell the likeness to about 0.04.
+The words of a pair come from both sides, without case and punctuation. The same word on the other side is a different
+word. The similarity of two pairs is their Jaccard index: the number of shared words divided by the number of all their
+words. Under a random hash function, the lowest hash of the words is equal for two pairs with exactly that probability.
+Of 128 such functions, a pair keeps four bits each (b-bit minwise hashing, Li and König 2010), which estimate the
+similarity to about 0.04.
 
-Pairs are compared if they agree in one of 16 bands, each of a few of the functions: one round of the shuffle for each
-band. So few bytes are under way at a time, and what an earlier band drops takes no part in a later one. In a band each
-pair is compared with every earlier one that stays. So none that is left would drop another, and a second pass drops
-nothing; and the lower the threshold, the more unlike pairs share a band and are compared: below 0.5 or so the time
-grows with the square of the text.
+Pairs are compared if they agree in one of 16 bands, each a group of a few functions. Each band is one round of the
+shuffle. Little data is in transit at a time, and pairs dropped in one band take no part in later ones. Within a band,
+each pair is compared with every earlier one that stays, so a second pass would drop nothing. The lower the threshold,
+the more dissimilar pairs share a band and are compared. Below 0.5 or so, the time grows with the square of the text.
 
-An index of MinHashes, such as rensa's, is filled text by text in one process, and holds what it was given. The records
-of a band can be shuffled instead: any number of workers compare them in flat memory, and the earliest pair stays
-whoever does, so that a second pass drops nothing.
+An index of MinHashes, such as the one of rensa, is filled text by text in one process and holds all of its content in
+memory. The records of a band can be shuffled instead. Any number of workers then compare them in constant memory, and
+the earliest pair stays, whichever worker compares it.
 """
 
 import random
@@ -38,15 +38,15 @@ _BITS = 4
 _SIGNATURE_WORDS = _FUNCTIONS * _BITS // 64
 _RECALL_AT_THRESHOLD = 0.98
 _SMALL_GROUP = 200  # pairs
-_PAIRS_AT_A_TIME = 2_000  # whose words fit in the processor's cache
+_PAIRS_AT_A_TIME = 2_000  # their words fit in the processor's cache
 
-# Not from numpy's generator, whose numbers may be others in another version.
+# Numpy's generator is not used because its numbers may change between versions.
 _RANDOM = random.Random(1)
 _MULTIPLIERS = np.array([_RANDOM.getrandbits(64) | 1 for _ in range(_FUNCTIONS)], np.uint64)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-# By the number of functions whose bits differ; of those that differ themselves, a sixteenth has equal bits by chance.
+# Similarity by the number of functions whose bits differ. One sixteenth of different hashes have equal bits by chance.
 _LIKENESS = 1 - np.arange(_FUNCTIONS + 1) / (_FUNCTIONS * (1 - 0.5**_BITS))
-# In a signature file: places, scores (none unless they decide), the key of each band, the bits.
+# Sections of a signature file: places, scores (empty unless they decide), the key of each band, the bits.
 _PLACES, _SCORES, _FIRST_BAND, _SIGNATURES = 0, 1, 2, 2 + BANDS
 
 
@@ -58,15 +58,17 @@ class Band:
     threshold: float
     by_score: bool
     reason: str = REASON
-    settles_shards: bool = False  # what is like an earlier pair may have taken others with it, which now stay
+    settles_shards: bool = (
+        False  # a pair that loses to an earlier one may have dropped others in its shard, which must stay
+    )
 
     @property
     def width(self) -> int:
-        """See `Round`: key, place, the score if it decides, and the signature."""
+        """Number of words in a record (see `Round`): key, place, the score if it decides, and the signature."""
         return 2 + self.by_score + _SIGNATURE_WORDS
 
     def records(self, shard: str, dropped: Words) -> Words:
-        """See `Round`; the shard is a file that `_sign` wrote."""
+        """Return the records of a shard (see `Round`), a file written by `_sign`."""
         places = shuffle.read_section(shard, _PLACES)
         kept = ~np.isin(places, dropped, assume_unique=True)
         records = np.empty((int(kept.sum()), self.width), np.uint64)
@@ -78,7 +80,10 @@ class Band:
         return records
 
     def losers(self, records: Words) -> tuple[Indices, Indices]:
-        """See `Round`. The first of a group takes what is like it; the first of the rest does so again, and so on."""
+        """Return the rows to drop and their keepers (see `Round`).
+
+        The first pair of a group drops all pairs that are similar to it, then the first of the rest does so, and so on.
+        """
         rows, starts = shuffle.groups(records, self.by_score)
         sizes = np.diff(starts, append=len(rows))
         is_small = np.repeat(sizes <= _SMALL_GROUP, sizes)
@@ -92,11 +97,11 @@ class Band:
 
     @property
     def _most_unequal(self) -> np.uint8:
-        """Functions in which two pairs may differ that are alike."""
+        """Largest number of functions in which two similar pairs may differ."""
         return np.uint8(np.count_nonzero(self.threshold <= _LIKENESS) - 1)
 
     def _alike_in_groups(self, records: Words, rows: Indices, group: Indices) -> tuple[Indices, Indices]:
-        """Many groups at the same time, a leader of each after the other."""
+        """Compare many groups at once, with one leader of each group after the other."""
         lost, keepers, most = [rows[:0]], [rows[:0]], self._most_unequal
         while len(rows):
             first = np.ones(len(rows), np.bool_)
@@ -111,7 +116,7 @@ class Band:
         return np.concatenate(lost), np.concatenate(keepers)
 
     def _alike_in_one_group(self, records: Words, rows: Indices) -> tuple[Indices, Indices]:
-        """The same for one group: several times as fast if it is large, and slower if it is small."""
+        """Compare one group, several times as fast as `_alike_in_groups` if it is large, and slower if it is small."""
         lost, keepers, most = [rows[:0]], [rows[:0]], self._most_unequal
         signatures = np.ascontiguousarray(records[rows, -_SIGNATURE_WORDS:].T)
         while len(rows):
@@ -137,7 +142,7 @@ class _Sign:
 def run(
     shards: Sequence[str], drops: Sequence[str], threshold: float, by_score: bool, scratch: str, workers: Workers
 ) -> list[str]:
-    """Find the near-copies among the rows that are not dropped yet; see `shuffle.run`."""
+    """Find the near copies among the rows that are not dropped yet (see `shuffle.run`)."""
     signed = [f"{scratch}/near-signatures-{number:05d}.bin" for number in range(len(shards))]
     rows = rows_per_band(threshold)
     tasks = zip(shards, drops, signed, strict=True)
@@ -149,7 +154,7 @@ def run(
 
 
 def rows_per_band(threshold: float) -> int:
-    """Functions in a band: the most with which pairs that are just alike enough share a band nearly always."""
+    """Return the largest number of functions in a band with which pairs at the threshold almost always share a band."""
     for rows in range(_FUNCTIONS // BANDS, 1, -1):
         if 1 - (1 - threshold**rows) ** BANDS >= _RECALL_AT_THRESHOLD:
             return rows
@@ -157,14 +162,14 @@ def rows_per_band(threshold: float) -> int:
 
 
 def likeness(signatures: Words, others: Words) -> NDArray[np.float64]:
-    """Estimated Jaccard likeness of the pairs with these signatures, column by column; (words, pairs) each."""
+    """Return the estimated Jaccard similarity of the pairs, column by column. Both signatures are (words, pairs)."""
     return _LIKENESS[_unequal(signatures, others)]
 
 
 def _unequal(signatures: Words, others: Words) -> NDArray[np.uint8]:
-    """In how many functions the pairs differ."""
+    """Return the number of functions in which the pairs differ."""
     differing = signatures ^ others
-    differing[:4] |= differing[4:]  # a function differs if any of its four bits does
+    differing[:4] |= differing[4:]  # a function differs if one of its four bits does
     differing[:2] |= differing[2:4]
     counts: NDArray[np.uint8] = np.bitwise_count(differing[:2])
     together: NDArray[np.uint8] = counts[0] + counts[1]
@@ -172,9 +177,9 @@ def _unequal(signatures: Words, others: Words) -> NDArray[np.uint8]:
 
 
 def least_hashes(hashes: Words, starts: Indices) -> Words:
-    """For each function (row) the least hash of each pair (column); pair i has the words from `starts[i]` on.
+    """Return the lowest hash of each pair (column) for each function (row). The words of pair i begin at `starts[i]`.
 
-    Every pair has a word.
+    Every pair has at least one word.
     """
     least = np.empty((_FUNCTIONS, len(starts)), np.uint64)
     product = np.empty_like(hashes)
@@ -185,9 +190,10 @@ def least_hashes(hashes: Words, starts: Indices) -> Words:
 
 
 def signatures_of(least: Words) -> Words:
-    """Four bits of each least hash: (pairs, words). The first bits of all functions come first, then the second ones.
+    """Return four bits of each lowest hash, (pairs, words).
 
-    So one word tells of 64 functions at once how two pairs differ.
+    The first bits of all functions come first, then the second bits, and so on. In this layout, one word shows for 64
+    functions at once where two pairs differ.
     """
     bits = ((least * _MIX) >> np.uint64(64 - _BITS)).astype(np.uint8)
     planes = [np.packbits(bits >> number & 1, axis=0) for number in range(_BITS)]
@@ -195,7 +201,7 @@ def signatures_of(least: Words) -> Words:
 
 
 def band_keys(least: Words, rows: int) -> Words:
-    """A hash of the `rows` least hashes of each band: (bands, pairs)."""
+    """Return a hash of the `rows` lowest hashes of each band, (bands, pairs)."""
     keys = np.zeros((BANDS, least.shape[1]), np.uint64)
     for values in least[: BANDS * rows].reshape(BANDS, rows, -1).swapaxes(0, 1):
         keys = (keys ^ values) * _MIX
@@ -204,7 +210,7 @@ def band_keys(least: Words, rows: int) -> Words:
 
 
 def _sign(task: _Sign) -> None:
-    """Write places, band keys and signatures of a shard's pairs; pairs without a word have no near-copies."""
+    """Write the places, band keys and signatures of a shard's pairs. Pairs without words have no near copies."""
     columns = ["place", "source", "target", *(["score"] if task.by_score else [])]
     frame = storage.read(task.shard, columns)
     dropped = storage.read(task.drops, ["place"])["place"].to_numpy()
@@ -231,13 +237,13 @@ def _sign(task: _Sign) -> None:
 
 
 def _words(pairs: pl.DataFrame) -> tuple[Words, Indices]:
-    """Hashes of the words of each pair, one pair after the other, and how many it has."""
-    # In text that is written with spaces, the words of Chinese are just what stands between them.
+    """Return the hashes of the words of each pair, one pair after the other, and the number of words of each pair."""
+    # The rules of Chinese also fit text with spaces, where they split the words at the spaces.
     source, target = (normalize.words(pl.col(side), "zh").alias(side) for side in ("source", "target"))
     lists = pairs.select(source, target)
     sizes = [lists[side].list.len().to_numpy().astype(np.int64) for side in lists.columns]
     hashes = [_hashed(lists[side]) for side in lists.columns]
-    hashes[1] = ~hashes[1]  # a word of the one language is another one in the other
+    hashes[1] = ~hashes[1]  # the same word on the other side is a different word
     pair_of = np.concatenate([np.repeat(np.arange(len(size), dtype=np.uint16), size) for size in sizes])
     return np.concatenate(hashes)[np.argsort(pair_of, kind="stable")], sizes[0] + sizes[1]
 

@@ -1,14 +1,15 @@
-"""Rows with equal keys brought together from all shards, and what became of them brought back, in flat memory.
+"""Bring rows with equal keys together from all shards, and return the result to the shards, in constant memory.
 
-A round is three steps, each of many like tasks. *Map*: a shard's records (key, place, ...) go into one file, grouped by
-the top bits of the key. *Reduce*: a bucket, which is the same group of every shard, holds all records of its keys; the
-losers among them go into one file, grouped by shard. *Gather*: a shard's losers from all buckets join its drops.
+A round has three steps of many similar tasks. *Map* writes a shard's records (key, place, ...) to one file, grouped by
+the top bits of the key. *Reduce* reads a bucket, which is the same group of every shard and holds all records of its
+keys. It writes the losers among them to one file, grouped by shard. *Gather* adds a shard's losers from all buckets to
+its drops.
 
-Both kinds of files are the same: rows of 64-bit words in sections, of which a task reads its own and no other. A task
-holds a shard or a bucket, and a bucket is about as large as two shards however large the corpus is. There are two
-bounds to that: 1,024 buckets, and a key that is far more frequent than others, for all its records lie in one bucket. A
-round with `settles_shards` sends on one of them from each shard; in another round, a million records of one key take
-about 70 MB where a record has two words. The result depends on neither the number of buckets nor of workers.
+Both kinds of files have the same format: rows of 64-bit words in sections. A task reads only its own sections. It holds
+a shard or a bucket in memory, and a bucket is about as large as two shards however large the corpus is. This has two
+limits: there are at most 1,024 buckets, and all records of a very frequent key are in one bucket. A round with
+`settles_shards` passes on only one of them from each shard. In another round, a million records of one key take about
+70 MB if a record has two words. The result does not depend on the number of buckets or workers.
 """
 
 from collections import deque
@@ -36,37 +37,37 @@ _KEY, _PLACE, _SCORE = 0, 1, 2
 
 
 class Round(Protocol):
-    """What is compared in a round. It travels with the tasks, so it is small and can be pickled."""
+    """Protocol of the comparison in a round. It is sent with the tasks, so it is small and can be pickled."""
 
     @property
     def reason(self) -> str:
-        """Why the losers are dropped."""
+        """Reason for which the losers are dropped."""
 
     @property
     def width(self) -> int:
-        """64-bit words in a record; the first is its key, a hash of which any bit is as good, the second its place."""
+        """Number of 64-bit words in a record. The first is its key, a uniform hash, and the second its place."""
 
     @property
     def settles_shards(self) -> bool:
-        """Whether `losers` may be asked of a shard alone, before it is asked of the buckets.
+        """True if `losers` may be applied to each shard before it is applied to the buckets.
 
-        It may if a key keeps one row, which is the same whether it is sought among all rows or among those that stay
-        in their shards.
+        This requires that a key keeps one row, and that this row is the same whether it is chosen among all rows or
+        among the rows that stay in their shards.
         """
 
     def records(self, shard: str, dropped: Words) -> Words:
-        """Records of a shard's rows, (rows, width), by place, without those at the `dropped` places (ascending)."""
+        """Return the records of a shard's rows, (rows, width), by place, without the `dropped` places (ascending)."""
 
     def losers(self, records: Words) -> tuple[Indices, Indices]:
-        """Rows to drop of a bucket's records (rows, width), and for each the row that stays in its stead.
+        """Return the rows to drop among a bucket's records (rows, width), and for each the row that stays in its place.
 
-        The records of a key are all there, in the order of their places.
+        The bucket holds all records of each of its keys, in the order of their places.
         """
 
 
 @dataclass(frozen=True)
 class _Files:
-    """What a round's files are called: a task that reads from all shards needs no list of them."""
+    """Names of a round's files. A task that reads from all shards needs no list of them."""
 
     scratch: str
     name: str
@@ -74,11 +75,14 @@ class _Files:
     buckets: int
 
     def mapped(self) -> list[str]:
-        """By shard, in sections by bucket: the records; in a last one, places of the shard's own losers and keepers."""
+        """Return the file of each shard. Its sections hold the records of each bucket.
+
+        The last section holds the places of the losers and keepers found within the shard.
+        """
         return [f"{self.scratch}/{self.name}-map-{shard:05d}.bin" for shard in range(self.shards)]
 
     def reduced(self) -> list[str]:
-        """By bucket, in sections by shard: places of losers and keepers."""
+        """Return the file of each bucket. Its sections hold the places of losers and keepers of each shard."""
         return [f"{self.scratch}/{self.name}-reduce-{bucket:05d}.bin" for bucket in range(self.buckets)]
 
 
@@ -111,18 +115,18 @@ class _Gather:
 def run(
     round_: Round, name: str, shards: Sequence[str], drops: Sequence[str], scratch: str, workers: Workers
 ) -> list[str]:
-    """Do one round over all shards.
+    """Run one round over all shards.
 
     Args:
-        round_: what to compare.
-        name: what its files in `scratch` are called; another for each round.
+        round_: comparison to run.
+        name: prefix of its files in `scratch`, different for each round.
         shards: addresses that `round_` understands, ascending by place.
-        drops: addresses of what is dropped already, one for each shard; removed when they are superseded.
-        scratch: folder for intermediate files, of which none stays.
-        workers: who does the tasks.
+        drops: addresses of the earlier drops, one for each shard. They are removed after the round.
+        scratch: folder for intermediate files, which are all removed.
+        workers: workers that run the tasks.
 
     Returns:
-        Addresses of the new drops, which hold the old ones as well.
+        Addresses of the new drops, which include the earlier ones.
     """
     files = _Files(scratch, name, len(shards), buckets_for(len(shards)))
     mapped, reduced = files.mapped(), files.reduced()
@@ -137,26 +141,26 @@ def run(
 
 
 def buckets_for(shards: int) -> int:
-    """Number of buckets, a power of two, such that a bucket is no larger than two shards."""
+    """Return the number of buckets, a power of two, with which a bucket is no larger than two shards."""
     wanted = -(-shards // _SHARDS_PER_BUCKET)
     return min(_MOST_BUCKETS, 1 << max(0, wanted - 1).bit_length())
 
 
 def drops_url(scratch: str, name: str, shard: int) -> str:
-    """Where the drops of a shard lie after a round."""
+    """Return the address of a shard's drops after a round."""
     return f"{scratch}/{name}-drops-{shard:05d}.parquet"
 
 
 def groups(records: Words, by_score: bool) -> tuple[Indices, Indices]:
-    """Rows whose key is not theirs alone, group by group, the one to keep first; and where each group starts.
+    """Return the rows whose key occurs more than once, ordered by group, and the start of each group.
 
-    The first row is the one with the highest score (the third word; NaN is below all) if `by_score`, and the earliest
-    among equals.
+    The first row of a group is the one to keep: the one with the highest score (the third word; NaN is below all) if
+    `by_score`, and the earliest among equals.
     """
     keys = np.ascontiguousarray(records[:, _KEY])
-    order = np.argsort(keys)  # equal keys in any order
+    order = np.argsort(keys)  # the order of equal keys is arbitrary
     keys = keys[order]
-    same = np.zeros(len(keys) + 1, np.bool_)  # as the one before; none is as the one before the first
+    same = np.zeros(len(keys) + 1, np.bool_)  # True if equal to the previous key; the first has none
     same[1:-1] = keys[1:] == keys[:-1]
     shared = same[1:] | same[:-1]
     rows = order[shared]
@@ -178,10 +182,10 @@ def _map(task: _Map) -> None:
         losers, keepers = task.round.losers(records)
         settled = np.stack([records[losers, _PLACE], records[keepers, _PLACE]], axis=1)
         records = np.delete(records, losers, axis=0)
-    # In two steps: a shift by all 64 bits, which a single bucket needs, is undefined.
+    # Two shifts: a single shift by 64 bits, which one bucket would need, is undefined.
     bits = np.uint64(task.buckets.bit_length() - 1)
     buckets = (records[:, _KEY] >> np.uint64(1) >> (np.uint64(63) - bits)).astype(np.uint16)
-    order = np.argsort(buckets, kind="stable")  # of 16 bits: a radix sort
+    order = np.argsort(buckets, kind="stable")  # a radix sort, because the keys have 16 bits
     words = np.bincount(buckets, minlength=task.buckets) * task.round.width
     content = np.concatenate([records[order].ravel(), settled.ravel()])
     write_sections(content[:, None], np.append(words, settled.size), task.out)
@@ -203,7 +207,7 @@ def _gather(task: _Gather) -> None:
     files = task.files
     lost = _pairs(np.concatenate([read_section(file, task.shard) for file in files.reduced()]))
     settled = _pairs(read_section(files.mapped()[task.shard], files.buckets))
-    # What stayed in the shard may have lost to a row of another one.
+    # A row that stayed in its shard may have lost to a row of another shard.
     further = settled.join(lost.select(keeper="place", final="keeper"), on="keeper", how="left")
     settled = further.select("place", keeper=pl.coalesce("final", "keeper"))
     new = pl.concat([lost, settled]).with_columns(reason=pl.lit(task.reason))
@@ -212,12 +216,12 @@ def _gather(task: _Gather) -> None:
 
 
 def _pairs(words: Words) -> pl.DataFrame:
-    """Places of losers and keepers, one after the other."""
+    """Return a table of the places of losers and keepers, which alternate in `words`."""
     return pl.DataFrame({"place": words[::2], "keeper": words[1::2]})
 
 
 def write_sections(rows: Words, sizes: Indices, url: str) -> None:
-    """Write rows that lie section by section; `sizes` counts the rows of each section."""
+    """Write rows that are ordered by section. `sizes` is the number of rows of each section."""
     bounds = np.zeros(len(sizes) + 1, np.uint64)
     np.cumsum(sizes, out=bounds[1:])
     bounds = bounds * np.uint64(rows.shape[1] * _WORD_BYTES) + np.uint64(bounds.nbytes)
@@ -225,7 +229,7 @@ def write_sections(rows: Words, sizes: Indices, url: str) -> None:
 
 
 def read_section(url: str, number: int) -> Words:
-    """The words of a section, one row after the other."""
+    """Return the words of a section, one row after the other."""
     start = number * _WORD_BYTES
     begin, end = np.frombuffer(storage.read_bytes(url, start, start + 2 * _WORD_BYTES), np.uint64).tolist()
     return np.frombuffer(storage.read_bytes(url, begin, end), np.uint64)

@@ -1,13 +1,13 @@
-"""Addresses of a recipe: what kind each is, and which files it means.
+"""Classify the addresses of a recipe, and find the files that they mean.
 
     opus:Tatoeba/v2023-04-12          a corpus of OPUS, in the languages of the recipe
     mtdata:Statmt-europarl-9-deu-eng  a corpus of the mtdata index, by its id
-    sacrebleu:wmt14/en-de             a test set, as sacreBLEU knows it
+    sacrebleu:wmt14/en-de             a test set of sacreBLEU
     hf:org/name@revision/pattern      the Parquet files of a dataset on the Hugging Face Hub
     https://... s3://... gs://...     a file, or with a * in it, several in an object store
     a path, file:///..., a folder     files of this machine; a pattern with * in it
 
-The first four are *short* addresses: something has to be looked up to know the files (`resolvers/`).
+The first four are *short* addresses: a lookup is needed to find the files (`resolvers/`).
 """
 
 import difflib
@@ -24,9 +24,9 @@ from nmt_core.formats.languages import same_language
 SHORT = ("opus", "mtdata", "sacrebleu", "hf")
 WEB = ("https", "http")
 STORES = ("s3", "gs", "gcs", "memory")
-"""Object stores, through fsspec; `memory` is fsspec's own, for trials."""
+"""Object stores, accessed through fsspec. `memory` is fsspec's in-memory store, for trials."""
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # two letters at least: C:\ is a drive
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # at least two letters: C:\ is a drive
 _WILD = re.compile(r"[*?\[]")
 _BOTH_SIDED = re.compile(
     rf"\.(tsv|csv|jsonl|tmx|xliff|xlf|po|mo|parquet|zip|tar|{'|'.join(signatures.PACKED_TARS)})$", re.IGNORECASE
@@ -35,23 +35,23 @@ _BOTH_SIDED = re.compile(
 
 @dataclass(frozen=True)
 class WantedFile:
-    """A file to be had, or the part of one that holds one side."""
+    """A file to fetch, or the part of a file that holds one side."""
 
     address: str
     side: FileSide
     member: str = ""
-    """Pattern of the members to read, if it is an archive; empty: all that fit."""
+    """Pattern of the members to read if the file is an archive. Empty means all that fit."""
     sha256: str = ""
-    """Expected hash; empty: any."""
+    """Expected sha256. Empty means any."""
     md5: str = ""
-    """The same, where only this one has been published."""
+    """Expected MD5 hash, for files that are published only with this hash. Empty means any."""
     otherwise: str = ""
-    """Address to try if there is nothing at the first."""
+    """Address to try if there is no file at the first one."""
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """The files of one corpus, and what its owners say of it."""
+    """Files of one corpus, with the licence and citation given by its owners."""
 
     files: tuple[WantedFile, ...]
     licence: str = ""
@@ -62,10 +62,10 @@ class Resolution:
 
 
 def scheme_of(address: str) -> str:
-    """`https`, `opus`..., lower-case; empty for a path, and for a file: address.
+    """Return the scheme in lower case (`https`, `opus`...), or an empty string for a path or a file: address.
 
     Raises:
-        DataError: nothing here knows such addresses.
+        DataError: the scheme is unknown.
     """
     match = _SCHEME.match(address)
     if not match or Path(address).exists():
@@ -77,28 +77,30 @@ def scheme_of(address: str) -> str:
         return scheme
     close = difflib.get_close_matches(scheme, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}:? " if close else ""
-    raise DataError(f"{address}: {scheme}: is no kind of address: {hint}Give a path, or one of {', '.join(known)}")
+    raise DataError(
+        f"{address}: {scheme}: is not a known kind of address: {hint}give a path, or one of {', '.join(known)}"
+    )
 
 
 def local_path(address: str) -> Path:
-    """The path that a path or a file: address names."""
+    """Return the local path that a path or a file: address names."""
     if address.lower().startswith("file:"):
         return Path(unquote(urlsplit(address).path))
     return Path(address).expanduser()
 
 
 def name_in(address: str) -> str:
-    """Last part of a path or an address."""
+    """Return the last part of a path or an address."""
     return Path(unquote(urlsplit(address).path)).name if scheme_of(address) else local_path(address).name
 
 
 def is_pattern(address: str) -> bool:
-    """Whether it may mean several files. A web address means one, whatever is in it."""
+    """Return True if an address may mean several files. A web address always means one."""
     return scheme_of(address) not in WEB and bool(_WILD.search(address)) and not local_path(address).exists()
 
 
 def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resolution | None:
-    """The files of a corpus, as far as the address itself or this machine tells; None if something must be asked.
+    """Return the files of a corpus, or None if a lookup beyond the address and this machine is needed.
 
     Raises:
         DataError: the address is wrong, or a folder or pattern holds nothing that fits.
@@ -125,13 +127,13 @@ def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resoluti
 
 
 def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[WantedFile]:
-    """Files by what they hold: `x.en` and `x.de` are the sides of a pair, any other file holds both.
+    """Return the files with their sides: `x.en` and `x.de` are the sides of a pair, and any other file holds both.
 
-    With `only_data`, what is neither a half of a pair nor has a suffix of a table or an archive is left out: a folder
-    may hold a README.
+    With `only_data`, a file is left out if it is not half of a pair and has no suffix of a table or an archive. A
+    folder may contain a README.
 
     Raises:
-        DataError: a half lacks its partner, or nothing is left.
+        DataError: a half lacks its partner, or no file is left.
     """
     halves: dict[str, dict[FileSide, str]] = {}
     whole = []
@@ -139,7 +141,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
         stem, side = _side_by_suffix(name, languages)
         if side != "both":
             if side in halves.setdefault(stem, {}):
-                raise DataError(f"{address}: {halves[stem][side]} and {name} are the same side: remove one")
+                raise DataError(f"{address}: {halves[stem][side]} and {name} hold the same side: remove one")
             halves[stem][side] = name
         elif not only_data or _BOTH_SIDED.search(signatures.PACKED_SUFFIX.sub("", name)):
             whole.append(name)
@@ -158,7 +160,7 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
 
 
 def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, FileSide]:
-    """`news.de.gz` is the target side of `news` from English to German."""
+    """Split a name into stem and side: `news.de.gz` is the target side of `news` from English to German."""
     stem, dot, suffix = signatures.PACKED_SUFFIX.sub("", name).rpartition(".")
     if dot and "/" not in suffix:
         for side, language in zip(SIDES, (languages.source, languages.target), strict=True):
@@ -168,7 +170,7 @@ def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, FileSid
 
 
 def _glob(pattern: Path) -> list[Path]:
-    """Files that fit a pattern, which may be absolute."""
+    """Return the files that match a pattern, which may be absolute."""
     root = Path(pattern.anchor) if pattern.anchor else Path()
     return list(root.glob(str(pattern.relative_to(pattern.anchor) if pattern.anchor else pattern)))
 

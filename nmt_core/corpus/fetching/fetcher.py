@@ -1,8 +1,8 @@
-"""Fetches files over HTTP, through whatever goes wrong on the way.
+"""Fetch files over HTTP, and recover from interruptions and temporary errors.
 
-What is interrupted goes on where it stopped if the server can prove that the rest belongs to the same file (If-Range;
-RFC 9110, section 13.1.5), and begins again otherwise. What passes is tried again, less and less often; what does not
-is one `DataError`. A host gets two connections at a time from this process.
+An interrupted download resumes if the server can prove that the rest belongs to the same file (If-Range; RFC 9110,
+section 13.1.5). Otherwise it starts again. Temporary errors are retried with growing pauses. Permanent errors raise one
+`DataError`. Each host gets at most two connections at a time from this process.
 """
 
 import netrc
@@ -28,7 +28,7 @@ from nmt_core.errors import DataError
 from nmt_core.formats import signatures
 
 OnBytes = Callable[[str, int, int], None]
-"""Told of an address how many bytes have come, of how many in all (0: not known)."""
+"""Callback with an address, the number of bytes received, and the total number (0 if unknown)."""
 Result = TypeVar("Result")
 
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -39,38 +39,38 @@ _LEAST_BYTES_PER_SECOND = 1_000
 
 
 class NotThereError(DataError):
-    """The server says that it has no such file."""
+    """Error for a file that the server does not have."""
 
 
 class StoppedError(Exception):
-    """The run is being ended; what has come so far is kept."""
+    """Error that ends the fetching when the run stops. The bytes received so far are kept."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to try."""
+    """Limits on retries and waiting."""
 
     attempts: int = 6
-    """Attempts in a row that bring nothing new."""
+    """Number of attempts in a row without new bytes."""
     pause: float = 0.5
-    """Seconds before the second attempt, doubled before each further one; the half of it is left to chance."""
+    """Seconds before the second attempt. Each later pause is twice as long, times a random factor from 0.5 to 1."""
     longest_pause: float = 300.0
-    """Most seconds between two attempts, even if the server asks for more."""
+    """Largest number of seconds between two attempts, even if the server requests more."""
     timeout: float = 30.0
-    """Seconds without an answer, or with next to no bytes, after which an attempt counts as failed."""
+    """Seconds without an answer, or with almost no bytes, after which an attempt counts as failed."""
 
 
 @dataclass
 class Fetcher:
-    """Fetches into a folder that outlives the run."""
+    """HTTP client that fetches files into a folder that outlives the run."""
 
     folder: Path
     on_bytes: OnBytes = lambda address, done, total: None
     patience: Patience = Patience()
     stop: threading.Event = field(default_factory=threading.Event)
-    """Set by whoever wants all fetching to end."""
+    """Event that ends all fetching when it is set."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds, by which a server is too slow."""
+    """Clock in seconds, used to detect a server that is too slow."""
 
     def __post_init__(self) -> None:
         self._client = httpx.Client(timeout=self.patience.timeout, auth=logins())
@@ -88,10 +88,10 @@ class Fetcher:
         self._client.close()
 
     def fetch(self, part: PartialFile) -> None:
-        """Bring all bytes of the address to `part.path`; the caller holds the part.
+        """Fetch all bytes of the address to `part.path`. The caller holds the part.
 
         Raises:
-            DataError: they cannot be had, or are not what the address promises.
+            DataError: the bytes cannot be fetched, or are not what the address promises.
             StoppedError: `stop` was set.
         """
         if part.total and part.size == part.total:
@@ -105,10 +105,10 @@ class Fetcher:
             raise DataError(problem)
 
     def json(self, address: str) -> tuple[Any, str]:
-        """A JSON document, and the address of its next page (empty if it is the last).
+        """Return a JSON document, and the address of its next page (empty for the last page).
 
         Raises:
-            DataError: it cannot be had, or is not JSON.
+            DataError: the document cannot be fetched, or is not JSON.
         """
 
         def read() -> tuple[Any, str]:
@@ -123,7 +123,7 @@ class Fetcher:
             raise DataError(f"{address} answered with something other than JSON: check the address") from None
 
     def _persist(self, address: str, attempt: Callable[[], Result], progress: Callable[[], int]) -> Result:
-        """Try until it works, or until several attempts in a row have got no further than those before."""
+        """Repeat an attempt until it succeeds, or until several attempts in a row make no progress."""
         in_vain, furthest = 0, progress()
         while True:
             pause = random.uniform(0.5, 1) * self.patience.pause * 2**in_vain
@@ -143,13 +143,13 @@ class Fetcher:
                 raise StoppedError
 
     def _go_on(self, part: PartialFile) -> None:
-        """One attempt."""
+        """Make one attempt to fetch the rest of a file."""
         with self._answer(part.address, part.request_headers()) as answer:
             if answer.status_code == 416 and part.is_said_to_be_whole(answer):
                 return
             if answer.status_code in {206, 416} and not part.is_continued_by(answer):
                 part.discard()
-                raise httpx.RemoteProtocolError("the server went on with another file or in another place")
+                raise httpx.RemoteProtocolError("the server resumed with another file or at another position")
             answer.raise_for_status()
             if answer.status_code not in {200, 206}:
                 raise httpx.HTTPStatusError("no file", request=answer.request, response=answer)
@@ -161,7 +161,7 @@ class Fetcher:
             self._receive(answer, part)
 
     def _receive(self, answer: httpx.Response, part: PartialFile) -> None:
-        # With a size of its own, a chunk would only come when it is full: the bytes of a slow server would be lost.
+        # A fixed chunk size would delay a chunk until it is full, and the bytes of a slow server would be lost.
         chunks = answer.iter_raw() if is_as_stored(answer) else answer.iter_bytes()
         since, bytes_since = self.clock(), 0
         with part.path.open("ab", buffering=0) as file:
@@ -179,11 +179,11 @@ class Fetcher:
                         raise httpx.ReadTimeout(f"only {bytes_since:,} bytes came in {elapsed:.0f} seconds")
                     since, bytes_since = self.clock(), 0
         if part.total and size != part.total:
-            raise httpx.RemoteProtocolError(f"{size:,} bytes came of {part.total:,}")
+            raise httpx.RemoteProtocolError(f"only {size:,} of {part.total:,} bytes came")
 
     @contextmanager
     def _answer(self, address: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """The answer to a request, redirections followed; each host on the way is asked within its limit."""
+        """Request an address and follow redirections, within the connection limit of each host on the way."""
         url = httpx.URL(address)
         for _ in range(_MOST_REDIRECTS + 1):
             with self._slot(url.netloc.decode()), self._client.stream("GET", url, headers=headers) as answer:
@@ -199,20 +199,20 @@ class Fetcher:
 
 
 def logins() -> httpx.Auth | None:
-    """Names and passwords by host, of the file that NETRC names, else ~/.netrc; None: there is no such file.
+    """Return user names and passwords by host, from the file that NETRC names or else ~/.netrc, or None without a file.
 
     Raises:
-        DataError: the file is not of that form.
+        DataError: the file cannot be read or parsed.
     """
     file = Path(os.environ.get("NETRC") or "~/.netrc").expanduser()
     if not file.is_file():
         return None
     try:
         return httpx.NetRCAuth(str(file))
-    except netrc.NetrcParseError as error:  # which may quote a password
-        raise DataError(f"{file}: about line {error.lineno} it is no netrc file: mend it, or set NETRC") from None
+    except netrc.NetrcParseError as error:  # its message may contain a password
+        raise DataError(f"{file}: not a netrc file at about line {error.lineno}: repair it, or set NETRC") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file}: cannot be read ({type(error).__name__}): mend it, or set NETRC") from None
+        raise DataError(f"{file}: cannot be read ({type(error).__name__}): repair it, or set NETRC") from None
 
 
 def _cannot(address: str, error: Exception) -> str:
@@ -231,7 +231,7 @@ def _is_never_to_work(error: Exception) -> bool:
 
 
 def _asked_for(answer: httpx.Response | None) -> float:
-    """Seconds that the server asks to wait: a number, or the date after which to come back."""
+    """Return the seconds that the server asks to wait, given as a number or as a date."""
     value = answer.headers.get("Retry-After", "") if answer is not None else ""
     if value.isdecimal():
         return float(value)
@@ -242,16 +242,16 @@ def _asked_for(answer: httpx.Response | None) -> float:
 
 
 def _what_is_wrong(address: str, head: bytes) -> str:
-    """What shows by the first bytes that this is not the file that the address promises."""
+    """Return an error message if the first bytes show that this is not the promised file, or else an empty string."""
     if formats.is_html(head):
         return _page(address)
     if suffix := signatures.broken_promise(httpx.URL(address).path, head):
-        return f"{address}: not a {suffix} file, for it begins with {head[:16]!r}: check the address"
+        return f"{address}: not a {suffix} file, because it begins with {head[:16]!r}: check the address"
     return ""
 
 
 def _page(address: str) -> str:
     return (
-        f"{address} answered with an HTML page in place of the file: open the address in a browser, and give the one "
-        "that the download itself has"
+        f"{address} answered with an HTML page instead of the file: open the address in a browser, and use the address "
+        "of the download itself"
     )

@@ -1,4 +1,4 @@
-"""The lock file of a recipe: what has been fetched once, so that it is the same the next time.
+"""Read and write the lock file of a recipe, which records fetched files so that later runs get the same content.
 
 It is JSON beside the recipe, made to be read, compared and committed::
 
@@ -7,8 +7,8 @@ It is JSON beside the recipe, made to be read, compared and committed::
      "files": {"https://...parquet": {"sha256": "...", "bytes": 1234, "recorded": "2026-01-31T12:00:00Z"}}
     }
 
-`addresses` says which files a short address led to, for a pair of languages; `files`, what each file was. Files of this
-machine are not in it: whoever edits one wants it to count.
+`addresses` lists the files that a short address led to, for a pair of languages. `files` records the content of each
+file. Files of this machine are not included, because edits to them are meant to count.
 """
 
 import os
@@ -24,7 +24,7 @@ from nmt_core.store.artifacts import now
 
 
 class LockedFile(BaseModel):
-    """What a file was when it was fetched first."""
+    """Content of a file when it was first fetched."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     sha256: str
@@ -42,31 +42,31 @@ class _Content(BaseModel):
 
 
 class Lockfile:
-    """Reads and extends a lock file; without a path, nothing is known and nothing is recorded."""
+    """A lock file to read and extend. Without a path, nothing is known and nothing is recorded."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser() if path else None
         self._content = self._read()
 
     def sha256(self, address: str) -> str:
-        """The recorded hash of a file; empty if there is none."""
+        """Return the recorded hash of a file, or an empty string."""
         locked = self._content.files.get(address)
         return locked.sha256 if locked else ""
 
     def bytes_of(self, address: str) -> int:
-        """The recorded size of a file; 0 if there is none."""
+        """Return the recorded size of a file in bytes, or 0."""
         locked = self._content.files.get(address)
         return locked.bytes if locked else 0
 
     def files_of(self, short: str) -> tuple[str, ...]:
-        """The files that a short address led to; none if that is not recorded."""
+        """Return the recorded files of a short address, which may be none."""
         return self._content.addresses.get(short, ())
 
     def check(self, address: str, sha256: str) -> None:
-        """Compare a file with what is recorded of it.
+        """Compare a file with its record.
 
         Raises:
-            DataError: it is another file now.
+            DataError: the file has changed.
         """
         recorded = self._content.files.get(address)
         if recorded and recorded.sha256 != sha256:
@@ -76,10 +76,10 @@ class Lockfile:
             )
 
     def record(self, address: str, sha256: str, size: int) -> None:
-        """Remember a file, if it is not recorded yet.
+        """Record a file, unless it is recorded already.
 
         Raises:
-            DataError: it is recorded with another hash, or the lock file cannot be written.
+            DataError: the file is recorded with another hash, or the lock file cannot be written.
         """
         if self._path and not self.sha256(address):
             locked = LockedFile(sha256=sha256, bytes=size, recorded=now().strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -87,10 +87,10 @@ class Lockfile:
         self.check(address, sha256)
 
     def record_files(self, short: str, files: Sequence[str]) -> None:
-        """Remember the files of a short address, if they are not recorded yet.
+        """Record the files of a short address, unless they are recorded already.
 
         Raises:
-            DataError: others are recorded, or the lock file cannot be written.
+            DataError: other files are recorded, or the lock file cannot be written.
         """
         if self._path and not self.files_of(short):
             self._extend({short: tuple(files)}, {})
@@ -103,9 +103,9 @@ class Lockfile:
             )
 
     def forget(self, addresses: Collection[str]) -> None:
-        """Strike files from the record, so that whatever they are now is accepted; others stay as they are.
+        """Remove files from the record, so that their current content is accepted. Other entries stay.
 
-        A short address or a pattern loses what it led to, and each of those files.
+        For a short address or a pattern, its entry and the entries of all of its files are removed.
 
         Raises:
             DataError: the lock file cannot be written.
@@ -121,7 +121,7 @@ class Lockfile:
             )
 
     def _extend(self, addresses: dict[str, tuple[str, ...]], files: dict[str, LockedFile]) -> None:
-        """Add entries to what is in the file by now: another run may have written meanwhile, and its entries stay."""
+        """Add entries to the current file. Entries that another run has written in the meantime stay."""
         self._write(lambda content: _Content(addresses=addresses | content.addresses, files=files | content.files))
 
     def _write(self, change: Callable[[_Content], _Content]) -> None:
@@ -145,12 +145,12 @@ class Lockfile:
         except (OSError, ValidationError) as error:
             raise DataError(
                 f"corpus.lock={self._path}: not a lock file ({words_of(error)}): restore it, or remove it to "
-                "record anew"
+                "record the files again"
             ) from None
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file in one step: whoever reads it sees the old or the new one, whole."""
+    """Write a file in one step: a reader sees either the complete old file or the complete new one."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

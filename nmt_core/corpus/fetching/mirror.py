@@ -1,4 +1,4 @@
-"""Files that are on this machine: in the mirror folder, or where the recipe says."""
+"""Find files on this machine: in the mirror folder, or at the path in the recipe."""
 
 import os
 import threading
@@ -10,27 +10,28 @@ from nmt_core.errors import DataError
 from nmt_core.store.digests import sha256_of
 
 OnLook = Callable[[str, int, int], None]
-"""Told how many bytes of how many have been looked through for the file of an address."""
+"""Callback with an address, the number of bytes searched for its file, and the total number to search."""
 
 
 class Mirror:
-    """A folder with copies of files; it is looked into first."""
+    """A folder with copies of files that is searched before the network."""
 
     def __init__(self, folder: str, on_look: OnLook = lambda address, done, total: None) -> None:
-        """Empty: there is none."""
+        """Use a folder. An empty string means no mirror."""
         self._folder = Path(folder).expanduser() if folder else None
         self._on_look = on_look
         self._looking = threading.Lock()
 
     def find(self, address: str, sha256: str, size: int = 0, *, by_last_part: bool = True) -> Path | None:
-        """By content where the hash is known - the file that has the name is tried first -, else by name.
+        """Find a file by content if the hash is known, trying files of the right name first, and else by name.
 
-        A name is the whole address without its scheme, as `wget --force-directories` lays it out, or its last part.
-        (Not `by_last_part` where another corpus may have the same: every zip of OPUS is called de-en.txt.zip.)
-        Files under other names are read to know their hash, those alone that have the `size` in bytes if it is known.
+        A name is the whole address without its scheme, the layout of `wget --force-directories`, or its last part. Do
+        not set `by_last_part` where another corpus may have the same last part: every zip of OPUS is called
+        de-en.txt.zip. Files under other names are hashed. If `size` in bytes is known, only files of that size are
+        hashed.
 
         Raises:
-            DataError: there is no such folder.
+            DataError: the folder does not exist.
         """
         if not self._folder:
             return None
@@ -48,7 +49,7 @@ class Mirror:
         return self._with_hash(address, sha256, [path for path in others if size in (0, path.stat().st_size)])
 
     def _with_hash(self, address: str, sha256: str, files: list[Path]) -> Path | None:
-        """The first file of this content; one thread looks at a time, for another one would read the same files."""
+        """Return the first file with this content. Only one thread searches, since others would read the same files."""
         read, total = 0, sum(path.stat().st_size for path in files)
         found = None
         with self._looking:
@@ -62,17 +63,17 @@ class Mirror:
         return found
 
     def find_here(self, file: WantedFile) -> Path:
-        """A file of this machine, from the mirror or by its path.
+        """Return a file of this machine, from the mirror or by its path.
 
         Raises:
-            DataError: there is none that may be read.
+            DataError: no such file exists, or it is not readable.
         """
         if mirrored := self.find(file.address, file.sha256):
             return mirrored
         path = local_path(file.address)
         if path.is_file() and os.access(path, os.R_OK):
             return path
-        problem = "not a file that may be read" if path.exists() else "no such file"
+        problem = "not a readable file" if path.exists() else "no such file"
         raise DataError(
             f"{file.address}: {problem} (looked for {path.absolute()}): correct the path, or name a folder that holds "
             "the file with --set corpus.mirror=FOLDER"

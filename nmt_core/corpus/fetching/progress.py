@@ -1,4 +1,4 @@
-"""How far the files of several threads are, in one line."""
+"""Report the progress of several threads' files in one line."""
 
 import threading
 import time
@@ -11,8 +11,8 @@ class TransferProgress:
     """Bytes of all files together.
 
     Args:
-        corpora: how many there are.
-        clock: seconds, for the rate.
+        corpora: number of corpora.
+        clock: clock in seconds, for the rate.
     """
 
     def __init__(self, corpora: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,18 +24,18 @@ class TransferProgress:
         self._looks: dict[str, tuple[int, int]] = {}
 
     def on_bytes(self, address: str, done: int, total: int) -> None:
-        """Note how far a file is; called from any thread."""
+        """Record the progress of a file. May be called from any thread."""
         with self._change:
             first = self._files.get(address, (done, 0, 0))[0]
             self._files[address] = first, done, total
 
     def on_look(self, address: str, done: int, total: int) -> None:
-        """Note how much of the mirror has been read for a file that has another name there; called from any thread."""
+        """Record the progress of a search by hash in the mirror. May be called from any thread."""
         with self._change:
             self._looks[address] = done, total
 
     def tell(self, reporter: Reporter, corpora_done: int) -> None:
-        """Report corpora, bytes, rate, and how long it will take, as far as the servers say how large the files are."""
+        """Report the corpora, bytes, rate and remaining time, as far as servers give the sizes of files."""
         with self._change:
             files = list(self._files.values())
             looks = [(address, *look) for address, look in self._looks.items() if look[0] < look[1]]
@@ -45,7 +45,7 @@ class TransferProgress:
         note = f"{corpora_done} of {self._corpora} corpora, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
         if left and rate:
             note += f", {rate / 1e6:,.1f} MB/s, {left / rate:,.0f} s left"
-        for address, read, in_all in looks[:1]:  # one thread looks at a time
+        for address, read, in_all in looks[:1]:  # one thread searches at a time
             note += f", looking for {address} in the mirror: {read / 1e6:,.1f} of {in_all / 1e6:,.1f} MB read"
         share = min(corpora_done + done / (done + left) if left else corpora_done, self._corpora)
         reporter.progress(share, self._corpora, note)

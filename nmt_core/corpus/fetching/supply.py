@@ -1,7 +1,7 @@
-"""Brings a wanted file into an artifact, from the nearest place that has it.
+"""Bring a wanted file into an artifact from the nearest source.
 
-The mirror comes first, then an earlier download that holds the same bytes, then the address itself. Whatever the way,
-the file is checked against the recipe and the lock file before it counts.
+The sources are, in order: the mirror, an earlier download with the same bytes, and the address itself. Every file is
+checked against the recipe and the lock file before it counts.
 """
 
 import hashlib
@@ -27,36 +27,36 @@ from nmt_core.store.digests import sha256_of
 
 
 class EarlierDownloads:
-    """The files of the published artifacts of `download`, by content."""
+    """Files of the published artifacts of `download`, by content."""
 
     def __init__(self, artifacts: Path) -> None:
         self._files: dict[str, Path] = {}
         for manifest in sorted(artifacts.glob(f"*/{MANIFEST}")):
             try:
                 index = CorpusIndex.model_validate_json((manifest.parent / INDEX).read_bytes())
-            except (OSError, ValidationError):  # of another version of this package
+            except (OSError, ValidationError):  # written by another version of this package
                 continue
             self._files |= {f.sha256: manifest.parent / f.file for corpus in index.corpora for f in corpus.files}
 
     def find(self, sha256: str) -> Path | None:
-        """A file with this content, if there is one and it is whole."""
+        """Return a file with this content if there is one and it is undamaged, or None."""
         path = self._files.get(sha256)
         return path if path and path.is_file() and sha256_of(path) == sha256 else None
 
 
 @dataclass(frozen=True)
 class Supplied:
-    """A file in its place."""
+    """A file that has been put in place."""
 
     path: Path
     sha256: str
     address: str
-    """Where it is from: one of the two that were wanted."""
+    """Address that the file came from, one of the two that were wanted."""
 
 
 @dataclass
 class Supply:
-    """Where files come from in one run. Several threads may ask at the same time."""
+    """Sources of the files of one run. Several threads may use it at the same time."""
 
     fetcher: Fetcher
     mirror: Mirror
@@ -64,21 +64,21 @@ class Supply:
     lock: Lockfile
     offline: bool
     reused: int = 0
-    """Files that an earlier download held."""
+    """Number of files taken from an earlier download."""
     _parts: dict[str, PartialFile] = field(default_factory=dict)
     _fetched: dict[str, str] = field(default_factory=dict)
     _change: threading.Lock = field(default_factory=threading.Lock)
 
     def bring(self, wanted: WantedFile, to: Path, *, short: bool) -> Supplied:
-        """Put a file at `to`, plus the suffix that its content asks for.
+        """Put a file at `to`, plus the suffix that matches its content.
 
         Args:
             wanted: the file.
             to: its path, without a suffix.
-            short: whether a short address led to it; then its hash belongs into the lock file even where it is known.
+            short: True if a short address led to it. Its hash is then recorded in the lock file even if it is known.
 
         Raises:
-            DataError: it cannot be had, or is not what the recipe or the lock file expects.
+            DataError: the file cannot be fetched, or is not the one that the recipe or the lock file expects.
         """
         if not scheme_of(wanted.address):
             path = self.mirror.find_here(wanted)
@@ -94,7 +94,7 @@ class Supply:
         return supplied
 
     def forget_parts(self) -> None:
-        """Remove what was fetched from where it was fetched to: the artifact has it now."""
+        """Remove the fetched parts, because the artifact now holds their content."""
         for part in self._parts.values():
             with part.held():
                 part.discard()
@@ -119,14 +119,14 @@ class Supply:
                 self.lock.check(wanted.address, sha256)
                 supplied = self._place(part.path, wanted, sha256, to)
             except DataError:
-                part.discard()  # it is whole, and wrong
+                part.discard()  # it is complete, and wrong
                 raise
         with self._change:
             self._parts[wanted.address], self._fetched[wanted.address] = part, sha256
         return supplied
 
     def _complete(self, part: PartialFile, expected: str) -> None:
-        """Fetch what is missing; nothing, if what a run before has left is the file."""
+        """Fetch the missing bytes, unless the part left by an earlier run is already the complete file."""
         if expected and part.path.exists() and sha256_of(part.path) == expected:
             return
         if scheme_of(part.address) in WEB:
@@ -135,7 +135,7 @@ class Supply:
             object_stores.fetch(part, self.fetcher.on_bytes, self.fetcher.stop)
 
     def _checked(self, path: Path, wanted: WantedFile) -> str:
-        """The hash of a file that is what it should be."""
+        """Return the hash of a file after checking it."""
         sha256 = sha256_of(path)
         if wanted.sha256 and sha256 != wanted.sha256:
             raise DataError(
@@ -150,9 +150,9 @@ class Supply:
         return sha256
 
     def _place(self, path: Path, wanted: WantedFile, sha256: str, to: Path) -> Supplied:
-        """Link what this package owns, copy what others may change."""
+        """Link files that this package owns, and copy files that others may change."""
         place = to.with_name(to.name + _suffix_of(path, wanted))
-        place.unlink(missing_ok=True)  # what a run before left there may be a link: it is not to be written into
+        place.unlink(missing_ok=True)  # an earlier run may have left a link, which must not be written to
         held = self.earlier.find(sha256)
         if held:
             with self._change:
@@ -167,10 +167,10 @@ class Supply:
 
 
 def _suffix_of(path: Path, wanted: WantedFile) -> str:
-    """Suffix that the content asks for; the name, which may be ours, only tells a table from lines."""
+    """Return the suffix that matches the content. The name only distinguishes a table from lines."""
     try:
         return formats.looks_like(path, wanted.side, name_in(wanted.address)).suffix
-    except DataError as error:  # it names our copy; the user knows the file by its address
+    except DataError as error:  # it names a copy, but users know the file by its address
         raise DataError(f"{wanted.address}: {str(error).removeprefix(f'{path}: ')}") from None
 
 

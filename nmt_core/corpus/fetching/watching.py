@@ -1,8 +1,8 @@
-"""Whether the text at the addresses of a recipe is what it was, told without fetching it.
+"""Detect changes of the text at a recipe's addresses without fetching it.
 
-The digest of a web address is its ETag, or else its size and the time of its last change (RFC 9110, section 8.8); of
-a file in a store what the store says of the same; of a file of this machine its sha256. Digests are compared for
-being equal, and mean nothing else.
+The digest of a web address is its ETag, or else its size and the time of its last change (RFC 9110, section 8.8). The
+digest of a file in a store is the same information as the store reports it. The digest of a local file is its sha256.
+Digests are only compared for equality.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,23 +21,23 @@ from nmt_core.store.digests import sha256_of
 
 _SECONDS = 30.0
 _STORE_KEYS = ("ETag", "etag", "md5Hash", "size", "LastModified", "updated")
-"""What stores call a file's digest, size and time; each knows some of them."""
+"""Keys under which stores report a file's digest, size and time. Each store has some of them."""
 
 
 @dataclass
 class Look:
-    """What a look at addresses has found."""
+    """Result of a check of addresses."""
 
     digests: dict[str, str] = field(default_factory=dict)
     unanswered: dict[str, str] = field(default_factory=dict)
-    """Addresses that could not be looked at, and why."""
+    """Reasons why addresses could not be checked, by address."""
 
 
 def watched(config: PipelineConfig) -> list[str]:
-    """Addresses whose text may change: all that the recipe does not pin by a sha256, each once.
+    """Return the addresses whose text may change: each one, once, that the recipe does not pin by a sha256.
 
-    Of a short address, they are the files that the lock file says it led to; before the first download, and where
-    there is no lock file, nothing is known of it. A pattern in an object store stands for itself.
+    A short address counts as the files that the lock file lists for it. Before the first download, or without a lock
+    file, these are unknown. A pattern in an object store counts as itself.
 
     Raises:
         DataError: an address is wrong.
@@ -56,7 +56,7 @@ def watched(config: PipelineConfig) -> list[str]:
 
 
 def look(addresses: Iterable[str]) -> Look:
-    """Look at addresses, one after the other. One that does not answer is no change, and is told apart."""
+    """Check addresses one after the other. An address that does not answer counts as unanswered, not as changed."""
     result = Look()
     with httpx.Client(timeout=_SECONDS, follow_redirects=True, auth=logins()) as client:
         for address in addresses:
@@ -68,7 +68,7 @@ def look(addresses: Iterable[str]) -> Look:
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Addresses that have another digest than before; one that is seen for the first time has not changed."""
+    """Return the addresses whose digest has changed. An address without an earlier digest has not changed."""
     return [address for address, digest in now.items() if before.get(address, digest) != digest]
 
 
@@ -93,7 +93,7 @@ def _digest_on_the_web(address: str, client: httpx.Client) -> str:
 
 
 def _digest_in_a_store(address: str) -> str:
-    """Of a file, or of all that fit a pattern."""
+    """Return the digest of a file, or of all files that match a pattern."""
     infos = object_stores.infos(address)
     return "; ".join(
         f"{name} " + " ".join(f"{key}:{info[key]}" for key in _STORE_KEYS if info.get(key)) for name, info in infos

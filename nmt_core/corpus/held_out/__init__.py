@@ -1,1 +1,1 @@
-"""Development and test sentences: carved out of the text, and kept out of training."""
+"""Draw dev and test sentences from the text, and keep them out of training."""

@@ -1,7 +1,7 @@
-"""Dev and test text out of the training text, so that no held-out sentence is trained on, on either side.
+"""Take dev and test text out of the training text, so that no held-out sentence is trained on, on either side.
 
-The draw is by a hash of seed and text, not by place. Only the shards' lowest hashes meet in one place, so that memory
-does not grow with the text; who is drawn is the same as if all of them met.
+The draw depends on a hash of seed and text, not on the place of a pair. Only the lowest hashes of each shard are
+collected, so memory does not grow with the text. The result is the same as if all hashes were collected.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,25 +21,26 @@ _KEYS = ("source_key", "target_key")
 
 @dataclass(frozen=True)
 class HeldOutPairs:
-    """What was taken out: columns source, target, corpus, line, source_key, target_key, in the order of the text."""
+    """Held-out pairs in text order: columns source, target, corpus, line, source_key, target_key."""
 
     test: pl.DataFrame
     dev: pl.DataFrame
 
     def to_frame(self) -> pl.DataFrame:
-        """As one table, to be written down: the same columns, and part."""
+        """Return one table for storage, with the same columns and `part`."""
         parts = {"test": self.test, "dev": self.dev}
         return pl.concat([pairs.with_columns(part=pl.lit(name)) for name, pairs in parts.items()])
 
     @classmethod
     def from_frame(cls, table: pl.DataFrame) -> "HeldOutPairs":
-        """What `to_frame` made."""
+        """Restore the pairs from a table made by `to_frame`."""
         return cls(*(table.filter(part=name).drop("part") for name in ("test", "dev")))
 
     def part(self, pairs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The pairs that share no side with these, and those that do and are none of these themselves.
+        """Split the pairs: the ones that share no side with the held-out pairs, and the ones that do.
 
-        Sides count as shared if they are equal but for case, punctuation and spaces.
+        The held-out pairs themselves are in neither. Sides are shared if they are equal except for case, punctuation
+        and spaces.
         """
         both = pl.concat([self.test, self.dev])
         shares = pairs.select(
@@ -53,7 +54,7 @@ class HeldOutPairs:
 
 @dataclass(frozen=True)
 class _Draw:
-    """One shard's part of the draw."""
+    """Task to draw from one shard."""
 
     shard: str
     number: int
@@ -65,34 +66,34 @@ class _Draw:
 def carve(
     shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers, corpora: Collection[str] = ()
 ) -> HeldOutPairs:
-    """Draw the pairs of the test set and then those of the dev set; no two of them share a side.
+    """Draw the pairs of the test set and then of the dev set. No two of them share a side.
 
     Args:
         shards: Parquet files with the columns source, target, corpus and line.
-        sizes: pairs of the test set and of the dev set.
+        sizes: number of pairs of the test set and of the dev set.
         seed: seed of the draw.
-        workers: who reads the shards.
-        corpora: whose pairs may be drawn; empty: anybody's.
+        workers: workers that read the shards.
+        corpora: corpora whose pairs may be drawn. If there are none, or nothing is given, any corpus may be.
 
     Raises:
         StageError: there are too few pairs that share no side.
     """
     pool_pairs = _POOL_FACTOR * sum(sizes) + _POOL_PAIRS
     while True:
-        drawn = _drawn(shards, seed, pool_pairs + 1, workers, corpora)  # one more: is that all?
+        drawn = _drawn(shards, seed, pool_pairs + 1, workers, corpora)  # one more shows if there are others
         pool = drawn.head(pool_pairs)
         test, rest = _take(pool, sizes[0])
         dev, _ = _take(rest, sizes[1])
         if (test.height, dev.height) == sizes:
             columns = ["source", "target", "corpus", "line", *_KEYS]
             return HeldOutPairs(*(part.sort("shard", "row").select(columns) for part in (test, dev)))
-        if drawn.height <= pool_pairs:  # that was all the text there is
+        if drawn.height <= pool_pairs:  # there is no more text
             raise too_little(drawn.height, sizes, left=0)
         pool_pairs *= _POOL_FACTOR
 
 
 def _drawn(shards: Sequence[str], seed: int, pairs: int, workers: Workers, corpora: Collection[str]) -> pl.DataFrame:
-    """The pairs of all shards that are drawn first; never more than twice as many are held at a time."""
+    """Return the pairs of all shards with the lowest draws. At most twice this number is held in memory."""
     drawn = pl.DataFrame()
     for found in workers.map(_lowest, [_Draw(shard, n, seed, pairs, tuple(corpora)) for n, shard in enumerate(shards)]):
         drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(pairs)
@@ -100,16 +101,16 @@ def _drawn(shards: Sequence[str], seed: int, pairs: int, workers: Workers, corpo
 
 
 def too_little(pairs: int, sizes: tuple[int, int], left: int) -> StageError:
-    """What to tell the user of a text that is too small to take dev and test text out of it."""
+    """Return the error for a text that is too small to take dev and test text out of it."""
     return StageError(
         f"split: {pairs:,} clean pairs are too few to take {sizes[0]:,} for testing and {sizes[1]:,} for validation "
-        f"and to leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or "
+        f"and leave as many to train on ({left:,} would be left): lower split.test_pairs and split.dev_pairs, or "
         "name files in corpus.dev and corpus.test (nothing is taken out of corpora that `mix` tags or weights by 0)"
     )
 
 
 def _lowest(draw: _Draw) -> pl.DataFrame:
-    """The pairs of a shard that are drawn first."""
+    """Return the pairs of a shard with the lowest draws."""
     text = storage.read(draw.shard, ["source", "target", "corpus", "line"]).with_row_index("row")
     if draw.corpora:
         text = text.filter(pl.col("corpus").is_in(draw.corpora))
@@ -122,7 +123,7 @@ def _lowest(draw: _Draw) -> pl.DataFrame:
 
 
 def _take(drawn: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The first `count` pairs of which no two share a side, and the pairs that share no side with these."""
+    """Return the first `count` pairs of which no two share a side, and the pairs that share no side with them."""
     once = pl.all_horizontal(pl.col(key).is_first_distinct() for key in _KEYS)
     taken = drawn.filter(once).head(count)
     shares = pl.any_horizontal(pl.col(key).is_in(taken[key].implode()) for key in _KEYS)

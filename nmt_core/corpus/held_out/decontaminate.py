@@ -1,11 +1,11 @@
-"""No sentence of a dev or test set in the training text: else the score measures memory.
+"""Keep the sentences of dev and test sets out of the training text, so that scores do not measure memory.
 
-A training pair is a leak if one of its sides equals a held-out sentence of that side (but for case, punctuation and
-spaces), or shares a run of `ngram_words` words with one (`short_ngram_words` with a shorter one). Still shorter
-sentences count only as a whole: their runs of words are everybody's.
+A training pair is a leak if one of its sides equals a held-out sentence of that side (except for case, punctuation and
+spaces). It is also a leak if a side shares a run of `ngram_words` words with a held-out sentence (`short_ngram_words`
+with a shorter one). Even shorter sentences count only as a whole, because their runs of words are common.
 
-A pair that shares text with several sets is counted once, for the first of them, so that the counts of the sets add up
-to the pairs that were dropped.
+A pair that shares text with several sets counts for the first of them. The counts of the sets therefore add up to the
+number of dropped pairs.
 """
 
 from collections.abc import Mapping
@@ -30,16 +30,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of many sentences, one after the other."""
+    """Words of many sentences, one sentence after the other."""
 
     hashes: Hashes
     row: Rows
-    """Which sentence each word is of; never falls."""
+    """Index of the sentence of each word, in ascending order."""
 
     @staticmethod
     def of(text: pl.Series, language: str, least: int) -> "_Words":
-        """Those of sentences that have at least `least` words; some shorter ones may be among them."""
-        long_enough = normalize.word_count(pl.col("text"), language) >= least  # marks count as words here
+        """Return the words of sentences with at least `least` words. Some shorter sentences may be included."""
+        long_enough = normalize.word_count(pl.col("text"), language) >= least  # punctuation marks count as words here
         long = text.to_frame("text").with_row_index("row").filter(long_enough)
         lists = long.select(normalize.words(pl.col("text"), language)).to_series()
         words = lists.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word")))
@@ -47,7 +47,7 @@ class _Words:
         return _Words(words.to_series().to_numpy(), row)
 
     def ngrams(self, length: int) -> tuple[Hashes, Rows]:
-        """Hash of each run of `length` words within one sentence, and the sentence that it is of."""
+        """Return the hash of each run of `length` words within one sentence, and the index of its sentence."""
         count = len(self.hashes) - length + 1
         if count <= 0:
             return np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -58,16 +58,16 @@ class _Words:
         return hashes[whole], self.row[:count][whole]
 
     def shorter_than(self, length: int) -> "_Words":
-        """Only the sentences of fewer than `length` words."""
+        """Return only the sentences of fewer than `length` words."""
         short = np.bincount(self.row)[self.row] < length if len(self.row) else np.empty(0, bool)
         return _Words(self.hashes[short], self.row[short])
 
 
 class HeldOut:
-    """The sentences of all dev and test sets, ready to be looked up."""
+    """Lookup of the sentences of all dev and test sets."""
 
     def __init__(self, sets: Mapping[str, pl.DataFrame], config: CleanConfig, languages: LanguagesConfig) -> None:
-        """`sets` holds the pairs (columns source, target) of each held-out set by its name in the report."""
+        """Prepare the sets: the pairs (columns source, target) of each held-out set, by its name in the report."""
         self.names = list(sets)
         self._long, self._short = config.ngram_words, config.short_ngram_words
         self._languages = {"source": languages.source, "target": languages.target}
@@ -80,7 +80,7 @@ class HeldOut:
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
 
     def found(self) -> pl.Expr:
-        """`find` as an expression over the columns that it asks for; null for rows that have a `reason`."""
+        """Return `find` as an expression over the columns that it needs. Rows that have a `reason` give null."""
         return pl.struct("source", "target", "source_key", "target_key", "reason").map_batches(
             lambda pairs: self._find_among_kept(pairs.struct.unnest()), return_dtype=pl.String, is_elementwise=True
         )
@@ -91,13 +91,13 @@ class HeldOut:
         return found.scatter(rows, self.find(pairs[rows])) if rows.len() else found
 
     def find(self, pairs: pl.DataFrame) -> pl.Series:
-        """Name of the first held-out set that each pair shares text with; null if none (String).
+        """Return the name of the first held-out set that each pair shares text with, or null (String).
 
         `pairs` has the columns source and target (normalised), source_key and target_key (`normalize.key`).
         """
         if not self.names:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
-        found = np.full(pairs.height, len(self.names))  # that is: none
+        found = np.full(pairs.height, len(self.names))  # this index means none
         for side, language in self._languages.items():
             words = _Words.of(pairs[side], language, self._short)
             runs = {length: words.ngrams(length) for length in {self._long, self._short}}
@@ -110,7 +110,7 @@ class HeldOut:
         return pl.Series([*self.names, None], dtype=pl.String).gather(found).alias("held_out")
 
     def _runs(self, text: pl.Series, side: str) -> dict[int, Hashes]:
-        """Hashes of the runs of words that betray a held-out sentence, by their length in words."""
+        """Return the hashes of the runs of words that reveal a held-out sentence, by their length in words."""
         words = _Words.of(text, self._languages[side], self._short)
         runs = {self._long: words.ngrams(self._long)[0]}
         if self._short < self._long:

@@ -1,6 +1,6 @@
-"""A toy English-Korean parallel corpus, made by a small grammar of our own: for trying the pipeline, not for use.
+"""Make a toy English-Korean parallel corpus from a small grammar, for trying the pipeline and not for real use.
 
-The sentences come from `grammar.py`; the dirt planted in the training rows, from `dirt.py`.
+`grammar.py` makes the sentences. `dirt.py` makes the dirt that is planted in the training rows.
 """
 
 import random
@@ -11,7 +11,7 @@ from nmt_core.corpus.toy.grammar import Grammar, Source
 from nmt_core.corpus.toy.phrases import Pair
 
 MIN_PAIRS = 1_000
-# Beyond this the short sentence kinds run dry and the mix of kinds would drift.
+# With more pairs, the short kinds of sentences run out and the mix of kinds changes.
 MAX_PAIRS = 200_000
 ALWAYS_IN_TRAIN: Pair = ("I am a student.", "나는 학생이다.")
 # Planted rows per thousand training rows: 7% in all.
@@ -20,10 +20,10 @@ DIRT_PER_MILLE = {"duplicate": 20, "copy": 10, "wrong_language": 10, "encoding":
 
 @dataclass(frozen=True)
 class ToyCorpus:
-    """A generated corpus; every row is an (English, Korean) pair of one-line strings.
+    """A generated corpus. Every row is an (English, Korean) pair of one-line strings.
 
-    `train` has exactly the rows asked for, dirt included; `dev` and `test` are held out and clean; `dirt` counts the
-    rows planted in `train` by kind (the keys of `DIRT_PER_MILLE`).
+    `train` has exactly the requested number of rows, dirt included. `dev` and `test` are held out and clean. `dirt`
+    counts the dirty rows in `train` by kind (the keys of `DIRT_PER_MILLE`).
     """
 
     train: list[Pair]
@@ -33,12 +33,12 @@ class ToyCorpus:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a sentence of the grammar, in lower case and without marks."""
+    """Return the words of a sentence of the grammar, in lower case and without punctuation marks."""
     return text.lower().replace(",", "").rstrip(".?").split()
 
 
 def _held_out(source: Source, clean: list[Pair], count: int) -> list[Pair]:
-    """`count` new sentences made of words that `clean` contains, so that they test combination, not guessing."""
+    """Return `count` new sentences made only of words in `clean`, so that they test combination, not guessing."""
     known: set[str] = {word for pair in clean for text in pair for word in words_of(text)}
     return [source.fresh(lambda pair: all(w in known for text in pair for w in words_of(text))) for _ in range(count)]
 
@@ -46,17 +46,17 @@ def _held_out(source: Source, clean: list[Pair], count: int) -> list[Pair]:
 def _check(pairs: int, held_out: int) -> None:
     if not MIN_PAIRS <= pairs <= MAX_PAIRS:
         raise ValueError(
-            f"pairs is {pairs}, but the toy grammar serves {MIN_PAIRS} to {MAX_PAIRS}; choose one of these"
+            f"pairs is {pairs}, but the toy grammar makes {MIN_PAIRS} to {MAX_PAIRS}; choose a number in this range"
         )
     if not 1 <= held_out <= pairs // 2:
         raise ValueError(f"held_out is {held_out}; with pairs = {pairs} choose a number from 1 to {pairs // 2}")
 
 
 def generate(*, pairs: int, seed: int, held_out: int) -> ToyCorpus:
-    """A toy corpus of `pairs` training rows and twice `held_out` held-out ones, the same for the same arguments.
+    """Return a toy corpus of `pairs` training rows and twice `held_out` held-out ones, equal for equal arguments.
 
-    No dev or test sentence occurs, on either side, in a clean training row or in the other set, but all its words
-    occur in clean training rows.
+    No dev or test sentence occurs, on either side, in a clean training row or in the other set. All its words do occur
+    in clean training rows.
 
     Raises:
         ValueError: `pairs` or `held_out` is out of range.

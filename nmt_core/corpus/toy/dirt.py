@@ -1,4 +1,4 @@
-"""Dirt that the toy corpus plants among its training rows, so that every cleaning filter has work."""
+"""Make the dirt that the toy corpus plants among its training rows, so that every cleaning filter has work."""
 
 import random
 
@@ -30,7 +30,7 @@ FOREIGN = (
 
 
 def wrong_language(source: Source, rng: random.Random, index: int) -> Pair:
-    """A pair with a target in a third language; every fourth has its sides swapped instead."""
+    """Return a pair with a target in a third language. Every fourth pair has its sides swapped instead."""
     english, korean = source.fresh()
     if index % 4 == 3:
         return korean, english  # the two sides swapped: the source is Korean
@@ -39,10 +39,10 @@ def wrong_language(source: Source, rng: random.Random, index: int) -> Pair:
 
 
 def broken_encoding(source: Source, rng: random.Random, index: int) -> Pair:
-    """A pair whose Korean was read as cp1252, or lost every other character."""
+    """Return a pair whose Korean was read as cp1252, or lost every other character."""
     english, korean = source.fresh()
     if index % 2:
-        # cp1252 rather than latin-1: it maps no byte to a control character that would split the line in two.
+        # Not latin-1: cp1252 maps no byte to a control character that would split the line in two.
         return english, korean.encode("utf-8").decode("cp1252", errors="replace")
     lost = rng.randrange(2)
     return english, "".join(
@@ -51,7 +51,7 @@ def broken_encoding(source: Source, rng: random.Random, index: int) -> Pair:
 
 
 def length_outlier(source: Source, rng: random.Random, clean: list[Pair], index: int) -> Pair:
-    """A long English sentence with one Korean word, or many sentences on one side run together."""
+    """Return a long English sentence with one Korean word, or a pair with many sentences on one side."""
     if index % 2:
         english, korean = source.fresh(lambda pair: len(pair[0].split()) >= _LONG_SOURCE_WORDS)
         return english, korean.split()[0] + korean[-1]
@@ -64,7 +64,7 @@ def length_outlier(source: Source, rng: random.Random, clean: list[Pair], index:
 
 
 def leak(pair: Pair, index: int) -> Pair:
-    """A held-out pair as it is, or changed only in case, final mark or spaces."""
+    """Return a held-out pair unchanged, or changed only in case, final mark or spaces."""
     english, korean = pair
     disguises = (
         pair,

@@ -1,6 +1,6 @@
-"""The toy grammar: nine kinds of sentences, each drawn together with its translation.
+"""Generate sentences of the toy grammar: nine kinds, each drawn together with its translation.
 
-The Korean is a function of the English sentence, in one register (plain 해라체, questions in -는가), so a small
+The Korean is a function of the English sentence in one register (plain 해라체, questions in -는가), so a small
 Transformer can learn it almost perfectly.
 """
 
@@ -26,7 +26,7 @@ _SURFACE_SPOTS = [("on", "위에"), ("under", "아래에"), ("behind", "뒤에")
 
 
 class Grammar(Phrases):
-    """Draws sentences."""
+    """Random generator of sentences."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
@@ -43,13 +43,13 @@ class Grammar(Phrases):
         ]
 
     def pair(self) -> Pair:
-        """One sentence with its translation."""
+        """Return one sentence with its translation."""
         makers, weights = zip(*self.kinds, strict=True)
         maker: Callable[[], Pair] = self.rng.choices(makers, weights)[0]
         return maker()
 
     def clause(self, subject: Phrase, verb: Verb, rest: Pair, mood: Mood, when: Pair = ("", "")) -> Pair:
-        """Subject, verb, the rest of both sides and a time, which may stand first in a statement."""
+        """Combine subject, verb, the rest of both sides and a time, which may come first in a statement."""
         adverb_en, adverb_ko = "", ""
         plain = mood.tense == "present" and not (mood.negative or mood.question)
         if plain and not when[0] and verb.flag != "!" and self.chance(0.3):
@@ -65,7 +65,7 @@ class Grammar(Phrases):
         return sentence(english, join(subject.topic(), when[1], adverb_ko, korean_rest, ending), mood.question)
 
     def identity(self) -> Pair:
-        """'Mina is a doctor.' -> 미나는 의사다."""
+        """Return a pair such as 'Mina is a doctor.' -> 미나는 의사다."""
         mood = self.mood("present", "present", "past", "future")
         subject = self.someone(pronoun=0.4)
         job = self.one(lx.NOUNS["job"])
@@ -77,7 +77,7 @@ class Grammar(Phrases):
         return sentence(english, join(subject.topic(), ending), mood.question)
 
     def description(self) -> Pair:
-        """'The book is interesting.' -> 책은 재미있다."""
+        """Return a pair such as 'The book is interesting.' -> 책은 재미있다."""
         mood, when = self.mood("present", "present", "past"), ("", "")
         if self.chance(0.5):
             subject, kind = self.someone(), self.one(("trait", "feeling"))
@@ -97,7 +97,7 @@ class Grammar(Phrases):
         return sentence(english, join(subject.topic(), when[1], mood.finish(adjective.ko)), mood.question)
 
     def action(self) -> Pair:
-        """'Mina reads a book in the park.' -> 미나는 공원에서 책을 읽는다."""
+        """Return a pair such as 'Mina reads a book in the park.' -> 미나는 공원에서 책을 읽는다."""
         verb, subject = self.one(lx.TRANSITIVE), self.someone()
         if verb.flag == "!":
             mood = self.mood("present", "present", "past", verb=verb)
@@ -110,7 +110,7 @@ class Grammar(Phrases):
         return self.clause(subject, verb, (join(item.en, place_en), join(place_ko, ko.objective(item.ko))), mood, when)
 
     def movement(self) -> Pair:
-        """'The boy goes to the school with Tom.' -> 소년은 톰과 함께 학교에 간다."""
+        """Return a pair such as 'The boy goes to the school with Tom.' -> 소년은 톰과 함께 학교에 간다."""
         subject, verbs = self.someone(), lx.INTRANSITIVE
         if self.chance(0.2):
             subject, verbs = self.noun_phrase(self.one(lx.NOUNS["animal"]), new=False), lx.BEASTLY
@@ -130,7 +130,7 @@ class Grammar(Phrases):
         return self.clause(subject, verb, (rest_en, join(company[1], place[1], manner[1])), mood, when)
 
     def gift(self) -> Pair:
-        """'Mina gives a book to the boy.' -> 미나는 소년에게 책을 준다."""
+        """Return a pair such as 'Mina gives a book to the boy.' -> 미나는 소년에게 책을 준다."""
         verb, subject = self.one(lx.GIVING), self.someone()
         mood = self.mood("present", "past", "future", "can", verb=verb)
         item = self.noun_phrase(self.one(lx.NOUNS["thing"] + lx.NOUNS["reading"] + lx.NOUNS["fruit"]))
@@ -143,7 +143,10 @@ class Grammar(Phrases):
         return self.clause(subject, verb, rest, mood, self.time(mood.tense, 0.3))
 
     def location(self) -> Pair:
-        """'There is a cup on the desk.' -> 책상 위에 컵이 있다; 'The cup is ...' -> 컵은 책상 위에 있다."""
+        """Return a pair such as 'There is a cup on the desk.' -> 책상 위에 컵이 있다.
+
+        The other form is 'The cup is ...' -> 컵은 책상 위에 있다.
+        """
         mood = self.mood("present", "present", "past", "future")
         inside = self.chance(0.3)
         spot_en, spot_ko = ("in", "안에") if inside else self.one(_SURFACE_SPOTS)
@@ -161,7 +164,7 @@ class Grammar(Phrases):
         return sentence(english, join(item.topic(), spot_ko, ending), mood.question)
 
     def possession(self) -> Pair:
-        """'Tom has three dogs.' -> 톰은 개 세 마리가 있다."""
+        """Return a pair such as 'Tom has three dogs.' -> 톰은 개 세 마리가 있다."""
         mood = self.mood("present", "present", "past", verb=lx.HAVE)
         subject = self.someone()
         kinds = ("thing", "animal", "clothes")
@@ -172,7 +175,7 @@ class Grammar(Phrases):
         return sentence(english, join(subject.topic(), ko.subject(item.ko), ending), mood.question)
 
     def pointing(self) -> Pair:
-        """'This is my book.' -> 이것은 내 책이다."""
+        """Return a pair such as 'This is my book.' -> 이것은 내 책이다."""
         english, korean, many = self.one(_POINTERS)
         mood = self.mood("present", "present", "past")
         noun = self.one(lx.NOUNS[self.one(("thing", "reading", "animal", "clothes", "vehicle"))])
@@ -185,7 +188,7 @@ class Grammar(Phrases):
         return sentence(clause, join(ko.topic(korean), ending), mood.question)
 
     def wh_question(self) -> Pair:
-        """'Who reads the book?' -> 누가 책을 읽는가? and the same with what, where and when."""
+        """Return a pair such as 'Who reads the book?' -> 누가 책을 읽는가?, or a question with what, where or when."""
         word = self.one(("who", "what", "where", "when"))
         acts = [verb for verb in lx.TRANSITIVE if verb.flag == "+"]
         verb = self.one([verb for verb in acts if word != "what" or lx.PEOPLE[0] not in verb.objects])
@@ -210,16 +213,17 @@ class Grammar(Phrases):
 
 
 class Source:
-    """Hands out sentence pairs that it has not handed out before, nor was `given`."""
+    """Generator of sentence pairs that never repeats a pair and never returns `given`."""
 
     def __init__(self, grammar: Grammar, given: Pair) -> None:
         self.grammar = grammar
         self.seen: set[str] = set(given)
 
     def fresh(self, accept: Callable[[Pair], bool] = lambda pair: True, *, new_korean: bool = True) -> Pair:
-        """A pair whose English, and with `new_korean` also whose Korean, is new and that `accept` takes.
+        """Return a pair that `accept` takes and whose English, and with `new_korean` also the Korean, is new.
 
-        Raises ValueError when the grammar seems to have none left.
+        Raises:
+            ValueError: the grammar seems to have no such pair left.
         """
         for _ in range(_MAX_DRAWS):
             english, korean = pair = self.grammar.pair()

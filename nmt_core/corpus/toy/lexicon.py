@@ -1,4 +1,4 @@
-"""The words of the toy English-Korean grammar, written as compact tables and parsed once at import."""
+"""Define the words of the toy English-Korean grammar in compact tables, which are parsed once at import."""
 
 from nmt_core.corpus.toy.korean import Predicate, Tense, is_syllable
 from nmt_core.corpus.toy.words import Adjective, Noun, Verb, past_of, plural_of
@@ -51,7 +51,7 @@ _NOUNS = {
 
 
 def _entries(table: str) -> list[tuple[str, str]]:
-    """`word korean, word korean` -> [(word, korean)]; the last blank-separated part of an entry is the Korean."""
+    """Parse `word korean, word korean` into [(word, korean)]. The last blank of an entry precedes the Korean."""
     parts = [entry.strip().rpartition(" ") for entry in table.split(",")]
     return [(english, korean) for english, _, korean in parts]
 
@@ -151,7 +151,7 @@ def _predicate(korean: str, is_verb: bool) -> Predicate:
 
 
 def _read_verbs(table: str) -> tuple[Verb, ...]:
-    """Verbs of `table`; entries with the same English word are one verb that takes the objects of both."""
+    """Parse the verbs of `table`. Entries with the same English word become one verb that takes the objects of both."""
     verbs: dict[str, Verb] = {}
     for entry in table.replace("\n", ";").split(";"):
         words = entry.split()
@@ -172,7 +172,7 @@ def _read_simple_verbs(table: str) -> tuple[Verb, ...]:
 
 
 def _simple(table: str) -> list[tuple[str, str]]:
-    """Like `_entries`, for Korean of several words: the Korean starts at the first word that is Hangul."""
+    """Parse entries whose Korean has several words. The Korean starts at the first word in Hangul."""
     rows = []
     for entry in table.split(","):
         words = entry.split()
@@ -237,7 +237,7 @@ MANNER = _simple(
 
 
 def english_words() -> tuple[str, ...]:
-    """The distinct English lexical words of the lexicon (base forms, lower case), in table order."""
+    """Return the distinct English lexical words of the lexicon (base forms, lower case), in table order."""
     nouns = [noun.en for row in NOUNS.values() for noun in row]
     verbs = [verb.en for verb in (*TRANSITIVE, *INTRANSITIVE, *MOTION, *GIVING, HAVE)]
     adjectives = [adjective.en for row in ADJECTIVES.values() for adjective in row]

@@ -1,4 +1,7 @@
-"""Phrases of the toy grammar in both languages: who, what, where and when, and the English clause around them."""
+"""Generate phrases of the toy grammar in both languages, and the English clause around them.
+
+The phrases answer who, what, where and when.
+"""
 
 import random
 from collections.abc import Sequence
@@ -29,7 +32,7 @@ BE = Verb("be", "", Predicate("있", is_verb=False))
 
 @dataclass(frozen=True)
 class Phrase:
-    """A noun phrase in both languages; the Korean has no particle yet."""
+    """A noun phrase in both languages. The Korean has no particle yet."""
 
     en: str
     ko: str
@@ -38,44 +41,44 @@ class Phrase:
     noun: Noun | None = None
 
     def topic(self) -> str:
-        """The Korean with the particle that it takes at the head of a sentence."""
-        # 'Three students ...' introduces someone new, which takes the subject particle, not the topic one.
+        """Return the Korean with the particle that it takes at the head of a sentence."""
+        # 'Three students ...' introduces a new person, which takes the subject particle, not the topic one.
         return ko.subject(self.ko) if self.counted else ko.topic(self.ko)
 
 
 @dataclass(frozen=True)
 class Mood:
-    """Tense, denial and question: what both sides of a sentence agree on."""
+    """Tense, negation and question, on which both sides of a sentence agree."""
 
     tense: Tense
     negative: bool = False
     question: bool = False
 
     def finish(self, predicate: Predicate) -> str:
-        """The Korean end of the sentence, without its mark."""
+        """Return the Korean end of the sentence, without its mark."""
         return predicate.finish(self.tense, self.negative, self.question)
 
 
 def join(*words: str) -> str:
-    """The words that are not empty, with spaces between them."""
+    """Return the words that are not empty, separated by spaces."""
     return " ".join(word for word in words if word)
 
 
 def sentence(english: str, korean: str, question: bool) -> Pair:
-    """Both sides with their mark, and the English with its capital."""
+    """Return both sides with their final mark, and the English with a capital letter."""
     mark = "?" if question else "."
     return english[0].upper() + english[1:] + mark, korean + mark
 
 
 def inflect(verb: Verb, agreement: Agreement, tense: Tense) -> str:
-    """The past or present form of an English verb."""
+    """Return the past or present form of an English verb."""
     if tense == "past":
         return verb.past
     return verb.third if agreement == "one" else verb.en
 
 
 def english_clause(subject: str, agreement: Agreement, verb: Verb, rest: str, mood: Mood, adverb: str = "") -> str:
-    """The English clause without capital and mark, with do-support where questions and negation ask for it."""
+    """Return the English clause without capital letter and mark, with do-support in questions and negation."""
     main = verb.en
     if mood.tense in ("future", "can"):
         auxiliary = "will" if mood.tense == "future" else "can"
@@ -94,7 +97,7 @@ def english_clause(subject: str, agreement: Agreement, verb: Verb, rest: str, mo
 
 
 class Phrases:
-    """Draws phrases; every choice comes from one random stream."""
+    """Random generator of phrases. Every choice comes from one random stream."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -129,7 +132,7 @@ class Phrases:
         return self.one(_POSSESSIVES)
 
     def noun_phrase(self, noun: Noun, *, definite: bool = True, new: bool = True) -> Phrase:
-        """`noun` with a determiner; `definite` and `new` say which kinds may stand before it (numbers are new)."""
+        """Return `noun` with a determiner. `definite` and `new` define which kinds may precede it (numbers are new)."""
         if new and noun.counter and noun.kind != "kin" and self.chance(0.15):
             return self.counted(noun)
         adjective_en, adjective_ko = self.adjective(noun, 0.25)
@@ -152,14 +155,14 @@ class Phrases:
         )
 
     def counted(self, noun: Noun) -> Phrase:
-        """'three big books' -> 큰 책 세 권."""
+        """Return a phrase such as 'three big books' -> 큰 책 세 권."""
         adjective_en, adjective_ko = self.adjective(noun, 0.2)
         number_en, number_ko = self.one(lx.NUMBERS)
         korean = join(adjective_ko, noun.ko, number_ko, noun.counter)
         return Phrase(join(number_en, adjective_en, noun.plural), korean, "many", counted=True, noun=noun)
 
     def someone(self, *, pronoun: float = 0.3) -> Phrase:
-        """A person as a subject: pronoun, name, relative, or any noun, some with a relative clause."""
+        """Return a person as a subject: pronoun, name, relative or any other noun, sometimes with a relative clause."""
         draw = self.rng.random()
         if draw < pronoun:
             english, _, korean, agreement = self.one(PRONOUNS)
@@ -174,7 +177,7 @@ class Phrases:
         return self.counted(noun) if self.chance(0.15) else self.noun_phrase(noun, new=False)
 
     def subject_relative(self) -> Phrase:
-        """'the man who reads a book' -> 책을 읽는 남자."""
+        """Return a phrase such as 'the man who reads a book' -> 책을 읽는 남자."""
         noun, many = self.one(lx.PEOPLE), self.chance(0.25)
         verb = self.one(lx.TRANSITIVE)
         item = self.noun_phrase(self.one(verb.objects))
@@ -186,7 +189,10 @@ class Phrases:
         return Phrase(english, korean, agreement, noun=noun)
 
     def object_relative(self, noun: Noun, main: Verb) -> Phrase | None:
-        """'the book that Mina reads' -> 미나가 읽는 책, or None if no other verb takes `noun`."""
+        """Return a phrase such as 'the book that Mina reads' -> 미나가 읽는 책, or None.
+
+        None means that no verb except `main` takes `noun`, or that `noun` is a person.
+        """
         verbs = [verb for verb in lx.TRANSITIVE if noun in verb.objects and verb is not main]
         if not verbs or noun in lx.PEOPLE:
             return None
@@ -197,7 +203,7 @@ class Phrases:
         return Phrase(english, join(ko.subject(actor.ko), form, noun.ko), noun=noun)
 
     def plain_actor(self) -> Phrase:
-        """A short subject for a relative clause: a pronoun, a name or 'the' person."""
+        """Return a short subject for a relative clause: a pronoun, a name or 'the' person."""
         draw = self.rng.random()
         if draw < 0.35:
             english, _, korean, agreement = self.one(PRONOUNS)
@@ -208,7 +214,7 @@ class Phrases:
         return Phrase(f"the {noun.en}", noun.ko, noun=noun)
 
     def object_of(self, verb: Verb, subject: Phrase, *, simple: bool = False) -> Phrase:
-        """An object that `verb` takes; `simple` keeps relative clauses out."""
+        """Return an object that `verb` takes. `simple` excludes relative clauses."""
         noun = self.one(verb.objects)
         if noun in lx.PEOPLE and self.chance(0.4):
             named = not any(subject.en == english for english, _ in lx.NAMES)
@@ -225,7 +231,10 @@ class Phrases:
         return self.one(lx.TIMES[tense]) if self.chance(probability) else ("", "")
 
     def place(self, *, going: Verb | None = None) -> tuple[str, str]:
-        """'in the quiet park' -> 조용한 공원에서; as the goal of `going`, 'to the park' -> 공원에 or 공원으로."""
+        """Return a phrase such as 'in the quiet park' -> 조용한 공원에서.
+
+        As the goal of `going`, the phrase is 'to the park' -> 공원에 or 공원으로.
+        """
         noun = self.one(lx.NOUNS["place"])
         adjective_en, adjective_ko = self.adjective(noun, 0.15)
         preposition = "to" if going else lx.PREPOSITION[noun.en]

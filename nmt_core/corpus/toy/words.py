@@ -1,4 +1,4 @@
-"""Kinds of words of the toy grammar: what each knows in both languages, and how English inflects it."""
+"""Define the kinds of words of the toy grammar in both languages, and English inflection."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from nmt_core.corpus.toy.korean import Predicate
 
 @dataclass(frozen=True)
 class Noun:
-    """An English noun with its plural ('' for mass nouns) and Korean counterpart, counter and class."""
+    """An English noun with its plural ('' for mass nouns) and its Korean counterpart, counter and class."""
 
     en: str
     plural: str
@@ -17,16 +17,16 @@ class Noun:
 
     @property
     def animate(self) -> bool:
-        """Whether plurals take 들: people and animals."""
+        """True if plurals take 들: people and animals."""
         return self.kind in ("job", "person", "kin", "animal")
 
 
 @dataclass(frozen=True)
 class Verb:
-    """An English verb (base, past; phrasal verbs inflect their first word) and its Korean predicate.
+    """An English verb (base and past) with its Korean predicate. Phrasal verbs inflect their first word.
 
-    `objects` are the nouns it may take; `flag` is '+' for acts that can be placed somewhere, '!' for states of mind
-    (no time, place or ability) and '-' for the rest.
+    `objects` are the nouns that it may take. `flag` is '+' for acts that can be placed somewhere, '!' for states of
+    mind (no time, place or ability) and '-' for the rest.
     """
 
     en: str
@@ -51,14 +51,14 @@ class Adjective:
 
 
 def plural_of(word: str) -> str:
-    """The regular plural of a noun, which is also the third person singular of a verb."""
+    """Return the regular plural of a noun, which is also the third person singular of a verb."""
     if word.endswith(("s", "x", "ch", "sh")) or word == "go":
         return word + "es"
     return word[:-1] + "ies" if word.endswith("y") and word[-2] not in "aeou" else word + "s"
 
 
 def past_of(word: str) -> str:
-    """The regular past of a verb; a phrasal verb inflects its first word."""
+    """Return the regular past of a verb. A phrasal verb inflects its first word."""
     first, space, rest = word.partition(" ")
     if first.endswith("e"):
         first += "d"
@@ -68,6 +68,6 @@ def past_of(word: str) -> str:
 
 
 def article(phrase: str) -> str:
-    """`phrase` with 'a' or 'an' by the sound it begins with."""
+    """Return `phrase` with 'a' or 'an', chosen by the sound that it begins with."""
     vowel = phrase[0] in "aeiou" and not phrase.startswith(("uni", "use"))
     return ("an " if vowel or phrase.startswith("honest") else "a ") + phrase

@@ -199,7 +199,7 @@ def test_a_test_set_with_a_row_that_cannot_be_read_is_not_used(
     write_corpus: WriteCorpus, recipe: Recipe, run_until: RunUntil
 ) -> None:
     test = write_corpus("main", [*TEST, ("A d\x00g.", "Ein Hund.")])
-    with pytest.raises(DataError, match=r"test set main, line 3: null byte: mend the line"):
+    with pytest.raises(DataError, match=r"test set main, line 3: null byte: repair the line"):
         run_until(recipe(corpus={"train": [write_corpus("news", TRAIN)], "test": [test]}), "split")
 
 

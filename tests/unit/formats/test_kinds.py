@@ -115,7 +115,7 @@ PAGE = "<html lang='en'>\n<head>\n<title>404</title></head>\n<body>Not found</bo
 def test_an_html_page_is_no_side_of_a_corpus(page: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text(page)
-    with pytest.raises(DataError, match="file: a HTML page, not a corpus"):
+    with pytest.raises(DataError, match="file: an HTML page, not a corpus"):
         looks_like(path, "source")
 
 
@@ -143,8 +143,8 @@ def test_the_name_tells_tables_apart(name: str, kind: Kind, tmp_path: Path) -> N
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"<!DOCTYPE html><title>404</title>", "a HTML page, not a corpus"),
-        (gzip.compress(b"<html>", mtime=0), "a HTML page, not a corpus"),
+        (b"<!DOCTYPE html><title>404</title>", "an HTML page, not a corpus"),
+        (gzip.compress(b"<html>", mtime=0), "an HTML page, not a corpus"),
         (b"7z\xbc\xaf\x27\x1c\x00", "a 7z archive.*unpack"),
         (b"%PDF-1.4", "a PDF document"),
         (b"<?xml version='1.0'?><rss>", "XML with the root element <rss>"),

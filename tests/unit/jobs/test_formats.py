@@ -248,7 +248,7 @@ WRONG: dict[str, tuple[str, bytes, str, str]] = {
     "numbers in Parquet": ("in.parquet", b"", "id", r"in\.parquet, column id: .* no text .*name another column"),
     "half of Parquet": ("a.parquet", b"PAR1 and no more", "", r"a\.parquet, column source: .* truncated, damaged"),
     "half of a gz": ("in.txt.gz", gzip.compress(b"now\n" * 999)[:-9], "", r"in\.txt\.gz: the gz file is truncated"),
-    "a zip": ("in.zip", b"PK\x03\x04 and more", "", r"in\.zip: a zip archive, and not text: unpack"),
+    "a zip": ("in.zip", b"PK\x03\x04 and more", "", r"in\.zip: a zip archive, not text: unpack"),
     "no file": ("", b"", "", r": there is no such file, or nothing in it: give a text file, a folder or a pattern"),
 }
 

@@ -1,4 +1,4 @@
-"""Filters of agreement: what stands on one side must stand on the other - or must not, where it is a copy."""
+"""Filter pairs by agreement: items of one side must occur on the other, but a side must not copy the other."""
 
 from collections.abc import Callable
 
@@ -8,15 +8,15 @@ from nmt_core.config import SIDES, FilterConfig
 from nmt_core.corpus.cleaning.filters.base import Filter, either
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
-# printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width and is no
-# space: neither "100 % sure" nor "%-formats" holds a placeholder. %L is GCC's.
+# printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width, and a
+# space is not a flag: neither "100 % sure" nor "%-formats" holds a placeholder. %L is GCC's.
 _WIDTH = r"(?:[-+#0]*(?:[0-9]+|\*))?(?:\.(?:[0-9]+|\*))?"
 _PRINTF = rf"%(?:[0-9]+\$)?{_WIDTH}(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGaAcspnL]"
 _PLACEHOLDER = rf"%%|{_PRINTF}|%\([\w.]+\)[a-z]|%[0-9]+|\$?\{{[\w.]*\}}"
 _POSITION_IN_PRINTF = r"^%[0-9]+\$"
 
-# A name in angle brackets may be a placeholder for a human ("cp <file>"), which is translated; what closes, is closed
-# or has attributes is mark-up.
+# A name in angle brackets may be a placeholder for a human ("cp <file>"), which is translated. A closing tag, an empty
+# element or a tag with attributes is markup.
 _TAG = r"</[A-Za-z][\w:-]*\s*>|<[A-Za-z][\w:-]*(?:\s*/|\s[^<>]*=[^<>]*)>"
 _NAME_OF_TAG = r"^</?[\w:-]+"
 
@@ -30,7 +30,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def filters(rules: CleanRules) -> list[Filter]:
-    """Those that are switched on, in the order in which they are asked."""
+    """Return the active filters in the order in which they are applied."""
     config = rules.thresholds
     switched: dict[Callable[[], Filter], bool] = {
         _placeholders: config.placeholders_must_match,
@@ -44,14 +44,15 @@ def filters(rules: CleanRules) -> list[Filter]:
 
 
 def copy() -> Filter:
-    """For the columns source_key and target_key."""
+    """Return the filter of copies, over the columns source_key and target_key."""
     return Filter("copy", "clean.drop_copies", pl.col("source_key") == pl.col("target_key"), pl.lit("target"))
 
 
 def near_copy(config: FilterConfig) -> Filter:
-    """For the columns source_words and target_words: lists of words without case and punctuation.
+    """Return the filter of near copies, over the columns source_words and target_words.
 
-    Short sides are not asked: "Debian GNU/Linux 12" translates to itself.
+    The columns are lists of words in lower case, without punctuation. Short sides are exempt: "Debian GNU/Linux 12"
+    translates to itself.
     """
 
     def share(words: pl.Expr, others: pl.Expr) -> pl.Expr:
@@ -64,9 +65,9 @@ def near_copy(config: FilterConfig) -> Filter:
 
 
 def _same_items(reason: str, knob: str, sign: str, items: Callable[[pl.Expr], pl.Expr]) -> Filter:
-    """Both sides must hold the same items, each as often, in any order.
+    """Return a filter that requires the same items on both sides, each equally often, in any order.
 
-    Items are looked for only where a side holds the `sign`, a regular expression that is quick to find: few do.
+    Items are extracted only where a side matches `sign`, a regular expression that is fast and rarely matches.
     """
     may_differ = pl.any_horizontal(either(lambda text: text.str.contains(sign)))
     source, target = (items(pl.when(may_differ).then(pl.col(side))).list.sort() for side in SIDES)
@@ -90,7 +91,10 @@ def _tags() -> Filter:
 
 
 def _numbers() -> Filter:
-    """The digits alone are compared: 1,000.5 is 1.000,5 elsewhere, and the parts of a date change places."""
+    """Return a filter that compares only digits.
+
+    1,000.5 is written 1.000,5 elsewhere, and the parts of a date change places.
+    """
     digit = r"\p{Nd}"
     return _same_items("numbers_differ", "clean.numbers_must_match", digit, lambda text: text.str.extract_all(digit))
 
@@ -110,7 +114,7 @@ def _end_marks() -> Filter:
 
 
 def _brackets() -> Filter:
-    """A list's "a)" lacks a bracket too, but on both sides."""
+    """Return a filter of unpaired brackets. A list's "a)" lacks a bracket too, but on both sides."""
 
     def is_paired(text: pl.Expr) -> pl.Expr:
         return pl.all_horizontal(

@@ -1,4 +1,4 @@
-"""Filters of form: a side that is empty, too short, too long, or of the wrong characters; sides of unlike length."""
+"""Filter pairs by form: a side that is empty, too short, too long or of the wrong characters, or unequal lengths."""
 
 import polars as pl
 
@@ -10,7 +10,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
 def filters(rules: CleanRules) -> list[Filter]:
-    """Those that are switched on, in the order in which they are asked."""
+    """Return the active filters in the order in which they are applied."""
     config, languages = rules.thresholds, rules.languages
     return [
         _empty(),
@@ -23,7 +23,7 @@ def filters(rules: CleanRules) -> list[Filter]:
 
 
 def filters_by_language(rules: CleanRules) -> list[Filter]:
-    """Those that depend on what is usual in the languages. A copy fails them as well, and is asked about before."""
+    """Return the filters that depend on the languages. Copies fail them too, so copies are checked earlier."""
     return [*_wrong_script(rules.thresholds, rules.languages), _length_ratio(rules.thresholds)]
 
 
@@ -65,9 +65,9 @@ def _long_word(config: FilterConfig, languages: LanguagesConfig) -> Filter:
 
 
 def _letters(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """Numbers of letters, and of characters other than spaces, in normalised text.
+    """Return the numbers of letters, and of characters other than spaces, in normalised text.
 
-    What is no letter is rarer than letters, and so faster to count.
+    Characters that are not letters are rarer than letters, and so faster to count.
     """
     characters = text.str.len_chars() - text.str.count_matches(" ", literal=True)
     return characters - text.str.count_matches(r"[^\p{Alphabetic} ]"), characters

@@ -1,4 +1,4 @@
-"""The filter by language: a side that is not in the language that is expected of it."""
+"""Filter pairs by language: drop a pair with a side that is not in the expected language."""
 
 import polars as pl
 
@@ -8,7 +8,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
 def steps(rules: CleanRules) -> list[Step]:
-    """One step, or none where identification is switched off or no language of the pair is known to it."""
+    """Return one step, or none if identification is off or supports neither language."""
     least = rules.thresholds.min_language_probability
     sides = languages_by_side(rules.languages)
     known = [side for side, language in sides.items() if language_id.is_known(language)]

@@ -1,4 +1,4 @@
-"""Filters from outside: functions that the recipe names, and thresholds on scores, of others and of our own."""
+"""Filter pairs by external functions that the recipe names, and by thresholds on built-in and external scores."""
 
 import polars as pl
 
@@ -9,17 +9,17 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
 def steps(rules: CleanRules) -> list[Step]:
-    """One for each function: the further filters first, then the scorers, which are slower as a rule.
+    """Return one step for each function: filters first, then scorers, which are usually slower.
 
     Raises:
-        ConfigError: a name is not known.
+        ConfigError: a name is unknown.
     """
     further = [Step([_further(name)]) for name in rules.clean.filters]
     return further + [_score(number, rule, rules.selection) for number, rule in enumerate(rules.clean.scores)]
 
 
 def score_columns(rules: CleanRules) -> list[str]:
-    """Names of the columns that hold the scores, in the order of `clean.scores`."""
+    """Return the names of the columns that hold the scores, in the order of `clean.scores`."""
     return [f"score_{number}" for number, _ in enumerate(rules.clean.scores)]
 
 
@@ -32,7 +32,7 @@ def _score(number: int, rule: ScoreRule, models: str) -> Step:
     score = pl.col(column)
     function = cross_entropy.scorer(models) if cross_entropy.is_built_in(rule) else scorers.scorer_of(rule)
     scored = _asked(function, pl.Float64).alias(column)
-    is_wrong = [score.is_null() | score.is_nan()]  # nothing is known of such a pair
+    is_wrong = [score.is_null() | score.is_nan()]  # the pair has no score
     if rule.min_score is not None:
         is_wrong.append(score < rule.min_score)
     if rule.max_score is not None:

@@ -1,7 +1,7 @@
-"""All filters over a table of pairs: cheap ones first, costly ones only on what is left.
+"""Apply all filters to a table of pairs: cheap ones first, costly ones only to the remaining pairs.
 
-The filters come in steps. A step is asked only of the pairs that every earlier step keeps, so that language
-identification, say, never sees the rows that a count of words drops already.
+The filters are grouped in steps. A step sees only the pairs that all earlier steps keep. Language identification, for
+example, never sees the rows that a word count drops.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,10 @@ Columns = dict[str, pl.DataType]
 
 
 def steps(rules: CleanRules) -> list[Step]:
-    """All filters that are switched on, in the order in which they are asked.
+    """Return all active filters in the order in which they are applied.
 
     Raises:
-        ConfigError: a scorer or further filter cannot be had.
+        ConfigError: a scorer or an external filter cannot be loaded.
     """
     copies = [agreement.copy()] if rules.thresholds.drop_copies else []
     of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
@@ -44,32 +44,33 @@ def _of_words(rules: CleanRules) -> Iterator[Step]:
 
 
 def knobs(rules: CleanRules) -> dict[str, str]:
-    """What to change to keep more, by reason.
+    """Return the option to change in order to keep more pairs, by reason.
 
     Raises:
-        ConfigError: a scorer or further filter cannot be had.
+        ConfigError: a scorer or an external filter cannot be loaded.
     """
     return {rule.reason: rule.knob for step in steps(rules) for rule in step.filters}
 
 
 def judge(pairs: pl.LazyFrame, rules: CleanRules) -> pl.LazyFrame:
-    """Give each pair that is to go the reason and the measure that decided.
+    """Add a reason, and the measurement that decided, to each pair to drop.
 
     Args:
         pairs: columns source and target (normalised), source_key and target_key (`normalize.key`), fault and
-            fault_value (why the row could not be read, or null); others are left as they are.
+            fault_value (the reason why the row could not be read, or null). Other columns are left unchanged.
         rules: the thresholds.
 
     Returns:
         The same rows in the same order, with the columns reason and value (null where the pair is kept),
-        source_language and target_language (as identified; null where nothing was), and score_0, score_1... for each of
+        source_language and target_language (as identified, or null), and score_0, score_1... for each of
         `clean.scores`.
 
     Raises:
-        ConfigError: a scorer or further filter cannot be had; on collecting: one returns nonsense.
+        ConfigError: a scorer or an external filter cannot be loaded. Collecting raises it if one returns invalid
+            values.
     """
-    # One step of the plan of polars for all of ours: an expression is computed for every row, in a `when` as well, and
-    # what earlier steps leave is not a filter either, since the rows that go must come back with their reasons.
+    # All steps are one node of the polars plan. Polars would compute an expression for every row, even inside a `when`.
+    # A polars filter between the steps is not possible either: dropped rows must come back with their reasons.
     plan, added = steps(rules), _added(rules)
     return pairs.map_batches(
         lambda table: table.hstack(_verdicts(table, plan, added)),
@@ -86,7 +87,7 @@ def _added(rules: CleanRules) -> Columns:
 
 
 def _verdicts(table: pl.DataFrame, plan: Sequence[Step], added: Columns) -> pl.DataFrame:
-    """The added columns, row by row."""
+    """Return the added columns for each row."""
     looked_at = table.select("source", "target", "source_key", "target_key", reason="fault", value="fault_value")
     is_faulty = pl.col("reason").is_not_null()
     left = looked_at.with_row_index("row")
@@ -105,7 +106,7 @@ def _verdicts(table: pl.DataFrame, plan: Sequence[Step], added: Columns) -> pl.D
 
 
 def _only(table: pl.DataFrame, added: Columns) -> pl.DataFrame:
-    """The number of the row, and the added columns, null where the row went too early to have them."""
+    """Return the row number and the added columns, null where the row was dropped before they were computed."""
     columns = (
         pl.col(name) if name in table.columns else pl.lit(None, dtype).alias(name) for name, dtype in added.items()
     )
@@ -113,10 +114,10 @@ def _only(table: pl.DataFrame, added: Columns) -> pl.DataFrame:
 
 
 def _reason(asked: Sequence[Filter]) -> pl.Expr:
-    """Reason of the first filter that drops the pair; null if all keep it."""
+    """Return the reason of the first filter that drops the pair, or null if all keep it."""
     return pl.coalesce(*(pl.when(rule.drop).then(pl.lit(rule.reason)) for rule in asked))
 
 
 def _valued(dropped: pl.DataFrame, rule: Filter) -> pl.DataFrame:
-    """What a filter drops, with its measure as text."""
+    """Return the pairs dropped by a filter, with its measurement as text."""
     return dropped.with_columns(value=rule.value.cast(pl.String))

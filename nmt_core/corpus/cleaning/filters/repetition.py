@@ -1,7 +1,7 @@
-"""Filters of repetition: "-----", "la la la la la", "click here click here click here".
+"""Filter pairs by repetition: "-----", "la la la la la", "click here click here click here".
 
-The regular expressions of polars know no backreferences. So the characters, or words, of all sentences are laid one
-behind the other and compared with themselves, shifted by the length of what may be repeated.
+Regular expressions of polars have no backreferences. The characters or words of all sentences are therefore
+concatenated and compared with themselves, shifted by the length of the repeated part.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,16 @@ from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
 
 @dataclass(frozen=True)
 class _Lists:
-    """Many lists of values, one behind the other."""
+    """Many lists of values, concatenated."""
 
     values: NDArray[Any]
     ends: NDArray[np.int64]
-    """Where each list ends."""
+    """Index at which each list ends."""
 
     def repeating(self, length: int, times: int) -> NDArray[np.intp]:
-        """Lists in which some run of `length` values stands more than `times` times in a row."""
+        """Return the lists in which a run of `length` values occurs more than `times` times in a row."""
         same = np.flatnonzero(self.values[length:] == self.values[:-length])
-        run = length * times  # values that equal the value `length` places further on, one behind the other
+        run = length * times  # consecutive values that equal the value `length` places later
         if len(same) < run:
             return np.empty(0, np.intp)
         starts = same[: len(same) - run + 1]
@@ -40,7 +40,7 @@ class _Lists:
 
 
 def repeated_characters(config: FilterConfig) -> Filter:
-    """For the columns source and target."""
+    """Return the filter of repeated characters, over the columns source and target."""
     times = config.max_repeated_characters
     long = [pl.when(pl.col(side).str.len_chars() > times).then(pl.col(side)).otherwise(pl.lit("")) for side in SIDES]
     drop = [_repeats(text, _characters, [1], times) for text in long]
@@ -50,11 +50,14 @@ def repeated_characters(config: FilterConfig) -> Filter:
 
 
 def repeated_words(config: FilterConfig, languages: LanguagesConfig) -> Filter:
-    """For the columns source_words and target_words: lists of words without case and punctuation."""
+    """Return the filter of repeated words, over the columns source_words and target_words.
+
+    The columns are lists of words in lower case, without punctuation.
+    """
     times = config.max_repeated_words
     drop, value = [], []
     for side, language in languages_by_side(languages).items():
-        # Where a character counts as a word, a single one may well stand four times in a row.
+        # If each character counts as a word, a character may legitimately occur four times in a row.
         lengths = range(1 if normalize.has_spaces(language) else 2, config.longest_repeated_run + 1)
         drop.append(_repeats(pl.col(f"{side}_words"), _hashes_of_words, lengths, times))
         value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths))
@@ -73,7 +76,7 @@ def _hashes_of_words(words: pl.Series) -> _Lists:
 
 
 def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: Sequence[int], times: int) -> pl.Expr:
-    """Whether some run of one of these lengths stands more than `times` times in a row."""
+    """Return True where a run of one of these lengths occurs more than `times` times in a row."""
 
     def find(series: pl.Series) -> pl.Series:
         lists = lists_of(series)
@@ -86,7 +89,7 @@ def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: 
 
 
 def _most_in_a_row(column: pl.Expr, lengths: Sequence[int]) -> pl.Expr:
-    """How often the most repeated run stands in a row; slow, for dropped pairs only."""
+    """Return how many times in a row the most repeated run occurs. This is slow, and meant for dropped pairs."""
 
     def count(values: Sequence[object], length: int) -> int:
         most = same = 0

@@ -1,4 +1,4 @@
-"""Which script a language is written in."""
+"""List the script in which each language is written."""
 
 _SCRIPTS = {
     r"\p{Latin}": "af az ca cs cy da de en eo es et eu fi fil fr ga gl hr ht hu id is it la lb lt lv ms mt nb nl nn no "
@@ -29,6 +29,7 @@ _SCRIPTS = {
     r"\p{Tibetan}": "bo",
 }
 SCRIPT_OF_LANGUAGE = {language: script for script, languages in _SCRIPTS.items() for language in languages.split()}
-"""Characters of a language's script, as the inside of a regular expression's class, by ISO 639 code.
+"""Characters of a language's script, as the inside of a character class of a regular expression, by ISO 639 code.
 
-Languages that are written in several scripts (Serbian) or that are not listed are not checked."""
+Languages that have several scripts (Serbian) or that are not listed are not checked.
+"""

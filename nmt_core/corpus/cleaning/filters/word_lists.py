@@ -1,10 +1,10 @@
-"""Filters by word lists: a side that holds one of the words or phrases of a file, such as profanity, is dropped.
+"""Filter pairs by word lists: drop a pair with a side that holds a word or phrase of a file, such as profanity.
 
-Case is ignored. Only whole words count ("class" holds no "ass"), but where a language writes no spaces between words a
-phrase counts wherever it stands.
+Case is ignored. Only whole words match ("class" does not hold "ass"). In languages without spaces between words, a
+phrase matches anywhere.
 
-The file is read once, by whoever has the recipe (`read`): its path means nothing to a worker on another machine, and it
-may be edited while the text is cleaned. Workers get the phrases by an address (`CleanRules.word_lists`).
+`read` reads the file once, in the process that has the recipe. A worker on another machine cannot use the path, and the
+file may be edited while the text is cleaned. Workers get the phrases from an address (`CleanRules.word_lists`).
 """
 
 import functools
@@ -23,10 +23,10 @@ from nmt_core.store import storage
 
 
 def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFrame]:
-    """The phrases of each side that has a list, spelt as the text is and without case: column phrase.
+    """Return the phrases of each side that has a list, normalised like the text and in lower case: column phrase.
 
     Raises:
-        ConfigError: a list cannot be read, or is empty.
+        ConfigError: a list cannot be read or is empty.
     """
     found = {}
     for side, language in languages_by_side(languages).items():
@@ -37,7 +37,7 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
 
 
 def filters(rules: CleanRules) -> list[Filter]:
-    """One for each side that has a list, which is read when the first sentence is looked at."""
+    """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
     asked = []
     for side, language in languages_by_side(rules.languages).items():
         if getattr(rules.clean, f"{side}_word_list"):
@@ -49,7 +49,7 @@ def filters(rules: CleanRules) -> list[Filter]:
 
 @functools.lru_cache(maxsize=8)
 def _placed(url: str) -> list[str]:
-    """A worker judges many shards by the same list."""
+    """Read the phrases. Cached, because a worker judges many shards with the same list."""
     return storage.read(url)["phrase"].to_list()
 
 
@@ -68,7 +68,7 @@ def _phrases(file: str, knob: str, spelling: Spelling) -> tuple[str, ...]:
 
 
 def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> pl.Expr:
-    """The first phrase that each sentence holds, in the order in which they stand there; null if none."""
+    """Return the first phrase that occurs in each sentence, in sentence order, or null if there is none."""
 
     def find(series: pl.Series) -> pl.Series:
         lower = series.str.to_lowercase()
@@ -86,7 +86,7 @@ def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> p
 
 
 def _is_whole(phrase: str, sentence: str) -> bool:
-    """Whether a phrase stands somewhere in a sentence without a letter or digit at either end."""
+    """Return True if a phrase occurs in a sentence without a letter or digit next to it."""
     start = sentence.find(phrase)
     while start >= 0:
         end = start + len(phrase)

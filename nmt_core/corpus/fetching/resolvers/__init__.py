@@ -1,7 +1,7 @@
-"""Short addresses: what each leads to, and what is known of its licence and citation.
+"""Resolve short addresses to files, licences and citations.
 
-A resolver is a function of the rest of the address, after its scheme, and a `Question`. Only those that must ask the
-network do, and what they learnt is recorded in the lock file, so that they ask once.
+A resolver takes a `Question` and returns a `Resolution`. Only resolvers that need the network use it. Their answers are
+recorded in the lock file, so that they are looked up once.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""hf:org/name@revision/pattern - Parquet files of a dataset on the Hugging Face Hub, over plain HTTP.
+"""Resolve hf:org/name@revision/pattern: Parquet files of a dataset on the Hugging Face Hub, over plain HTTP.
 
-The pattern is a configuration's folder, or a path with * in it; without one, all Parquet files are meant. A branch is
-resolved to its commit, so that the addresses in the lock file stay what they are. HF_ENDPOINT names another hub, as
+The pattern is the folder of a configuration, or a path with * in it. Without a pattern, all Parquet files are meant. A
+branch is resolved to its commit, so that the addresses in the lock file stay valid. HF_ENDPOINT names another hub, as
 it does for the hub's own tools.
 """
 
@@ -20,14 +20,14 @@ _ADDRESS = re.compile(r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/[\w.-]+|[^/]+)
 _COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
 _SPLIT = re.compile(r"(train|validation|valid|dev|test)(?=[-_./]|$)")
 _MANY = 5
-_SHOWN = 200  # characters of an answer
+_SHOWN = 200  # characters of an answer in a message
 
 
 def resolve(question: Question) -> Resolution:
-    """The files of the commit that the lock file remembers, or that the revision is now.
+    """Return the files of the commit that the lock file records, or else of the revision's current commit.
 
     Raises:
-        DataError: the address is wrong, nothing there is Parquet, or it would mix training with test text.
+        DataError: the address is wrong, no file there is Parquet, or training and test text would be mixed.
     """
     match = _ADDRESS.fullmatch(question.rest)
     if not match:
@@ -66,7 +66,7 @@ def resolve(question: Question) -> Resolution:
 
 
 def _parquet_files(question: Question, address: str) -> dict[str, str]:
-    """Path and sha256 (empty where the hub does not say) of every Parquet file, over all pages of the list."""
+    """Return the path and sha256 (empty if the hub gives none) of every Parquet file, over all pages of the list."""
     assert question.ask
     found: dict[str, str] = {}
     while address:
@@ -81,20 +81,20 @@ def _parquet_files(question: Question, address: str) -> dict[str, str]:
 
 
 def _is_file_entry(entry: object) -> bool:
-    """Whether it is a file or a folder of a list of files, with a hash that can be told from others, or without."""
+    """Return True if an entry of a list describes a file or a folder in a valid form."""
     return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("lfs") or {}, dict)
 
 
 def _unexpected(address: str, asked: str, answer: Any) -> DataError:
     shown = json.dumps(answer)
     return DataError(
-        f"{address}: {asked} answered {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}, which is not what the "
-        "hub answers: check HF_ENDPOINT, or name the files by their https: addresses"
+        f"{address}: {asked} answered {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}, which is not an "
+        "answer of the hub: check HF_ENDPOINT, or name the files by their https: addresses"
     )
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path is meant by a pattern, or lies in the folder of that name."""
+    """Return True if a path matches a pattern or is in the folder of that name."""
     if re.search(r"[*?\[]", pattern):
         return fnmatchcase(path, pattern)
     return not pattern or path == pattern or f"/{path}".find(f"/{pattern.strip('/')}/") >= 0
@@ -111,6 +111,6 @@ def _refuse(address: str, paths: list[str], pattern: str) -> None:
     if len(splits) > 1:
         shown = ", ".join(paths[:_MANY]) + (", ..." if len(paths) > _MANY else "")
         raise DataError(
-            f"{address}: holds {' and '.join(sorted(splits))} text together ({shown}): say which, with a pattern such "
+            f"{address}: holds {' and '.join(sorted(splits))} text together ({shown}): choose one with a pattern such "
             f"as {paths[0].rpartition('/')[0] or '.'}/{min(splits)}*.parquet"
         )

@@ -1,8 +1,9 @@
-"""mtdata:<id> - a corpus of the index of the `mtdata` package (Gowda et al. 2021), by its id.
+"""Resolve mtdata:<id>: a corpus of the index of the `mtdata` package (Gowda et al. 2021), by its id.
 
-Only the index is used: addresses, paths inside archives, citations. It is read by a process of its own, which ends with
-the answer: 290,000 entries take 600 MB, and the package reconfigures logging and runs files named mtdata*.py of the
-working folder. It keeps its index in the folder that MTDATA names (~/.mtdata), made once in half a minute.
+Only the index is used: addresses, paths inside archives, and citations. A separate process reads it and ends with the
+answer, for two reasons. The 290,000 entries take 600 MB, and the package reconfigures logging and runs files named
+mtdata*.py in the working folder. The package keeps its index in the folder that MTDATA names (~/.mtdata). It builds the
+index once, in half a minute.
 """
 
 import functools
@@ -29,10 +30,10 @@ _READABLE = (*_ONE_FILE_FOR_BOTH, "txt", "sgm", "raw")
 
 
 def resolve(question: Question) -> Resolution:
-    """The files of an id; it needs no network.
+    """Return the files of an id. This needs no network.
 
     Raises:
-        DataError: the package is not installed, the id is unknown, or its form is one that nothing here reads.
+        DataError: the package is not installed, the id is unknown, or the format is not supported.
     """
     ids = {other.partition(":")[2] for other in question.others if other.startswith("mtdata:")} | {question.rest}
     with _ONE_AT_A_TIME:
@@ -44,10 +45,10 @@ def resolve(question: Question) -> Resolution:
 
 
 def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
-    """What an entry of the index means for the languages of the recipe.
+    """Return the files of an index entry for the languages of the recipe.
 
     Raises:
-        DataError: it is of other languages, or in a form that nothing here reads.
+        DataError: the entry is in other languages or in an unsupported format.
     """
     sides = _sides(entry["languages"], question)
     addresses = [entry["url"]] if isinstance(entry["url"], str) else list(entry["url"])
@@ -55,7 +56,7 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
     members = entry["in_paths"] or []
     if form not in _READABLE or len(addresses) > 2:
         raise DataError(
-            f"{question.address}: is in the form {form!r}, which is not read here: get it with "
+            f"{question.address}: is in the format {form!r}, which is not supported: get it with "
             f"`mtdata get`, and name the files"
         )
     if len(addresses) == 2:
@@ -75,7 +76,7 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
 
 
 def _sides(languages: list[str], question: Question) -> tuple[Side, Side]:
-    """Which side of the recipe the first and the second language of an entry are."""
+    """Return the sides of the recipe to which the first and the second language of an entry belong."""
     source, target = question.languages.source, question.languages.target
     if len(languages) == 2:
         first, second = languages
@@ -91,7 +92,7 @@ def _sides(languages: list[str], question: Question) -> tuple[Side, Side]:
 
 @functools.lru_cache(maxsize=1)
 def _look_up(ids: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """What the index knows of each id."""
+    """Return the index's information about each id."""
     with tempfile.TemporaryDirectory() as empty:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-P", str(_LOOKUP), *ids]
@@ -100,6 +101,6 @@ def _look_up(ids: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         raise DataError(f"mtdata:{ids[0]}: needs the package mtdata: pip install 'nmt-pipeline[mtdata]'")
     if done.returncode:
         problem = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise DataError(f"mtdata:{ids[0]}: the index of mtdata cannot be read ({problem}): install the package anew")
+        raise DataError(f"mtdata:{ids[0]}: the index of mtdata cannot be read ({problem}): reinstall the package")
     answer: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return answer

@@ -1,4 +1,4 @@
-"""Looks ids up in the index of mtdata and prints what it finds as JSON; `mtdata_index.py` starts it as a program."""
+"""Look up ids in the index of mtdata, and print the entries as JSON. `mtdata_index.py` runs this file as a program."""
 
 import json
 import sys
@@ -9,12 +9,12 @@ _SHOWN = 3
 
 
 def look_up(name: str, index: Any) -> dict[str, Any]:
-    """The entry of an id, or, where there is none, ids like it under `close`."""
+    """Return the entry of an id, or similar ids under `close` if there is none."""
     from mtdata.entry import DatasetId
 
     try:
         wanted = DatasetId.parse(name)
-    except Exception:  # it raises whatever comes to hand
+    except Exception:  # it raises exceptions of many types
         wanted = None
     if wanted not in index.entries:
         return {"close": _like(name, [str(known) for known in index.entries])}
@@ -31,7 +31,7 @@ def look_up(name: str, index: Any) -> dict[str, Any]:
 
 
 def _like(name: str, known: list[str]) -> list[str]:
-    """Ids that share the most parts with a name; difflib would take a minute over all of them."""
+    """Return the ids that share the most parts with a name. difflib would take a minute over all ids."""
     parts = set(name.casefold().split("-"))
     ranked = sorted(known, key=lambda other: -len(parts & set(other.casefold().split("-"))))
     return [other for other in ranked[:_SHOWN] if len(parts & set(other.casefold().split("-"))) > 1]

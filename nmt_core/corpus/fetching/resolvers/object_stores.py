@@ -1,7 +1,7 @@
-"""s3://, gs:// - files in an object store, through fsspec; a pattern with * in it means all files that fit.
+"""Resolve s3:// and gs:// addresses: files in an object store, through fsspec. A pattern with * means all that match.
 
-The stores' own packages find the credentials, as they do for any other program. The tests fetch from an S3 server of
-their own; Google's store was not at hand.
+The stores' own packages find the credentials, as they do for any other program. The tests fetch from an S3 server that
+they start. Google's store was not available for tests.
 """
 
 import threading
@@ -21,10 +21,10 @@ _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 
 
 def resolve(question: Question) -> Resolution:
-    """The files that fit a pattern, in pairs where their names say so.
+    """Return the files that match a pattern. Files that are named as two sides form pairs.
 
     Raises:
-        DataError: nothing fits, or the store does not answer.
+        DataError: no file matches, or the store does not answer.
     """
     if not question.ask:
         if not question.known:
@@ -40,10 +40,10 @@ def resolve(question: Question) -> Resolution:
 
 
 def fetch(part: PartialFile, on_bytes: OnBytes, stop: threading.Event) -> None:
-    """Copy a file out of a store; the caller holds the part.
+    """Copy a file from a store. The caller holds the part.
 
     Raises:
-        DataError: it cannot be had.
+        DataError: the file cannot be fetched.
         StoppedError: `stop` was set.
     """
     part.discard()
@@ -55,14 +55,14 @@ def fetch(part: PartialFile, on_bytes: OnBytes, stop: threading.Event) -> None:
             if stop.is_set():
                 raise StoppedError
         if total and file.tell() != total:
-            raise DataError(f"{part.address}: {file.tell():,} bytes came of {total:,}: run the same command again")
+            raise DataError(f"{part.address}: only {file.tell():,} of {total:,} bytes came: run the same command again")
 
 
 def infos(address: str) -> list[tuple[str, dict[str, Any]]]:
-    """What a store says of a file, or of each that fits a pattern, by name.
+    """Return a store's information about a file, or about each file that matches a pattern, with its name.
 
     Raises:
-        DataError: there is none, or the store does not answer.
+        DataError: there is no such file, or the store does not answer.
     """
     store, pattern = _open(address)
     try:
@@ -73,7 +73,7 @@ def infos(address: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _read(address: str) -> tuple[int, Iterator[bytes]]:
-    """Size of a file (0: not known), and its bytes."""
+    """Return the size of a file (0 if unknown) and its bytes."""
     store, name = _open(address)
     try:
         total = int(store.info(name).get("size") or 0)
@@ -93,7 +93,7 @@ def _read(address: str) -> tuple[int, Iterator[bytes]]:
 
 def _open(address: str) -> tuple[Any, str]:
     try:
-        store, name = url_to_fs(address, use_listings_cache=False)  # what it held an hour ago is no answer
+        store, name = url_to_fs(address, use_listings_cache=False)  # a cached listing may be out of date
         return store, str(name)
     except ImportError:
         package = _PACKAGES.get(scheme_of(address), "its fsspec package")

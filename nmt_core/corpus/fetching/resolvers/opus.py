@@ -1,6 +1,6 @@
-"""opus:Corpus/version - a corpus of OPUS in Moses format, as one zip of two text files.
+"""Resolve opus:Corpus/version: a corpus of OPUS in Moses format, as one zip of two text files.
 
-opus:Corpus/version/en-pt_BR names the languages as OPUS does, where it tells regions or scripts apart.
+opus:Corpus/version/en-pt_BR names the languages as OPUS does, where it distinguishes regions or scripts.
 """
 
 import re
@@ -23,7 +23,9 @@ _ADDRESS = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)(?:/([A-Za-z_]+)-([A-Za-z_]+))?")
 
 
 def resolve(question: Question) -> Resolution:
-    """Languages are in alphabetical order in the names of OPUS, with few exceptions; so the other order comes second.
+    """Return both sides of a corpus, with two candidate addresses.
+
+    OPUS names its files by the languages in alphabetical order, with few exceptions, so the other order comes second.
 
     Raises:
         DataError: the address is not Corpus/version, or it names other languages than the recipe.
@@ -53,7 +55,7 @@ def _of_recipe(question: Question) -> tuple[str, str]:
 
 
 def _languages(first: str, second: str, question: Question) -> tuple[str, str]:
-    """What OPUS calls the source's and the target's language."""
+    """Return the names that OPUS uses for the source and the target language."""
     source, target = _of_recipe(question)
     for own, other in ((first, second), (second, first)):
         if same_language(own, source) and same_language(other, target):

@@ -1,4 +1,4 @@
-"""What a resolver is asked."""
+"""Define the input of a resolver."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ from nmt_core.config import LanguagesConfig
 
 @dataclass(frozen=True)
 class Question:
-    """A short address, and who is asking."""
+    """A short address with the information that a resolver needs."""
 
     address: str
     languages: LanguagesConfig
     known: tuple[str, ...] = ()
-    """Files that it led to before, by the lock file."""
+    """Files that the address led to earlier, from the lock file."""
     sha256: str = ""
-    """Expected hash of its one file; empty: any."""
+    """Expected sha256 of the one file. Empty means any."""
     others: tuple[str, ...] = ()
-    """All addresses of the recipe: an index that is slow to open is asked for all of its own at once."""
+    """Addresses of the whole recipe, so that a slow index can answer for all of its addresses at once."""
     ask: Callable[[str], tuple[Any, str]] | None = None
-    """Fetches a JSON document and the address of its next page; None without a network."""
+    """Function that returns a JSON document and the address of its next page. None without a network."""
 
     @property
     def rest(self) -> str:
-        """The address without its scheme."""
+        """Address without its scheme."""
         return self.address.partition(":")[2]

@@ -1,6 +1,6 @@
-"""sacrebleu:wmt14/en-de - a test set that sacreBLEU knows: where it is, its md5, its members and its citation.
+"""Resolve sacrebleu:wmt14/en-de: the address, md5, members and citation of a test set that sacreBLEU knows.
 
-The set is read from either direction: en-de is the test set of de-en as well where sacreBLEU names no other.
+A set can be read in either direction: en-de also serves as the test set of de-en if sacreBLEU has no other.
 """
 
 import difflib
@@ -18,10 +18,10 @@ _ARCHIVES = (".tgz", ".tar.gz", ".zip", ".tar")
 
 
 def resolve(question: Question) -> Resolution:
-    """Both sides by sacreBLEU's own table; it needs no network.
+    """Return both sides from sacreBLEU's own table. This needs no network.
 
     Raises:
-        DataError: there is no such test set or pair, or it is in a form that nothing here reads.
+        DataError: there is no such test set or pair, or its format is not supported.
     """
     dataset, pair = _find(question)
     entry = dataset.langpairs[pair]
@@ -45,7 +45,7 @@ def resolve(question: Question) -> Resolution:
 
 
 def _find(question: Question) -> tuple[Any, str]:
-    """The test set, and its pair of languages."""
+    """Return the test set and its pair of languages."""
     from sacrebleu.dataset import DATASETS
 
     source, target = question.languages.source, question.languages.target
@@ -71,7 +71,7 @@ def _find(question: Question) -> tuple[Any, str]:
 
 
 def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> WantedFile:
-    """The file that holds a path of sacreBLEU's table: the path itself, or an archive with it inside."""
+    """Return the file that holds a path of sacreBLEU's table: the path itself, or an archive that contains it."""
     md5s = dataset.md5 or [""] * len(dataset.data)
     archives = []
     for address, md5 in zip(dataset.data, md5s, strict=True):
@@ -84,7 +84,7 @@ def _wanted(dataset: Any, path: str, side: FileSide, question: Question) -> Want
     fitting = [archive for archive in archives if archive[0].split(".")[0] == folder] or archives
     if len(fitting) != 1:
         raise DataError(
-            f"{question.address}: several archives, and nothing says which of them holds {path}: get it with "
+            f"{question.address}: several archives, and it is unknown which of them holds {path}: get it with "
             "`sacrebleu`, and name the files"
         )
     _, address, md5 = fitting[0]

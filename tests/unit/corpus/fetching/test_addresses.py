@@ -43,13 +43,13 @@ def test_the_scheme_of_an_address(address: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(("address", "meant"), [("opsu:Tatoeba/v1", "opus:"), ("htps://host.invalid/a", "https:")])
 def test_an_unknown_scheme_names_the_one_that_was_meant(address: str, meant: str) -> None:
-    with pytest.raises(DataError, match=f"{address}: .* is no kind of address: did you mean {meant}"):
+    with pytest.raises(DataError, match=f"{address}: .* is not a known kind of address: did you mean {meant}"):
         addresses.scheme_of(address)
 
 
 def test_an_unknown_scheme_like_no_other_lists_them() -> None:
     with pytest.raises(
-        DataError, match="Give a path, or one of opus, mtdata, sacrebleu, hf, https, http, s3, gs, file"
+        DataError, match="give a path, or one of opus, mtdata, sacrebleu, hf, https, http, s3, gs, file"
     ):
         addresses.scheme_of("zzzzzz:a")
 
@@ -123,7 +123,7 @@ def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
     [
         (["a.en"], r"a.en has no partner that ends in .de"),
         (["a.de.gz", "b.en"], "has no partner"),
-        (["a.en", "a.en.gz", "a.de"], "are the same side"),
+        (["a.en", "a.en.gz", "a.de"], "hold the same side"),
         ([], "holds no text: looked for files that end in .en and .de"),
         (["README"], "holds no text"),
     ],

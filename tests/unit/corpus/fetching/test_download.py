@@ -302,7 +302,7 @@ def test_a_dev_or_test_set_is_never_skipped(web: Any, good: Answers, recipe: Rec
 
 
 def test_nothing_to_train_on_is_an_error(web: Any, recipe: Recipe) -> None:
-    with pytest.raises(StageError, match=r"no training corpus could be had; gone: corpus gone: cannot fetch .*404"):
+    with pytest.raises(StageError, match=r"no training corpus could be fetched; gone: corpus gone: cannot fetch .*404"):
         recipe.run({"name": "gone", "address": web.serve("gone.tsv")}, on_bad_corpus="skip")
 
 
@@ -420,7 +420,7 @@ def test_a_pattern_in_an_object_store_is_looked_up_once(
     with pytest.raises(DataError, match="leads to other files than it did"):
         recipe.run({"name": "lake", "address": pattern}, force=True)
     recipe.run({"name": "lake", "address": pattern}, force=True, offline=True)
-    with pytest.raises(DataError, match=r"corpus.offline is set, and the lock file does not say"):
+    with pytest.raises(DataError, match=r"corpus.offline is set, and the lock file does not list"):
         recipe.run({"name": "lake", "address": f"{lake}/y.*.tsv"}, offline=True)
 
 

@@ -65,7 +65,7 @@ def test_a_login_comes_from_netrc_for_its_host_alone(
     assert fetch(Fetcher(tmp_path / "parts"), web.serve("b.bin", good(TEXT))) == TEXT
     assert web.asked("Authorization") == [f"Basic {base64.b64encode(b'nmt:sesame').decode()}", None]
     file.write_text("machine 127.0.0.1 login nmt\nsesame\n")
-    with pytest.raises(DataError, match=r"logins: about line \d it is no netrc file") as raised:
+    with pytest.raises(DataError, match=r"logins: not a netrc file at about line \d: repair it") as raised:
         Fetcher(tmp_path / "parts")
     assert "sesame" not in str(raised.value)
 
@@ -287,7 +287,7 @@ def test_a_page_in_place_of_the_file_is_refused(web: Any, says: Answers, fetcher
 def test_a_file_that_begins_as_its_name_does_not_promise_is_refused(
     web: Any, good: Answers, fetcher: Fetcher, name: str
 ) -> None:
-    with pytest.raises(DataError, match=rf"{name}: not a .* file, for it begins with b'Error"):
+    with pytest.raises(DataError, match=rf"{name}: not a .* file, because it begins with b'Error"):
         fetch(fetcher, web.serve(name, good(b"Error: quota exceeded\n")))
 
 

@@ -84,7 +84,7 @@ def test_a_file_of_this_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
     assert Mirror("").find_here(WantedFile("de-en.zip", "both")) == Path("de-en.zip")
     assert Mirror("").find_here(WantedFile((folder / "another name").as_uri(), "both")) == folder / "another name"
-    with pytest.raises(DataError, match="not a file that may be read"):
+    with pytest.raises(DataError, match="not a readable file"):
         Mirror("").find_here(WantedFile(str(folder), "both"))
 
 

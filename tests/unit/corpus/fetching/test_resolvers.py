@@ -204,7 +204,7 @@ def test_every_set_of_sacrebleu_leads_to_files_or_says_why_not(name: str) -> Non
         source, target = pair.split("-")
         languages = LanguagesConfig(source=source, target=target)
         if name == "wmt17/ms":
-            with pytest.raises(DataError, match="nothing says which of them holds"):
+            with pytest.raises(DataError, match="unknown which of them holds"):
                 resolve(f"sacrebleu:{name}/{pair}", languages)
             continue
         found = resolve(f"sacrebleu:{name}/{pair}", languages)
@@ -425,7 +425,7 @@ def test_other_forms_of_mtdata() -> None:
     [
         ({"languages": ["deu", "fra"]}, "is in deu and fra, but the recipe is from en to de"),
         ({"languages": ["deu"]}, "is in deu, but"),
-        ({"in_ext": "hfds"}, "is in the form 'hfds', which is not read here"),
+        ({"in_ext": "hfds"}, "is in the format 'hfds', which is not supported"),
     ],
 )
 def test_an_entry_of_mtdata_that_does_not_fit(values: dict[str, Any], message: str) -> None:
