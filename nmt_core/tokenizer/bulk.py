@@ -30,7 +30,7 @@ _DRAWS_OF_A_WORD = 32
 
 @dataclass(frozen=True)
 class Sampling:
-    """Parameters of sampled segmentations (Kudo 2018; Provilkov et al. 2020)."""
+    """Parameters of sampled segmentations (Kudo 2018, Provilkov et al. 2020)."""
 
     strength: float
     """Strength of the sampling: the value of `encode.subword_sampling`."""

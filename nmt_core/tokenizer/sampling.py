@@ -76,7 +76,7 @@ class WordSampler:
         """Draw a segmentation by BPE-dropout (Provilkov et al. 2020, algorithm 1).
 
         Each possible merge is left out at random, and the best of the others is applied, until none is left. Without
-        dropout, the result is that of byte-pair encoding.
+        dropout, the segmentation equals byte-pair encoding.
         """
         symbols = list(text)
         while True:

@@ -9,11 +9,7 @@ from nmt_core.store.digests import sha256_of
 from nmt_core.tokenizer.pretokenize import installed
 from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
 
-_STILL_COUNT = {
-    "user_symbols",
-    "sample_pairs",
-    "seed",
-}  # the first is checked; the others decide which pairs are measured
+_STILL_COUNT = {"user_symbols", "sample_pairs", "seed"}  # the first is checked, the others draw the measured pairs
 
 
 def identity(config: PipelineConfig) -> Identity:
