@@ -1,4 +1,4 @@
-"""The `tokenizer` stage: learn SentencePiece models, one for both languages or one each, or reuse existing ones.
+"""Learn SentencePiece models, one for both languages or one each, or reuse existing ones: the stage `tokenizer`.
 
 A model is byte-pair encoding (Sennrich et al. 2016), a unigram model (Kudo 2018), characters, or the most frequent
 words. It is learnt from a seeded sample of the training text that `split` has mixed. The trainer reads the sample line
