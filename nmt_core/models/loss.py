@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy (Vaswani et al. 2017, section 5.4, and Szegedy et al. 2016, section 7).
 
-Letters: see `nmt_core.models`. Here N counts the target tokens that are not padding, C the tokens of a chunk, and B the
-rows of a block of a chunk.
+Letters: see `nmt_core.models`. Here N counts the target tokens (on a CPU without padding), C the tokens of a chunk, and
+B the rows of a block of a chunk.
 """
 
 from typing import Any
@@ -23,8 +23,8 @@ _BLOCK_LOGITS = 1 << 19
 in its own cache."""
 
 _ROUNDED = 128
-"""Number of which the last chunk is made a multiple (see `batches.layout.Rows`). So is the vocabulary on a GPU, where a
-product in half precision takes several times as long if its number of columns is odd."""
+"""Multiple to which the last chunk is padded (see `batches.layout.Rows`). On a GPU the vocabulary is padded too,
+because a product in half precision takes several times as long if its number of columns is odd."""
 
 
 def smoothed_cross_entropy(
