@@ -84,7 +84,7 @@ def words_of_pieces(pieces: Sequence[str], text: str) -> list[int]:
         ends_W = np.cumsum([_size(word) for word in words])
         starts = (sizes.cumsum() - sizes) * (ends_W[-1] / max(int(sizes.sum()), 1))
         numbers = np.minimum(np.searchsorted(ends_W, starts + 1e-6, side="right"), len(words) - 1)
-        for place in np.flatnonzero((sizes == 0) & (marks == 0)).tolist():  # it continues the character before it
+        for place in np.flatnonzero((sizes == 0) & (marks == 0)).tolist():  # these continue the character before them
             numbers[place] = numbers[max(place - 1, 0)]
     found: list[int] = numbers.tolist()
     return found

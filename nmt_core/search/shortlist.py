@@ -3,8 +3,8 @@
 With a large vocabulary, the product of the decoder's state and the output matrix is a large part of a step. With a
 shortlist, only few columns of the matrix are used: the most frequent target pieces, and the most probable translations
 of each source piece (Jean et al. 2015, section 3.3). A batch has the columns of all its sentences, but a sentence may
-use only its own, so its translation does not depend on the rest of the batch. Log-probabilities are those of the model
-among the pieces of the list, as if there were no others.
+use only its own, so its translation does not depend on the rest of the batch. Log-probabilities are normalised
+over the pieces of the list, as if there were no others.
 
 `export/lexicon.py` makes the shortlist of a model. This module reads it, and restricts a search to it.
 

@@ -18,7 +18,7 @@ from sentencepiece import sentencepiece_model_pb2
 from nmt_core.tokenizer.pretokenize import BOUNDARY
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, UNK_ID, Tokenizer
 
-_UNKNOWN_PENALTY = 10.0  # added to the least log-probability of a piece for an unknown character, as in SentencePiece
+_UNKNOWN_PENALTY = 10.0  # by which an unknown character scores below the least probable piece, as in SentencePiece
 
 
 class WordSampler:
