@@ -12,11 +12,11 @@ again."""
 _DRAWN = 4
 """Factor by which a step needs more memory if any of the logits may be drawn."""
 _EVEN = 4
-"""Number of which the number of batches is made a multiple, so that one, two or four threads have equally many."""
+"""Multiple to which the number of batches is raised, so that one, two or four threads have equally many."""
 
 
 def most_sources(config: "SearchConfig", vocab_size: int) -> int:
-    """Return the most sources of a batch, however short they are.
+    """Return the greatest number of sources of a batch, however short they are.
 
     The memory of a step grows with their number.
     """

@@ -34,8 +34,8 @@ class BeamStep:
     place_B: Ints
     """Place in the input of each sentence in the batch."""
     log_prob_RC: Floats
-    """Log-probabilities of the successors of each partial hypothesis of the previous step. At the first step, that is
-    the empty one of each sentence."""
+    """Log-probabilities of the successors of each partial hypothesis of the previous step. At the first step, each
+    sentence has one partial hypothesis, which is empty."""
     id_RC: Ints
     """Ids of the successors of each partial hypothesis of the previous step."""
     token_BK: Ints

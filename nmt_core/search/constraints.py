@@ -44,7 +44,7 @@ def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
 
 
 def candidates(wanted: int, stepper: Stepper, config: SearchConfig) -> int:
-    """Return the number of successors to request, so that `wanted` are left without the end mark and <unk>."""
+    """Return the number of successors to request, so that `wanted` remain if the end mark or <unk> is excluded."""
     return min(wanted + (config.min_length > 0) + (not config.allow_unknown), stepper.vocab_size)
 
 
@@ -62,7 +62,9 @@ def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchC
 
 
 def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
-    """Return one successor less of each row: without the token, or without the last one if the token is not there."""
+    """Return one successor less of each row: all except the token, or all except the last one if the token is
+    missing.
+    """
     log_prob_RC, id_RC = step
     is_other_RC = id_RC != token
     is_other_RC[is_other_RC.all(axis=1), -1] = False

@@ -1,4 +1,4 @@
-"""Translations of lines, and how a line's translation is joined from its parts."""
+"""Translations of lines, and their assembly from the translations of parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
