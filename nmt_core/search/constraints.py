@@ -62,9 +62,7 @@ def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchC
 
 
 def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
-    """Return one successor less of each row: all except the token, or all except the last one if the token is
-    missing.
-    """
+    """Return the successors of each row except the token, or except the last one if the token is missing."""
     log_prob_RC, id_RC = step
     is_other_RC = id_RC != token
     is_other_RC[is_other_RC.all(axis=1), -1] = False

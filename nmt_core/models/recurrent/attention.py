@@ -16,7 +16,7 @@ from nmt_core.models.recurrent.model import RecurrentModel, Source, draw_normal,
 
 
 class SearchLayer(nn.Module):
-    """Decoder of RNNsearch: alignment model and recurrence (Bahdanau et al. 2015, equations 4 to 6, and A.1.2).
+    """Alignment model and recurrence of RNNsearch (Bahdanau et al. 2015, equations 4 to 6 and appendix A.1.2).
 
     e_ij = v^T tanh(W s_(i-1) + U h_j), alpha_i = softmax(e_i), c_i = sum over j of alpha_ij h_j. The recurrence reads
     the word y_(i-1) and c_i. U h_j is computed once per source, outside of this layer.
