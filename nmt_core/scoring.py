@@ -1,4 +1,4 @@
-"""Corpus scores by sacreBLEU, each with the signature that makes it comparable (Post 2018).
+"""Compute corpus scores by sacreBLEU, each with the signature that makes it comparable (Post 2018).
 
 Letters in names of arrays: S sentences, K counts of a metric.
 """
@@ -16,36 +16,37 @@ from nmt_core.config import METRICS, MetricName
 from nmt_core.errors import DataError
 
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char"}
-"""By target language: text without spaces is no row of words to 13a. All others: 13a, sacreBLEU's default."""
+"""BLEU tokenizer by target language, for languages without spaces between words. All other languages use 13a,
+sacreBLEU's default."""
 
 Counts = NDArray[np.int64]
 
 
 class Score(BaseModel):
-    """One number that says how good the translation of one test set is."""
+    """Score of the translation of one test set."""
 
     model_config = ConfigDict(frozen=True)
     test_set: str
     metric: str
-    """BLEU or chrF, or one of the further ones: BLEU ko-mecab, BLEU no UNK."""
+    """Name of the metric: BLEU or chrF, or another one such as BLEU ko-mecab or BLEU no UNK."""
     score: float
-    """0 to 100; higher is better."""
+    """Value from 0 to 100. Higher is better."""
     signature: str
-    """sacreBLEU's own account of what was computed."""
+    """sacreBLEU's description of the computation."""
     low: float | None = None
-    """Lower end of the 95% confidence interval; None: not computed."""
+    """Lower end of the 95% confidence interval. None means that it was not computed."""
     high: float | None = None
-    """Upper end of it."""
+    """Upper end of the 95% confidence interval. None means that it was not computed."""
 
 
 class SentenceStatistics:
-    """What a corpus score is computed from: numbers of matches and lengths, sentence by sentence.
+    """Numbers of matches and lengths of each sentence, from which a corpus score is computed.
 
     Args:
         metric: BLEU (Papineni et al. 2002) or chrF (Popović 2015).
-        hypotheses: the translations of a test set.
-        references: one for each.
-        target_language: decides how BLEU finds words.
+        hypotheses: translations of a test set.
+        references: one reference for each translation.
+        target_language: language that decides how BLEU finds words.
     """
 
     def __init__(
@@ -59,23 +60,23 @@ class SentenceStatistics:
 
     @property
     def score(self) -> float:
-        """The score of all sentences, 0 to 100."""
+        """Score of all sentences, 0 to 100."""
         return self.score_of(self.counts_SK.sum(axis=0))
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's own account of what was computed."""
+        """sacreBLEU's description of the computation."""
         return str(self._sacrebleu.get_signature())
 
     def score_of(self, sums_K: Counts) -> float:
-        """The score of any selection of sentences, from the sums of their counts."""
+        """Return the score of any selection of sentences, from the sums of their counts."""
         return float(self._sacrebleu._compute_score_from_stats(sums_K.tolist()).score)
 
 
 def statistics(
     test_set: str, hypotheses: Sequence[str], references: Sequence[str], target_language: str
 ) -> list[SentenceStatistics]:
-    """What BLEU and chrF of the whole set, against one reference per sentence, are computed from.
+    """Return the statistics for BLEU and chrF of the whole set, against one reference per sentence.
 
     Raises:
         DataError: there are no sentences, or not as many hypotheses as references.
@@ -89,7 +90,7 @@ def statistics(
 
 
 def score(test_set: str, hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> list[Score]:
-    """BLEU and chrF of the whole set, without confidence intervals.
+    """Return BLEU and chrF of the whole set, without confidence intervals.
 
     Raises:
         DataError: there are no sentences, or not as many hypotheses as references.
@@ -101,9 +102,9 @@ def score(test_set: str, hypotheses: Sequence[str], references: Sequence[str], t
 
 
 def score_morphemes(test_set: str, hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
-    """BLEU over Korean morphemes, by sacreBLEU's tokenizer ko-mecab; nothing, if that is not installed.
+    """Return BLEU over Korean morphemes, by sacreBLEU's tokenizer ko-mecab. Empty if that is not installed.
 
-    Korean words have endings without number, so that BLEU over words, which stands first, counts few matches.
+    Korean words have very many endings, so BLEU over words, the main score, counts few matches.
     """
     metric = _bleu_of_morphemes()
     return [_scored(test_set, "BLEU ko-mecab", metric, hypotheses, references)] if metric else []
@@ -111,10 +112,13 @@ def score_morphemes(test_set: str, hypotheses: Sequence[str], references: Sequen
 
 @functools.cache
 def _bleu_of_morphemes() -> BLEU | None:
-    """One for the process: each maps a dictionary into memory and never gives it back."""
+    """Return one metric for the process.
+
+    Each one maps a dictionary into memory and never releases it.
+    """
     try:
         return BLEU(tokenize="ko-mecab")
-    except (RuntimeError, AttributeError):  # the latter with python-mecab-ko-dic, which has the same module's name
+    except (RuntimeError, AttributeError):  # AttributeError: python-mecab-ko-dic, whose module has the same name
         return None
 
 

@@ -1,7 +1,7 @@
-"""How text is spelt, the same for the text that a model learns from and the text that it translates.
+"""Normalise the spelling of text, in the same way for training text and for text to translate.
 
-The patterns mean the same in Python's regular expressions and in those of polars. `Spelling.tidy` does to one line what
-`corpus/normalize.py` does to whole columns, but for the repair of what machines broke.
+The patterns mean the same in Python's regular expressions and in polars. `Spelling.tidy` does to one line what
+`corpus/normalize.py` does to whole columns, except that it does not repair entities and mojibake.
 """
 
 import re
@@ -20,12 +20,12 @@ INVISIBLE = (
     r"\x00-\x08\x0e-\x1f\x7f\u00ad\u061c\u180e\u200b\u200e\u200f"
     r"\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ufff9-\ufffb"
 )
-"""Inside of a character class: what cannot be seen."""
+"""Invisible characters, as the contents of a character class."""
 
 SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
-"""White space of any kind and length; one space takes its place."""
+"""White space of any kind and length. One space replaces it."""
 
-# C1 controls are mojibake, which training text is repaired of by means that a single line has not.
+# C1 controls are mojibake. They are removed here, because the repair of training text needs more than one line.
 _INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
 _SPACES = re.compile(SPACES)
 
@@ -34,7 +34,7 @@ _COMMA_IN_NUMBERS = frozenset({"cs", "de", "es", "fr"})
 
 
 class Rule(NamedTuple):
-    """Text that matches the pattern is replaced; \\1 in the replacement is the first group."""
+    """Substitution for text that matches the pattern. \\1 in the replacement is the first group."""
 
     pattern: str
     replacement: str
@@ -63,9 +63,9 @@ _QUOTES_AND_DASHES = (
     Rule("—", " - "),
     Rule("…", "..."),
 )
-# Whole runs change places: one mark at a time, a row of them would take as many rounds. What they change places with is
-# optional, so that a run matches in any case: else Python looks for it from each mark of the run anew, and 50,000
-# commas take seconds.
+# Whole runs are moved: one mark at a time, a run would take as many rounds as it has marks. The text that a run moves
+# past is optional, so that a run always matches. Otherwise Python would search again from each mark of the run, and
+# 50,000 commas would take seconds.
 _COMMA_BEFORE_QUOTE = (Rule('("+)([,.]*)', r"\2\1"),)
 _COMMA_BEHIND_QUOTE = (
     Rule('(,+)("*)', r"\2\1"),
@@ -75,10 +75,10 @@ _COMMA_BEHIND_QUOTE = (
 
 @cache
 def moses_rules(language: str) -> tuple[Rule, ...]:
-    """Substitutions of Moses' normalize-punctuation for a language, in their order.
+    """Return the substitutions of Moses' normalize-punctuation for a language, in order.
 
-    English sets commas and full stops before a closing quote, Czech as it comes, the others behind it; a no-break space
-    in a number becomes a comma in some languages and a full stop in the others.
+    English sets commas and full stops before a closing quote, Czech leaves them where they are, and the other languages
+    set them after it. A no-break space in a number becomes a comma in some languages and a full stop in the others.
     """
     quotes = {"en": _COMMA_BEFORE_QUOTE, "cs": ()}.get(language, _COMMA_BEHIND_QUOTE)
     mark = "," if language in _COMMA_IN_NUMBERS else "."
@@ -87,22 +87,22 @@ def moses_rules(language: str) -> tuple[Rule, ...]:
 
 
 class Spelling(NamedTuple):
-    """How the text of one language is spelt."""
+    """Spelling of the text of one language."""
 
     unicode_form: UnicodeForm = "NFC"
     punctuation: Punctuation = "as_is"
     language: str = ""
-    """ISO 639 code, for the punctuation; empty: any."""
+    """ISO 639 code, for the punctuation. Empty means any language."""
 
     @staticmethod
     def of(config: CleanConfig, language: str) -> "Spelling":
-        """The spelling that a recipe asks for."""
+        """Return the spelling that a recipe sets."""
         return Spelling(config.unicode_form, config.punctuation, language)
 
     def tidy(self, line: str) -> str:
-        """The line as training text is written, line breaks and invisible characters gone. Idempotent."""
+        """Return the line as training text is written, without line breaks and invisible characters. Idempotent."""
         tidied = self._tidy_once(line)
-        while tidied != line:  # what is removed can bring together what is replaced
+        while tidied != line:  # a removal can join text that is then replaced
             line, tidied = tidied, self._tidy_once(tidied)
         return tidied
 
@@ -114,4 +114,4 @@ class Spelling(NamedTuple):
 
 
 AS_IT_IS = Spelling()
-"""What every text gets: composed, on one line, without invisible characters."""
+"""Spelling that every text gets: composed, on one line, without invisible characters."""

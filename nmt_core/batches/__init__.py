@@ -1,1 +1,1 @@
-"""Token ids in Parquet shards, and the plan of who reads what, when."""
+"""Store token ids in Parquet shards, and plan and load the batches of training."""

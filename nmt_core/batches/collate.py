@@ -1,7 +1,7 @@
-"""Pairs of token ids to the tensors of a forward pass, padded or packed.
+"""Collate pairs of token ids into the padded or packed tensors of a forward pass.
 
-Letters in names of arrays: B sentences, L positions, N tokens of a stream; what stands before none of them may be
-either [B, L] or [N].
+Letters: see `nmt_core.models`. Tensors without letters are [B, L] where sentences are padded and [N] where they are
+packed.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,33 +17,33 @@ from nmt_core.batches.shards import SideTokens, TokenPairs
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID
 
 _LONGEST_PADDING = 256
-"""Padding at the end of a stream is cut into sentences of at most so many tokens."""
+"""Most tokens of a sentence of padding. The padding at the end of a stream is cut into such sentences."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One forward pass."""
+    """Tensors of one forward pass."""
 
     source: Tensor
-    """Source ids, each sentence ending in </s>."""
+    """Source ids. Each sentence ends with </s>."""
     decoder_input: Tensor
-    """Target ids shifted right: <s> first, the last id missing."""
+    """Target ids shifted right: each sentence begins with <s> and lacks its last id."""
     target: Tensor
-    """Target ids to predict, each sentence ending in </s>."""
+    """Target ids to predict. Each sentence ends with </s>."""
     source_layout: Padded | Packed
     target_layout: Padded | Packed
 
     @property
     def computed_tokens(self) -> int:
-        """Tokens of both sides, padding included."""
+        """Number of tokens of both sides, padding included."""
         return self.source.numel() + self.target.numel()
 
     def to(self, device: torch.device) -> "Batch":
-        """The same on another device. From pinned memory to a GPU the host does not wait for the copies."""
+        """Return the batch on another device. The host does not wait for copies from pinned memory to a GPU."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
-        """The same in memory that a GPU copies from by itself."""
+        """Return the batch in pinned memory, from which a GPU copies by itself."""
         return self._map(Tensor.pin_memory)
 
     def _map(self, change: Callable[[Tensor], Tensor]) -> "Batch":
@@ -52,30 +52,30 @@ class Batch:
 
 
 def pad(pairs: TokenPairs, rows: np.ndarray) -> Batch:
-    """These pairs, each side padded to its longest sentence."""
+    """Return a batch of these pairs, with each side padded to its longest sentence."""
     source_BL, target_BL = (_padded(side, rows) for side in (pairs.source, pairs.target))
     decoder_input_BL = np.full_like(target_BL, PAD_ID)
     decoder_input_BL[:, 0] = BOS_ID
     decoder_input_BL[:, 1:] = np.where(target_BL[:, 1:] == PAD_ID, PAD_ID, target_BL[:, :-1])
-    # By NumPy: with PyTorch the loader's thread would get a pool of threads (see `is_alone` of `train/distributed.py`).
+    # NumPy: PyTorch would give the loader's thread a pool of threads (see `is_alone` in `train/distributed.py`).
     is_token_BL = torch.from_numpy(source_BL != PAD_ID)
     source, decoder_input, target = (torch.from_numpy(ids_BL) for ids_BL in (source_BL, decoder_input_BL, target_BL))
     return Batch(source, decoder_input, target, Padded(is_token_BL), Padded())
 
 
 def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> Batch:
-    """Pairs of several blocks, each side end to end in one stream that is filled up with padding.
+    """Return a batch of pairs from several blocks, packed: each side is one stream, filled up with padding.
 
     Args:
-        parts: pairs, and which of them.
-        capacity: lengths of the streams. Sentences that do not fit are an error of the caller.
+        parts: pairs of each block, and the indices of the pairs to take.
+        capacity: lengths of the streams. The caller makes sure that the sentences fit.
     """
     most_sentences = max(capacity.source, capacity.target)
     source_N, source_layout = _stream([(pairs.source, rows) for pairs, rows in parts], capacity.source, most_sentences)
     target_N, target_layout = _stream([(pairs.target, rows) for pairs, rows in parts], capacity.target, most_sentences)
     first_N = target_layout.position_N.numpy() == 0
     decoder_input_N = np.where(first_N, BOS_ID, np.roll(target_N, 1))
-    # The decoder looks at the sentence of the same number, so both sides must have as many, those of padding included.
+    # The decoder attends to the sentence of the same number, so both sides need equally many, padding included.
     sentences = max(source_layout.sentences, target_layout.sentences)
     return Batch(
         torch.from_numpy(source_N),
@@ -87,7 +87,7 @@ def pack(parts: Sequence[tuple[TokenPairs, np.ndarray]], capacity: Capacity) -> 
 
 
 def _padded(side: SideTokens, rows: np.ndarray) -> np.ndarray:
-    """[B, L] int64."""
+    """Return the ids of some sentences, padded, int64 [B, L]."""
     lengths_B = side.lengths[rows]
     inside_BL = np.arange(lengths_B.max(initial=0)) < lengths_B[:, None]
     padded_BL = np.full(inside_BL.shape, PAD_ID, dtype=np.int64)
@@ -96,7 +96,7 @@ def _padded(side: SideTokens, rows: np.ndarray) -> np.ndarray:
 
 
 def _ids(side: SideTokens, rows: np.ndarray) -> np.ndarray:
-    """The ids of some sentences, end to end."""
+    """Return the ids of some sentences, concatenated."""
     lengths_B = side.lengths[rows]
     first_of_row = np.cumsum(lengths_B) - lengths_B
     place_N = np.repeat(side.starts[rows] - first_of_row, lengths_B) + np.arange(lengths_B.sum())
@@ -107,7 +107,7 @@ def _ids(side: SideTokens, rows: np.ndarray) -> np.ndarray:
 def _stream(
     parts: Sequence[tuple[SideTokens, np.ndarray]], capacity: int, most_sentences: int
 ) -> tuple[np.ndarray, Packed]:
-    """Ids int64 [capacity], and where the sentences lie; padding is cut into sentences of its own."""
+    """Return the ids, int64 [capacity], and the layout of a stream. Padding is cut into sentences of its own."""
     lengths = [side.lengths[rows] for side, rows in parts]
     padding = capacity - sum(int(each.sum()) for each in lengths)
     ids_N = np.concatenate([*(_ids(side, rows) for side, rows in parts), np.full(padding, PAD_ID)]).astype(np.int64)

@@ -1,11 +1,11 @@
-"""The `encode` stage: text to token ids, once, in the shards that training reads (`shards.py`).
+"""Encode text to token ids once, into the shards that training reads (`shards.py`): the stage `encode`.
 
-A shard holds the pairs of `encode.shard_pairs` rows of text, wherever the text's own shards begin and end; any worker
-encodes it. Pairs that are too long go to `dropped-NNNNN.parquet`, each with its line and length.
+A shard holds the pairs of `encode.shard_pairs` rows of text, whatever the shards of the text are. Any worker can encode
+it. Pairs that are too long are written to `dropped-NNNNN.parquet`, each with its line and length.
 
-With `encode.subword_sampling` the training text is cut into pieces by chance, `encode.samples` times over: a shard says
-in its footer which of the segmentations it holds, and each epoch reads one of them (`plan.py`). The dev set is cut as
-text will be when it is translated.
+With `encode.subword_sampling` the training text is segmented at random `encode.samples` times. The footer of a shard
+holds the number of its segmentation, and each epoch reads one segmentation (`plan.py`). The dev set is segmented as
+text is in translation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,57 +30,59 @@ from nmt_core.tokenizer.sample import count_pairs, text_shards
 
 TOO_LONG = "too_many_tokens"
 
-_CHUNK_PAIRS = 250_000  # the more, the fewer words are encoded twice, and the more memory it takes: about 300 MB
+_CHUNK_PAIRS = 250_000  # with more pairs, fewer words are encoded twice, but it takes more memory: about 300 MB
 
 
 class EncodeReport(StageReport):
-    """What the token shards hold."""
+    """Report of the `encode` stage: contents of the token shards."""
 
     dropped: dict[str, int]
     shards: int
     source_tokens: int
     target_tokens: int
     source_tokens_per_sentence: float
-    """End mark not counted, as in the next."""
+    """Mean number of tokens of a source sentence, without the end mark."""
     target_tokens_per_sentence: float
+    """Mean number of tokens of a target sentence, without the end mark."""
     source_unknown: float
-    """Share of the source tokens that are <unk>, end marks not counted; of the kept pairs, as all of these."""
+    """Share of <unk> among the source tokens of the kept pairs, without end marks."""
     target_unknown: float
+    """Share of <unk> among the target tokens of the kept pairs, without end marks."""
     dev_pairs: int
     dev_dropped: int
-    """Pairs of the dev set that are too long to validate on; scores are computed on all of them."""
+    """Number of dev pairs that are too long for validation. Scores are computed on all dev pairs."""
     source_vocab_size: int
     vocab_size: int
-    """Pieces of the target vocabulary, the same as the source's if it is joint."""
+    """Number of pieces of the target vocabulary. It equals `source_vocab_size` if the vocabulary is joint."""
     longest: int
     """Most tokens on one side of a kept pair."""
     useful_token_share: dict[str, float]
-    """Share of tokens that are no padding when training, by `train.batching` and `train.micro_batch_tokens`."""
+    """Share of tokens in training that are not padding, by `train.batching` and `train.micro_batch_tokens`."""
     lengths: list[LengthBin]
-    """Sentences by length in tokens, end marks included."""
+    """Number of sentences by length in tokens, end marks included."""
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Rows of text to be encoded."""
+    """Rows of text to encode into one shard."""
 
     text: tuple[str, ...]
-    """Shards of text that the rows lie in."""
+    """Shards of text that contain the rows."""
     first: int
-    """Rows of these to pass over."""
+    """Number of rows of these shards to skip."""
     rows: int
     tokenizers: str
     """Folder of the tokenizers."""
     encoded: str
-    """To be written: token ids of the pairs that are kept."""
+    """Output file for the token ids of the pairs that are kept."""
     dropped: str
-    """To be written: the other pairs."""
+    """Output file for the pairs that are dropped."""
     knobs: EncodeConfig
     sample: int = 0
-    """Number of the segmentation."""
+    """Number of the segmentation, from 0."""
 
     def sampling(self, first: int) -> Sampling | None:
-        """How the pairs from this row on are to be cut by chance; None: not at all."""
+        """Return the sampling of the pairs from row `first` on. None means that segmentations are not sampled."""
         if not self.knobs.subword_sampling:
             return None
         seed = (self.knobs.seed, self.sample, self.first + first, *map(ord, Path(self.text[0]).name))
@@ -89,15 +91,15 @@ class ShardTask:
 
 @dataclass
 class Encoded:
-    """What came of some pairs."""
+    """Counts of encoded pairs."""
 
     kept: PairCounts = field(default_factory=PairCounts)
     too_long: int = 0
     unknown_2: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
-    """Source and target tokens of the kept pairs that are <unk>, [2]."""
+    """Number of <unk> among the source and target tokens of the kept pairs, [2]."""
 
     def add(self, other: "Encoded") -> None:
-        """Count those of other pairs as well."""
+        """Add the counts of other pairs."""
         self.kept.update(other.kept)
         self.too_long += other.too_long
         self.unknown_2 = self.unknown_2 + other.unknown_2
@@ -107,15 +109,15 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     """Encode the training text to `train-NNNNN.parquet` and the dev set to `dev.parquet`.
 
     Raises:
-        ConfigError: `encode.subword_sampling` is asked for, and the vocabulary knows one segmentation alone.
-        StageError: no pair is short enough.
+        ConfigError: `encode.subword_sampling` is set, but the vocabulary allows only one segmentation.
+        StageError: no pair is short enough, or the counts of pairs do not add up.
     """
     split, folder, knobs = inputs["split"].path, inputs["tokenizer"].path, config.encode
     encoder = encoder_of(str(folder))
     if knobs.subword_sampling and not encoder.can_sample:
         raise ConfigError(
-            f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary cuts text in one way alone, being of "
-            "characters or of words, or has pieces that reach over spaces: set it to 0"
+            f"encode.subword_sampling={knobs.subword_sampling}: the vocabulary allows only one segmentation (its "
+            "pieces are characters or words, or span spaces): set it to 0"
         )
     tasks = list(_tasks(knobs, text_shards(split), folder, out))
     total, done, found = sum(task.rows for task in tasks), 0, Encoded()
@@ -126,7 +128,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
     kept = found.kept
     if kept.total() + found.too_long != total:
         raise StageError(
-            f"encode: of {total:,} pairs {kept.total():,} are kept and {found.too_long:,} dropped: report this"
+            f"encode: of {total:,} pairs {kept.total():,} were kept and {found.too_long:,} dropped: report this bug"
         )
     storage.sweep(str(out))
     if not kept:
@@ -151,7 +153,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
 
 
 def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str, Any]:
-    """What the report says of the tokens of each side."""
+    """Return the fields of the report for the tokens of each side."""
     found: dict[str, Any] = {}
     for side, tokens, unknown in zip(SIDES, tokens_2.tolist(), unknown_2.tolist(), strict=True):
         found[f"{side}_tokens"] = tokens
@@ -161,7 +163,7 @@ def _rates(tokens_2: np.ndarray, pairs: int, unknown_2: np.ndarray) -> dict[str,
 
 
 def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: Path) -> Iterator[ShardTask]:
-    """All shards of the first segmentation, then those of the next..."""
+    """Yield the tasks of all shards of the first segmentation, then of the second, and so on."""
     runs = [
         run for sample in range(knobs.samples) for run in ((sample, *part) for part in cut(shards, knobs.shard_pairs))
     ]
@@ -179,7 +181,10 @@ def _tasks(knobs: EncodeConfig, shards: Sequence[Path], tokenizers: Path, out: P
 
 
 def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], int, int]]:
-    """Cut the rows of all shards, in order, into runs of `pairs`: the shards of each run, rows to pass over, rows."""
+    """Cut the rows of all shards, in order, into runs of `pairs` rows.
+
+    Yield for each run the shards that contain it, the number of their rows to skip, and the number of rows.
+    """
     ends = np.cumsum([count_pairs(shard) for shard in shards])
     for begin in range(0, int(ends[-1]), pairs):
         end = min(begin + pairs, int(ends[-1]))
@@ -188,7 +193,7 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
 
 
 def encode_shard(task: ShardTask) -> Encoded:
-    """Encode the rows of a task and write both files."""
+    """Encode the rows of a task, and write both files."""
     encoder = encoder_of(task.tokenizers)
     text = pl.scan_parquet(list(task.text), glob=False).select(*SIDES, "corpus", "line")
     found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
@@ -207,12 +212,10 @@ def encode_shard(task: ShardTask) -> Encoded:
 
 
 def _encode_dev(text: Path, encoder: PairEncoder, max_length: int, out: Path) -> tuple[int, int]:
-    """Encode the dev set; pairs that are kept, and pairs that are too long."""
+    """Encode the dev set. Return the number of pairs that are kept, and of those that are too long."""
     with encoder.writer(out) as writer:
         pairs = storage.read(str(text)).with_columns(corpus=pl.lit("dev"), line=pl.int_range(1, pl.len() + 1))
         is_short = encoder.write(pairs, max_length, writer).is_short_N
     if not is_short.any():
-        raise StageError(
-            f"encode.max_length={max_length}: all {len(is_short):,} pairs of dev are longer: set it higher"
-        )
+        raise StageError(f"encode.max_length={max_length}: all {len(is_short):,} dev pairs are longer: set it higher")
     return int(is_short.sum()), int((~is_short).sum())

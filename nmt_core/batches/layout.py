@@ -1,6 +1,6 @@
-"""How sentences lie in a tensor: padded, one a row, or packed or padded, end to end in one stream.
+"""Layouts of sentences in a tensor: padded with one sentence a row, or concatenated into one stream.
 
-Letters in names of tensors: B sentences, L positions, N tokens of a stream.
+Letters: see `nmt_core.models`.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Padded:
-    """One sentence a row, [B, L, ...]; what is behind its end is padding."""
+    """Layout with one sentence a row, [B, L, ...]. Padding follows the end of each sentence."""
 
     is_token_BL: Tensor | None = None
-    """Bool; None: no padding, or none that a query could see."""
+    """True for tokens and False for padding. None means that there is no padding, or none that a query could see."""
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Padded":
         """Return the same layout with each tensor changed: moved to another device, or pinned."""
@@ -26,26 +26,29 @@ class Padded:
 
 @dataclass(frozen=True)
 class Packed:
-    """Sentences end to end in one stream, [N, ...]. Padding at its end counts as further sentences."""
+    """Layout with sentences concatenated into one stream, [N, ...]. Padding at its end counts as more sentences."""
 
     starts: Tensor
-    """Where each sentence begins, and where the last one ends: int32 [B + 1] or more, `cu_seqlens` elsewhere. Further
+    """Start of each sentence, and end of the last one: int32 [B + 1] or longer (`cu_seqlens` in other libraries). Extra
     entries repeat the end, so that the shape need not depend on the number of sentences."""
     sentence_N: Tensor
-    """Which sentence each token belongs to, from 0."""
+    """Number of the sentence of each token, from 0."""
     position_N: Tensor
-    """Which token of its sentence it is, from 0."""
+    """Position of each token in its sentence, from 0."""
     longest: int
-    """Most tokens of a sentence."""
+    """Number of tokens of the longest sentence."""
     sentences: int
-    """B: sentences, those of no tokens included."""
+    """Number of sentences (B), empty ones included."""
 
     def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
-        """[N, ...] to [B, longest, ...], and what of that is padding: it holds other sentences' tokens."""
+        """Convert [N, ...] to [B, longest, ...], and return it with its layout.
+
+        Places of padding hold tokens of other sentences.
+        """
         starts_B1 = self.starts[: self.sentences, None].long()
         ends_B1 = self.starts[1 : self.sentences + 1, None].long()
         place_BL = starts_B1 + torch.arange(self.longest, device=x_N.device)
-        # Of a sentence of no tokens, one counts all the same: a softmax over nothing would be no number.
+        # One token of an empty sentence counts as well: a softmax over nothing would be NaN.
         return x_N[place_BL.clamp(max=len(x_N) - 1)], Padded((place_BL < ends_B1) | (place_BL == starts_B1))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Packed":
@@ -54,39 +57,39 @@ class Packed:
         return replace(self, starts=starts, sentence_N=sentence_N, position_N=position_N)
 
     def pack(self, x_BL: Tensor) -> Tensor:
-        """[B, longest, ...] to [N, ...]."""
+        """Convert [B, longest, ...] to [N, ...]."""
         return x_BL[self.sentence_N, self.position_N]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Padded sentences end to end, [N, ...], and behind them what makes N a multiple of `ROUNDED`.
+    """Layout with padded sentences concatenated, [N, ...], and filled up so that N is a multiple of `ROUNDED`.
 
-    A CPU's matrix products in half precision are compiled anew for each number of rows, for milliseconds each. So they
-    come in few sizes, whatever the sentences are.
+    A CPU compiles matrix products in half precision anew for each number of rows, in milliseconds each. Rounding keeps
+    the number of sizes small, whatever the sentences are.
     """
 
     padded: Padded
     sentences: int
     longest: int
-    """L: tokens of a sentence, padding included."""
+    """Number of tokens of a sentence (L), padding included."""
     position_N: Tensor
-    """Which token of its sentence it is, from 0."""
+    """Position of each token in its sentence, from 0."""
 
     ROUNDED: ClassVar[int] = 256
 
     @classmethod
     def of(cls, padded: Padded, sentences: int, longest: int) -> "Rows":
-        """Rows of so many sentences of one length."""
+        """Return the layout of this many sentences of one length."""
         tokens = sentences * longest
         return cls(padded, sentences, longest, torch.arange(tokens + -tokens % cls.ROUNDED) % longest)
 
     def unpack(self, x_N: Tensor) -> tuple[Tensor, Padded]:
-        """[N, ...] to [B, L, ...], and what of that is padding."""
+        """Convert [N, ...] to [B, L, ...], and return it with its layout."""
         return x_N[: self.sentences * self.longest].view(self.sentences, self.longest, *x_N.shape[1:]), self.padded
 
     def pack(self, x_BL: Tensor) -> Tensor:
-        """[B, L, ...] to [N, ...]."""
+        """Convert [B, L, ...] to [N, ...]."""
         x = x_BL.flatten(0, 1)
         return F.pad(x, (0, 0) * (x.dim() - 1) + (0, -len(x) % self.ROUNDED))
 

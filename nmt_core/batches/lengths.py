@@ -1,4 +1,4 @@
-"""How long the pairs are, in tokens: counted shard by shard, and what it means for padding."""
+"""Count pairs by their length in tokens, and forecast the share of padding in training."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.batches.plan import Capacity, pack_micro_batches, packed_capacity, pad_micro_batches
 
 PairCounts = Counter[tuple[int, int]]
-"""How many pairs have so many source and so many target tokens, end marks included."""
+"""Number of pairs by their number of source tokens and of target tokens, end marks included."""
 
 _EDGES = (0, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024)
 _SLICES = (1_024, 2_048, 4_096, 8_192, 16_384)
-_FORECAST_PAIRS = 80_000  # as many as a plan cuts into micro-batches at a time
+_FORECAST_PAIRS = 80_000  # as many as a plan cuts into micro-batches at a time (a block)
 
 
 class LengthBin(BaseModel):
-    """Sentences of like length."""
+    """Number of sentences in a range of lengths."""
 
     model_config = ConfigDict(frozen=True)
     tokens: str
@@ -27,14 +27,14 @@ class LengthBin(BaseModel):
 
 
 def count_sizes(lengths_N2: np.ndarray) -> PairCounts:
-    """Count the pairs of each size."""
+    """Count the pairs by source and target length."""
     width = int(lengths_N2.max(initial=0)) + 1
     sizes, counts = np.unique(lengths_N2[:, 0] * width + lengths_N2[:, 1], return_counts=True)
     return Counter({divmod(size, width): count for size, count in zip(sizes.tolist(), counts.tolist(), strict=True)})
 
 
 def histogram(pairs: Mapping[tuple[int, int], int]) -> list[LengthBin]:
-    """Sentences of each side by length, as far as there are any."""
+    """Return the number of sentences of each side by length, up to the longest sentence."""
     sizes_N2, counts_N = _arrays(pairs)
     bins = []
     for below, most in pairwise(_EDGES):
@@ -47,9 +47,10 @@ def histogram(pairs: Mapping[tuple[int, int], int]) -> list[LengthBin]:
 
 
 def useful_token_share(pairs: Mapping[tuple[int, int], int]) -> dict[str, float]:
-    """Share of the tokens in a micro-batch that are no padding, by `train.batching` and `train.micro_batch_tokens`.
+    """Return the share of tokens in micro-batches that are not padding.
 
-    Of many pairs, a plan is made with some that are like them.
+    The keys name `train.batching` and `train.micro_batch_tokens`. For a large corpus, the plan is made of fewer pairs
+    with the same distribution of lengths.
     """
     sizes_N2, counts_N = _arrays(pairs)
     total = int(counts_N.sum())
@@ -72,6 +73,6 @@ def useful_token_share(pairs: Mapping[tuple[int, int], int]) -> dict[str, float]
 
 
 def _arrays(pairs: Mapping[tuple[int, int], int]) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes [N, 2], ascending, and how many pairs have each [N]."""
+    """Return the lengths of pairs [N, 2] in ascending order, and the number of pairs that have them [N]."""
     ordered = sorted(pairs)
     return np.array(ordered, np.int64).reshape(-1, 2), np.array([pairs[size] for size in ordered], np.int64)

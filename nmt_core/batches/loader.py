@@ -1,6 +1,6 @@
-"""One process's part of each update: read, collated and handed over ahead of time, by a thread.
+"""Load the part of each update that one process computes. A thread reads and collates it ahead of time.
 
-Memory holds the blocks of one window or two that this process computes micro-batches of, and a few updates ahead.
+Memory holds the blocks of one or two windows whose micro-batches this process computes, and a few updates ahead.
 """
 
 import queue
@@ -22,14 +22,15 @@ _UPDATES_AHEAD = 16
 
 @dataclass(frozen=True)
 class Share:
-    """Who computes which micro-batches."""
+    """Share of the micro-batches that one process computes."""
 
     rank: int = 0
     world_size: int = 1
     max_tokens_per_pass: int = 0
-    """Tokens of a forward pass on either side, up to which packed micro-batches are joined. 0: each is a pass."""
+    """Most tokens of a forward pass on either side. Packed micro-batches are joined up to this number. 0 means one pass
+    for each micro-batch."""
     is_pinned: bool = False
-    """Whether batches are put where a GPU can copy them from while the host does something else."""
+    """True if batches are put into pinned memory, from which a GPU copies while the host does something else."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +39,39 @@ class Pass:
 
     batch: Batch
     source_tokens: int
+    """Number of source tokens that are not padding. It is 0 if the pass counts for nothing."""
     target_tokens: int
-    """Tokens that are no padding. None of either: the pass is another process' work too, and counts for nothing; it is
-    done because all processes exchange weights and gradients in step."""
+    """Number of target tokens that are not padding. It is 0 if the pass counts for nothing: another process computes
+    the same pass, and this process runs it only because all processes exchange weights and gradients in step."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """One update of the weights, as far as one process computes it."""
+    """One update of the weights: the part that one process computes."""
 
     epoch: int
     number: int
-    """Of the epoch, from 0."""
+    """Number of the update in the epoch, from 0."""
     passes: tuple[Pass, ...]
-    """As many in each process."""
+    """Forward passes of this process. All processes have the same number of passes."""
     target_tokens: int
-    """Of all processes."""
+    """Number of target tokens of all processes."""
     micro_batches: tuple[MicroBatch, ...]
-    """Of all processes."""
+    """Micro-batches of all processes."""
 
 
 class Loader:
-    """Updates in the planned order, for ever. Used as a context: a thread works ahead until it is left.
+    """Endless iterable of updates in the planned order.
+
+    Use it as a context manager: a thread works ahead until the context is left.
 
     Args:
-        shards: what is trained on.
-        plan: the plan of their updates.
-        batching: that of the plan.
-        share: this process's part.
-        start: epoch, and number of the update in it, to begin with.
-        clock: seconds, for `seconds_waited`.
+        shards: token shards to train on.
+        plan: plan of their updates.
+        batching: batching of the plan.
+        share: share of this process.
+        start: epoch, and number of the update in it, to start from.
+        clock: function that returns seconds, for `seconds_waited`.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class Loader:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work_ahead, name="loader", daemon=True)
         self.seconds_waited = 0.0
-        """How long `__iter__` has waited for the thread."""
+        """Seconds that `__iter__` has waited for the thread."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -103,10 +107,10 @@ class Loader:
         self._thread.join()
 
     def __iter__(self) -> Iterator[Update]:
-        """The updates from the start on.
+        """Yield the updates from the start on.
 
         Raises:
-            DataError: a shard is not what was written.
+            DataError: a shard is damaged.
         """
         while True:
             before = self._clock()
@@ -124,11 +128,11 @@ class Loader:
                     if not self._hand_over(self._update(epoch, number, micro_batches)):
                         return
                 epoch, first = epoch + 1, 0
-        except BaseException as error:  # raised again where the updates are wanted
+        except BaseException as error:  # raised again in `__iter__`
             self._hand_over(error)
 
     def _hand_over(self, update: Update | BaseException) -> bool:
-        """Wait until the update is wanted; False if none is wanted any more."""
+        """Wait until there is room for the update. Return False if the context has been left."""
         while not self._is_over.is_set():
             try:
                 self._ready.put(update, timeout=0.2)
@@ -160,7 +164,7 @@ class Loader:
         return pack([(self._read(each.block), each.rows) for each in micro_batches], whole)
 
     def _read(self, block: Block) -> TokenPairs:
-        """The pairs of a block; the block that was not asked for longest is forgotten when there are many."""
+        """Return the pairs of a block. If too many blocks are cached, drop the least recently used one."""
         pairs = self._blocks.pop(block, None)
         if pairs is None:
             pairs = self._shards.read(block.groups)

@@ -1,4 +1,4 @@
-"""Pairs of text to pairs of ids, in shards."""
+"""Encode pairs of text to pairs of ids, and write them to shards."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,18 +16,18 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizers, files_of
 
 @dataclass(frozen=True)
 class Written:
-    """What `PairEncoder.write` saw."""
+    """Counts of the pairs that `PairEncoder.write` encoded."""
 
     lengths_N2: np.ndarray
-    """Tokens of each pair, end marks included."""
+    """Number of source and target tokens of each pair, end marks included."""
     is_short_N: np.ndarray
-    """Whether the pair was written."""
+    """True for each pair that was written."""
     unknown_2: np.ndarray
-    """Tokens of each side of the written pairs that are <unk>."""
+    """Number of <unk> on each side of the written pairs."""
 
 
 class PairEncoder:
-    """Turns text into shards of ids."""
+    """Encoder of text pairs to shards of ids."""
 
     def __init__(self, tokenizers: Tokenizers) -> None:
         self.tokenizers = tokenizers
@@ -38,11 +38,11 @@ class PairEncoder:
 
     @property
     def can_sample(self) -> bool:
-        """Whether both vocabularies know more than one segmentation of a text."""
+        """True if both vocabularies allow more than one segmentation of a text."""
         return can_sample(self.tokenizers.source) and can_sample(self.tokenizers.target)
 
     def writer(self, where: Path | pa.BufferOutputStream, sample: int = 0) -> ShardWriter:
-        """A shard to write one of the segmentations to."""
+        """Return a writer of a shard for one of the segmentations."""
         metadata = self._metadata | {SAMPLE: str(sample)}
         return ShardWriter(where, [encoder.id_type for encoder in self._encoders], metadata)
 
@@ -64,7 +64,7 @@ class PairEncoder:
         return Written(lengths_N2, is_short, unknown_2)
 
     def _encode(self, text: pl.Series, encoder: BulkEncoder, sampling: Sampling | None) -> pa.ListArray:
-        """Ids of each sentence, ending in </s>."""
+        """Return the ids of each sentence, with </s> at the end."""
         rows = encoder.encode(text.to_arrow(), sampling)
         offsets = rows.offsets.to_numpy()
         ids = np.insert(rows.values.to_numpy(), offsets[1:], EOS_ID)
@@ -73,7 +73,10 @@ class PairEncoder:
 
 
 def encoder_of(tokenizers: str) -> PairEncoder:
-    """Of the tokenizers as they are now: a worker that lives on must not take old ones for those made anew."""
+    """Return the encoder for the tokenizers as they are now.
+
+    A worker that lives long must not use old tokenizers after new ones have been made.
+    """
     folder = Path(tokenizers)
     found = [(folder / name).stat() for name in files_of(folder)]
     return _encoder_of(folder, tuple((file.st_mtime_ns, file.st_size) for file in found))
@@ -81,5 +84,5 @@ def encoder_of(tokenizers: str) -> PairEncoder:
 
 @lru_cache(maxsize=1)
 def _encoder_of(folder: Path, stamps: tuple[tuple[int, int], ...]) -> PairEncoder:
-    """A worker does many shards with the same tokenizers."""
+    """Return the encoder, cached: a worker encodes many shards with the same tokenizers."""
     return PairEncoder(Tokenizers.load(folder))

@@ -1,15 +1,16 @@
-"""The plan of batches: which pairs are trained on together, and in what order.
+"""Plan batches: choose the pairs that are trained on together, and their order.
 
 An epoch reads the whole text (with several segmentations, the next one) in windows of row groups, which are drawn anew
 in each epoch. The row groups of a window are dealt to blocks. The pairs of a block are cut into micro-batches: pairs
-that are computed together, either padded to one length or packed into one stream. A window gives its micro-batches
-block by block in turn, and a fixed number of consecutive micro-batches is an update.
+that are computed together, either padded to one length or packed into one stream. A window yields one micro-batch of
+each block in turn, and a fixed number of consecutive micro-batches is an update.
 
 The plan is a pure function of the shards, the seed and the epoch. So the state of the data is two integers, the epoch
-and the update of the epoch, and the number of processes plays no part: of n processes, each computes every n-th
-micro-batch of an update. A process reads only the blocks of its own micro-batches, one window at a time, however large
-the corpus is. Except at the end of a window, these are at most 8 / gcd(8, micro-batches of an update, processes) of
-eight blocks: one where both numbers are multiples of eight, and two for 12 micro-batches on 8 processes.
+and the number of the update in it. The plan does not depend on the number of processes: of n processes, each computes
+every n-th micro-batch of an update. A process reads only the blocks of its own micro-batches, one window at a time,
+however large the corpus is. Except at the end of a window, it reads at most 8 / gcd(8, micro-batches of an update,
+processes) of eight blocks: one block where both numbers are multiples of eight, and two blocks for 12 micro-batches on
+8 processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,17 +28,17 @@ _WINDOW = BLOCKS * _ROW_GROUPS_OF_A_BLOCK
 
 
 class Lengths(Protocol):
-    """What a plan knows of the shards."""
+    """Lengths of the pairs in shards, as a plan reads them."""
 
     @property
     def tokens_of_groups(self) -> np.ndarray:
-        """Source and target tokens of each row group, [groups, 2]."""
+        """Number of source and target tokens of each row group, [groups, 2]."""
 
     def groups_of_epoch(self, epoch: int) -> np.ndarray:
-        """Numbers of the row groups that an epoch reads."""
+        """Return the numbers of the row groups that an epoch reads."""
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
-        """Source and target tokens of each pair of these row groups, [N, 2]."""
+        """Return the number of source and target tokens of each pair in these row groups, [N, 2]."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +54,27 @@ class MicroBatch:
 
     block: Block
     rows: np.ndarray
-    """Which pairs of the block, counted through its row groups."""
+    """Indices of the pairs in the block, counted through its row groups."""
     lengths_B2: np.ndarray
-    """Their source and target tokens."""
+    """Number of source and target tokens of each pair."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Most tokens of a micro-batch, padding included."""
+    """Most tokens of a micro-batch on each side, padding included."""
 
     source: int
     target: int
 
 
 class Plan:
-    """The updates of every epoch.
+    """Plan of the updates of every epoch.
 
     Args:
-        shards: what is trained on.
-        batching: micro-batches of pairs of like length, to be padded, or of any length, to be packed end to end.
-        micro_batch_tokens: most tokens of a micro-batch on either side, padding included; no pair may be longer.
-        max_tokens: tokens of an update; it has as many micro-batches as fit, and one at least.
+        shards: lengths of the pairs to train on.
+        batching: `padded` for micro-batches of similar lengths, or `packed` for any lengths, concatenated.
+        micro_batch_tokens: most tokens of a micro-batch on either side, padding included. No pair may be longer.
+        max_tokens: most tokens of an update. An update has as many micro-batches as fit, and at least one.
         seed: seed of all draws.
     """
 
@@ -92,7 +93,7 @@ class Plan:
         )
 
     def updates(self, epoch: int, first: int = 0) -> Iterator[list[MicroBatch]]:
-        """The micro-batches of each update of an epoch, from number `first` on; the last update may have fewer."""
+        """Yield the micro-batches of each update of an epoch from update `first` on. The last one may have fewer."""
         waiting: list[MicroBatch] = []
         to_skip = first * self.micro_batches_of_an_update
         for window in self._windows(epoch):
@@ -108,7 +109,7 @@ class Plan:
             yield waiting
 
     def _windows(self, epoch: int) -> Iterator[list[MicroBatch]]:
-        """The micro-batches of each window, in their order."""
+        """Yield the micro-batches of each window, in their order."""
         read = self._shards.groups_of_epoch(epoch)
         groups = read[np.random.default_rng([self._seed, epoch]).permutation(len(read))].tolist()
         for start in range(0, len(groups), _WINDOW):
@@ -133,12 +134,12 @@ class Plan:
 
 
 def micro_batches_of_an_update(max_tokens: int, micro_batch_tokens: int) -> int:
-    """As many as fit, and one at least."""
+    """Return the number of micro-batches that fit into an update, at least one."""
     return max(1, max_tokens // micro_batch_tokens)
 
 
 def in_turn(blocks: Sequence[Sequence[MicroBatch]]) -> list[MicroBatch]:
-    """The first of each block, the second of each... as long as there are any."""
+    """Return the first micro-batch of each block, then the second of each, and so on."""
     longest = max(map(len, blocks), default=0)
     return [block[place] for place in range(longest) for block in blocks if place < len(block)]
 
@@ -146,19 +147,20 @@ def in_turn(blocks: Sequence[Sequence[MicroBatch]]) -> list[MicroBatch]:
 def packed_capacity(micro_batch_tokens: int, tokens_2: np.ndarray) -> Capacity:
     """Return the capacity of both streams: `micro_batch_tokens` for the language with more tokens, less for the other.
 
-    The ratio of their tokens fills both at about the same time. The other stream gets 2% more than its share, because
-    micro-batches differ, and at least half of `micro_batch_tokens`, so that any pair up to that length fits.
+    With the ratio of their tokens, both streams are full at about the same time. The other stream gets 2% more than its
+    share, because micro-batches differ, and at least half of `micro_batch_tokens`, so that any pair up to that length
+    fits.
     """
     shares = np.clip(1.02 * tokens_2 / max(1, tokens_2.max()), 0.5, 1).tolist()
     return Capacity(*(min(micro_batch_tokens, 8 * -(-int(share * micro_batch_tokens) // 8)) for share in shares))
 
 
 def pad_micro_batches(lengths_N2: np.ndarray, capacity: Capacity, draw: np.random.Generator) -> list[np.ndarray]:
-    """Cut pairs into micro-batches of like length, so that little is lost to padding.
+    """Cut pairs into micro-batches of similar lengths, so that little is lost to padding.
 
     Pairs are put into bands by source length. Within a band they are sorted by target length, upwards in one band and
     downwards in the next, so that neighbours are alike on both sides. There are about as many bands as micro-batches in
-    a band, which wastes least. Which pairs of equal length meet is drawn.
+    a band, which needs the least padding. Pairs of equal lengths are combined at random.
     """
     shuffled = draw.permutation(len(lengths_N2))
     source_N, target_N = lengths_N2[shuffled].T
@@ -177,7 +179,7 @@ def pad_micro_batches(lengths_N2: np.ndarray, capacity: Capacity, draw: np.rando
 
 
 def _fill(rows: np.ndarray, longest_N: np.ndarray, micro_batch_tokens: int) -> Iterator[np.ndarray]:
-    """As many rows to a micro-batch, in their order, as fit when all are padded to the longest."""
+    """Yield micro-batches of consecutive rows, each with as many rows as fit when padded to the longest."""
     start = 0
     while start < len(rows):
         widths = np.maximum.accumulate(longest_N[rows[start : start + micro_batch_tokens]])
@@ -188,7 +190,7 @@ def _fill(rows: np.ndarray, longest_N: np.ndarray, micro_batch_tokens: int) -> I
 
 
 def pack_micro_batches(lengths_N2: np.ndarray, capacity: Capacity, draw: np.random.Generator) -> list[np.ndarray]:
-    """Cut pairs, in an order that is drawn, into micro-batches that fill neither stream beyond its capacity."""
+    """Cut pairs, in random order, into micro-batches that fit into both streams."""
     rows = draw.permutation(len(lengths_N2))
     source_N, target_N = (np.cumsum(lengths) for lengths in lengths_N2[rows].T)
     micro_batches, start, before = [], 0, (0, 0)

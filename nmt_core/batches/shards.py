@@ -1,8 +1,9 @@
-"""Token shards: how they are written, what is in them, and any row group of them, checked as it is read.
+"""Write and read token shards. Any row group can be read by itself, and is verified as it is read.
 
-A shard is a Parquet file of pairs: the ids of both sides (`list<uint16>` or `list<uint32>`, each ending in </s>), their
-lengths apart, so that batches can be planned without reading ids, and the corpus and line that the pair came from. The
-footer holds, for each row group, its tokens and the hash of its ids and lengths.
+A shard is a Parquet file of pairs. It has the ids of both sides (`list<uint16>` or `list<uint32>`, each with </s> at
+the end), the corpus and the line of each pair, and the lengths of both sides in columns of their own, so that batches
+can be planned without reading ids. The footer holds the number of tokens of each row group, and a hash of its ids and
+lengths.
 """
 
 import hashlib
@@ -23,9 +24,9 @@ from nmt_core.errors import DataError
 TRAIN_FILES = "train-*.parquet"
 DEV_FILE = "dev.parquet"
 SAMPLE = "sample"
-"""Key of a shard's footer: which of several segmentations of the text it holds, from 0; without it, the first."""
+"""Key of a shard's footer for the number of its segmentation, from 0. Without the key, the number is 0."""
 ROW_GROUP_PAIRS = 10_000
-"""Pairs of a row group: the least that is read at a time, and the unit in which an epoch is shuffled."""
+"""Number of pairs of a row group: the least that is read at a time, and the unit in which an epoch is shuffled."""
 
 _LENGTHS = ("source_length", "target_length")
 _ROW_GROUPS = b"row_groups"
@@ -43,7 +44,7 @@ class SideTokens:
 
 @dataclass(frozen=True)
 class TokenPairs:
-    """Sentence pairs as token ids, each side ending in </s>."""
+    """Sentence pairs as token ids. Each side ends with </s>."""
 
     source: SideTokens
     target: SideTokens
@@ -53,13 +54,13 @@ class TokenPairs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Source and target tokens of each pair, [N, 2]."""
+        """Number of source and target tokens of each pair, [N, 2]."""
         return np.stack([self.source.lengths, self.target.lengths], axis=1)
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """What a shard's footer tells of one row group."""
+    """Entry of a shard's footer for one row group."""
 
     file: Path
     number: int
@@ -67,17 +68,17 @@ class RowGroup:
     source_tokens: int
     target_tokens: int
     digest: str
-    """Hash of its lengths and ids."""
+    """Hash of the lengths and ids."""
     sample: int = 0
-    """Which segmentation of the text it holds."""
+    """Number of the segmentation of the text that it holds."""
 
 
 class ShardWriter:
-    """Writes one shard. Used as a context.
+    """Writer of one shard. Use it as a context manager.
 
     Args:
-        where: file or buffer.
-        id_types: types of the ids of source and target.
+        where: file or buffer to write to.
+        id_types: types of the source and target ids.
         metadata: strings for the footer.
     """
 
@@ -99,7 +100,7 @@ class ShardWriter:
             self._schema,
             compression="zstd",
             use_dictionary=["corpus"],
-            # High bytes apart from low ones: a sixth smaller than plain ids, and quicker to write and to read.
+            # High bytes apart from low ones: a sixth smaller than plain ids, and faster to write and to read.
             use_byte_stream_split=[f"{side}.list.element" for side in SIDES],
             column_encoding={"line": "DELTA_BINARY_PACKED"},
             write_statistics=False,
@@ -115,7 +116,7 @@ class ShardWriter:
         self._writer.close()
 
     def write(self, sides: Sequence[pa.ListArray], corpus: pa.Array, line: pa.Array) -> None:
-        """Append pairs, in row groups of `ROW_GROUP_PAIRS`; the last may be smaller."""
+        """Append pairs in row groups of `ROW_GROUP_PAIRS`. The last row group may be smaller."""
         lengths = [side.value_lengths().cast(pa.uint16()) for side in sides]
         columns = [*sides, *lengths, corpus.cast(self._schema.field("corpus").type), line]
         table = pa.Table.from_arrays(columns, schema=self._schema)
@@ -128,13 +129,13 @@ class ShardWriter:
 
 
 class TokenShards:
-    """Some shards, as one row of row groups.
+    """Sequence of the row groups of several shards.
 
     Args:
-        files: shards, in their order.
+        files: shards, in order.
 
     Raises:
-        DataError: there is none, or one is damaged.
+        DataError: there are no shards, or one is damaged.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -149,44 +150,47 @@ class TokenShards:
         )
         metadata = footers[files[0]].metadata
         self.vocab_size = int(metadata[b"vocab_size"])
-        """Pieces of the target vocabulary."""
+        """Number of pieces of the target vocabulary."""
         own = metadata.get(b"source_vocab_size")
         self.source_vocab_size = int(own) if own else None
-        """Pieces of the source's own vocabulary; None if the vocabulary is joint."""
+        """Number of pieces of the source's own vocabulary. None means that the vocabulary is joint."""
 
     @property
     def pairs(self) -> int:
-        """Pairs in all."""
+        """Number of pairs of all shards."""
         return sum(group.pairs for group in self.groups)
 
     @property
     def tokens_of_groups(self) -> np.ndarray:
-        """Source and target tokens of each row group, [groups, 2]."""
+        """Number of source and target tokens of each row group, [groups, 2]."""
         tokens = [(group.source_tokens, group.target_tokens) for group in self.groups]
         return np.array(tokens, np.int64).reshape(-1, 2)
 
     def groups_of_epoch(self, epoch: int) -> np.ndarray:
-        """Numbers of the row groups that an epoch reads: those of one segmentation of the text, of each in turn."""
+        """Return the numbers of the row groups that an epoch reads.
+
+        Each epoch reads one segmentation of the text. Epochs take the segmentations in turn.
+        """
         samples = np.array([group.sample for group in self.groups], np.int64)
         return np.flatnonzero(samples == epoch % (samples.max(initial=0) + 1))
 
     def lengths(self, groups: Sequence[int]) -> np.ndarray:
-        """Source and target tokens of each pair of these row groups, [N, 2]; no ids are read."""
+        """Return the number of source and target tokens of each pair in these row groups, [N, 2]. Reads no ids."""
         tables = [self._read(self.groups[group], _LENGTHS) for group in groups]
         both = [np.concatenate([table[name].to_numpy() for table in tables]) for name in _LENGTHS]
         return np.stack(both, axis=1).astype(np.int64)
 
     def read(self, groups: Sequence[int]) -> TokenPairs:
-        """The pairs of these row groups, in this order.
+        """Return the pairs of these row groups, in this order.
 
         Raises:
-            DataError: a row group is not what was written.
+            DataError: a row group is damaged.
         """
         parts = [self._read_checked(self.groups[group]) for group in groups]
         return TokenPairs(_joined([part.source for part in parts]), _joined([part.target for part in parts]))
 
     def origins(self, groups: Sequence[int], rows: np.ndarray) -> list[str]:
-        """Where some pairs of these row groups came from, each as corpus:line."""
+        """Return the origin of some pairs of these row groups, each as `corpus:line`."""
         table = pa.concat_tables([self._read(self.groups[group], ("corpus", "line")) for group in groups]).take(rows)
         corpora = table["corpus"].cast(pa.string())
         return [f"{corpus}:{line}" for corpus, line in zip(corpora.to_pylist(), table["line"].to_pylist(), strict=True)]
@@ -208,7 +212,7 @@ class TokenShards:
 
 
 def read_pairs(files: Sequence[Path]) -> TokenPairs:
-    """All pairs of some shards, such as the dev set."""
+    """Return all pairs of some shards, such as the dev set."""
     shards = TokenShards(files)
     return shards.read(range(len(shards.groups)))
 
@@ -219,7 +223,7 @@ def _footer(file: Path) -> pq.FileMetaData:
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{file}: damaged token shard ({error}): {_REMEDY}") from None
     if _ROW_GROUPS not in (footer.metadata or {}):
-        raise DataError(f"{file}: no token shard of this version: {_REMEDY}")
+        raise DataError(f"{file}: not a token shard of this version: {_REMEDY}")
     return footer
 
 
@@ -233,10 +237,10 @@ def _pairs(table: pa.Table) -> TokenPairs:
 
 def _side(column: pa.ChunkedArray) -> SideTokens:
     rows = column.combine_chunks()
-    if isinstance(rows, pa.ChunkedArray):  # pyarrow keeps a column without chunks as it is
+    if isinstance(rows, pa.ChunkedArray):  # pyarrow returns a column without chunks as it is
         rows = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], column.type)
     offsets = rows.offsets.to_numpy().astype(np.int64)
-    first = offsets[0] if len(offsets) else 0  # of a slice, the values before it are there still
+    first = offsets[0] if len(offsets) else 0  # a slice still has the values before it
     ids = rows.values.to_numpy()[first : offsets[-1] if len(offsets) else 0]
     return SideTokens(ids, offsets[:-1] - first, np.diff(offsets))
 
@@ -253,7 +257,7 @@ def _joined(sides: Sequence[SideTokens]) -> SideTokens:
 
 
 def _digest(pairs: TokenPairs) -> str:
-    """Of what is trained on; the same on every machine."""
+    """Return a hash of lengths and ids. It is the same on every machine."""
     found = hashlib.blake2b(digest_size=16)
     for side in (pairs.source, pairs.target):
         found.update(side.lengths.astype("<u2").tobytes())

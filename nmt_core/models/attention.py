@@ -1,10 +1,9 @@
 """Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), behind one interface.
 
-It is the one part of a model that has to know how sentences lie in a tensor (`batches/layout.py`): everything else
-looks at one token at a time.
+Attention is the only part of a model that depends on the layout of sentences in a tensor (`batches/layout.py`). All
+other parts compute one token at a time.
 
-Letters in names of tensors: B sentences, T queries, S keys, L positions of either, N tokens of a stream, H heads, D
-width of a head.
+Letters: see `nmt_core.models`. Here T counts queries, and S counts keys.
 """
 
 import math
@@ -22,23 +21,25 @@ if torch.version.cuda:
 def attend(
     q: Tensor, k: Tensor, v: Tensor, keys: Layout, queries: Layout | None = None, *, causal: bool = False
 ) -> Tensor:
-    """softmax(q k^T / sqrt(D)) v for each head, by the backend that is fast for these tensors.
+    """Return softmax(q k^T / sqrt(D)) v for each head, computed by the backend that is fast for these tensors.
 
-    - `cuda/attention.py`: packed streams in half precision on CUDA, without any padding, if it takes heads so wide.
-    - SDPA: PyTorch's fused kernels, elsewhere; streams are unpacked for it.
+    - `cuda/attention.py`: packed streams in half precision on CUDA, without any padding, if it supports the width of
+      the heads.
+    - SDPA: PyTorch's fused kernels, in the other cases. Streams are unpacked for it.
     - reference: bf16 on the CPU, where the backward pass of SDPA is ten times slower than the plain formula (measured
       with PyTorch 2.13 at 12-24 tokens a sentence).
 
     Args:
         q: queries, [B, T, H, D] or [N, H, D].
         k: keys, [B, S, H, D] or [N, H, D].
-        v: values, as the keys, but D may be another.
-        keys: how the keys lie.
-        queries: how the queries lie; None: as the keys. Both are padded, or both packed, with the same sentences.
-        causal: query t sees keys 0..t only; for a sequence that attends to itself.
+        v: values, shaped like the keys, but D may differ.
+        keys: layout of the keys.
+        queries: layout of the queries. None means the layout of the keys. Both are padded or both are packed, with the
+            same sentences.
+        causal: True if query t sees keys 0..t only, for a sequence that attends to itself.
 
     Returns:
-        As the queries, with the D of the values.
+        Tensor shaped like the queries, with the D of the values.
     """
     queries = queries or keys
     if not isinstance(queries, Padded) and not isinstance(keys, Padded):
@@ -52,7 +53,7 @@ def attend(
 
 def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded, *, causal: bool) -> Tensor:
     q_BHTD, k_BHSD, v_BHSD = (x.transpose(1, 2) for x in (q_BTHD, k_BSHD, v_BSHD))
-    # Padding stands behind the tokens, so a query that is a token never sees it when it looks back only.
+    # Padding follows the tokens, so a query that is a token never sees it if it only looks back.
     mask_B1S = None if causal or keys.is_token_BL is None else keys.is_token_BL[:, None]
     if q_BTHD.device.type == "cpu" and q_BTHD.dtype == torch.bfloat16:
         return attend_reference(q_BHTD, k_BHSD, v_BHSD, mask_B1S, causal=causal).transpose(1, 2)
@@ -63,17 +64,17 @@ def _attend_padded(q_BTHD: Tensor, k_BSHD: Tensor, v_BSHD: Tensor, keys: Padded,
 def attend_reference(
     q_BHTD: Tensor, k_BHSD: Tensor, v_BHSD: Tensor, mask_BTS: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """The same, as the formula reads; the oracle of the tests.
+    """Return softmax(q k^T / sqrt(D)) v for each head by the plain formula, which is also the oracle of the tests.
 
     Args:
         q_BHTD: queries.
         k_BHSD: keys.
         v_BHSD: values.
-        mask_BTS: bool, broadcastable to [B, T, S]; True where a query may look. None: everywhere.
-        causal: query t sees keys 0..t only.
+        mask_BTS: bool, broadcastable to [B, T, S], True where a query may look. None means everywhere.
+        causal: True if query t sees keys 0..t only.
 
     Returns:
-        [B, H, T, D].
+        Attended values, [B, H, T, D].
     """
     return attention_weights(q_BHTD, k_BHSD, mask_BTS, causal=causal).to(v_BHSD.dtype) @ v_BHSD
 
@@ -81,7 +82,10 @@ def attend_reference(
 def attention_weights(
     q_BHTD: Tensor, k_BHSD: Tensor, mask_BTS: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """softmax(q k^T / sqrt(D)): how much each query takes of each key, [B, H, T, S]; see `attend_reference`."""
+    """Return softmax(q k^T / sqrt(D)), the weight of each key for each query, [B, H, T, S].
+
+    See `attend_reference` for the arguments.
+    """
     scores_BHTS = q_BHTD @ k_BHSD.transpose(-2, -1) / math.sqrt(q_BHTD.shape[-1])
     if causal:
         before = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()

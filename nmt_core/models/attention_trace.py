@@ -1,10 +1,9 @@
-"""The Transformer over whole sentences with its attention in sight: for people to look at, and for word alignments.
+"""Compute the Transformer over whole sentences, and return its attention for display and for word alignments.
 
-The target is given, as in training ("teacher forcing"), so that one pass computes every position. It is put together
-from the same `Kernels` as the graphs that translate, in the same products: a graph of it needs no weights of its own.
+The target is given, as in training (teacher forcing), so one pass computes every position. The graph uses the same
+`Kernels` and the same matrix products as the graphs that translate, so it needs no weights of its own.
 
-Letters in names of tensors: B sentences, S source positions, T target positions, N layers, H heads, D width of a head,
-M `d_model`.
+Letters: see `nmt_core.models`. Here N counts layers.
 """
 
 import math
@@ -22,11 +21,11 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class AttentionView(Graph):
-    """Everything that there is to see of a pass (`search/attention.py` names the outputs).
+    """Graph that returns all that a pass shows (`search/attention.py` names the outputs).
 
     Args:
-        kernels: as of the others.
-        aligning_layers: how many layers of the decoder, the last ones, say which words belong together.
+        kernels: kernels to compute with, which hold the model in evaluation mode.
+        aligning_layers: number of decoder layers, counted from the last, whose attention is averaged for alignments.
     """
 
     model: Transformer
@@ -36,13 +35,17 @@ class AttentionView(Graph):
         self.aligning_layers = aligning_layers
 
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> tuple[Tensor, ...]:
-        """Source ids with end mark, padded, and target ids that begin with <s>, padded.
+        """Compute one pass, and return its embeddings and its attention.
+
+        Args:
+            source_BS: source ids with end mark, padded.
+            target_BT: target ids that begin with <s>, padded.
 
         Returns:
-            `source_embedding` [B, S, M] and `source_positions` [S, M], `target_embedding` [B, T, M] and
-            `target_positions` [T, M], whose sums are what the first layers read; `encoder_attention` [B, N, H, S, S],
-            `decoder_attention` [B, N, H, T, T] and `cross_attention` [B, N, H, T, S]; and for alignments the mean of
-            the latter over the heads of the last layers, [B, T, S]. Rows of padding say nothing.
+            First `source_embedding` [B, S, M] and `source_positions` [S, M], then `target_embedding` [B, T, M] and
+            `target_positions` [T, M]. Their sums are the inputs of the first layers. Then `encoder_attention` [B, N, H,
+            S, S], `decoder_attention` [B, N, H, T, T] and `cross_attention` [B, N, H, T, S]. Last, for alignments, the
+            mean of the cross-attention over the heads of the last layers, [B, T, S]. Rows of padding have no meaning.
         """
         mask_BS = source_BS != PAD_ID
         source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
@@ -59,47 +62,53 @@ class AttentionView(Graph):
         return (*source, *target, *stacked, torch.cat(of_cross[-self.aligning_layers :], dim=1).mean(dim=1))
 
     def embed(self, ids_BL: Tensor, side: Side) -> tuple[Tensor, Tensor]:
-        """Embeddings times sqrt(d_model), [B, L, M]; and what is added for their positions, [L, M], 0 if they turn."""
+        """Return the embeddings times sqrt(d_model), [B, L, M], and the positions to add to them, [L, M].
+
+        Positions are zeros if the model uses rotary positions.
+        """
         x_BLM = self.kernels.embed(ids_BL, side) * math.sqrt(self.model.config.d_model)
         if self.model.turns:
             return x_BLM, torch.zeros_like(x_BLM[0])
         return x_BLM, self.model.positions_LM[: ids_BL.shape[1]]
 
     def encode(self, x_BSM: Tensor, mask_BS: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Embedded source to memory [B, S, M]; and the weights of each layer, [B, H, S, S]."""
+        """Return the memory [B, S, M] of an embedded source, and the weights of each layer, [B, H, S, S]."""
         found = list[Tensor]()
         for layer in cast(list[EncoderLayer], self.model.encoder):
             frame, attention = layer.self_attention_frame, layer.self_attention
             projected = self.kernels.linear(frame.enter(x_BSM), attention.query_key_value)
-            attended_BSM, weights_BHSS = self._attend_self(projected, mask_BS[:, None], causal=False)
-            x_BSM = frame.leave(x_BSM, self.kernels.linear(attended_BSM, attention.output))
+            attended_BSP, weights_BHSS = self._attend_self(projected, mask_BS[:, None], causal=False)
+            x_BSM = frame.leave(x_BSM, self.kernels.linear(attended_BSP, attention.output))
             x_BSM = self._feed_forward(x_BSM, layer)
             found.append(weights_BHSS)
         return self.model.encoder_norm(x_BSM), found
 
     def cross(self, memory_BSM: Tensor) -> list[Tensor]:
-        """Memory to [key, value] of layer 0, of layer 1...; each [B, H, S, D]; one product, as in `EncoderGraph`."""
+        """Return [key, value] of layer 0, of layer 1 and so on, each [B, H, S, D], for the memory.
+
+        One matrix product computes them all, as in `EncoderGraph`.
+        """
         layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], self.model.decoder)]
         widths = list(self.kernels.widths[1:]) * len(layers)
         return [self._heads(x_BSP) for x_BSP in torch.split(self.kernels.linear(memory_BSM, *layers), widths, dim=-1)]
 
     def attend_past(self, x_BTM: Tensor, layer: DecoderLayer) -> tuple[Tensor, Tensor]:
-        """The first sub-layer of the decoder; and its weights, [B, H, T, T]."""
+        """Apply the first sub-layer of the decoder. Return its output and its weights, [B, H, T, T]."""
         frame, attention = layer.self_attention_frame, layer.self_attention
         projected = self.kernels.linear(frame.enter(x_BTM), attention.query_key_value)
-        attended_BTM, weights_BHTT = self._attend_self(projected, None, causal=True)
-        return frame.leave(x_BTM, self.kernels.linear(attended_BTM, attention.output)), weights_BHTT
+        attended_BTP, weights_BHTT = self._attend_self(projected, None, causal=True)
+        return frame.leave(x_BTM, self.kernels.linear(attended_BTP, attention.output)), weights_BHTT
 
     def cross_weights(self, x_BTM: Tensor, layer: DecoderLayer, key_BHSD: Tensor, mask_BS: Tensor) -> Tensor:
-        """Weights of the second sub-layer, [B, H, T, S]."""
-        q_BTM = self.kernels.linear(layer.cross_attention_frame.enter(x_BTM), layer.cross_attention.query)
-        return attention_weights(self._heads(q_BTM), key_BHSD, mask_BS[:, None])
+        """Return the weights of the second sub-layer of the decoder, [B, H, T, S]."""
+        q_BTP = self.kernels.linear(layer.cross_attention_frame.enter(x_BTM), layer.cross_attention.query)
+        return attention_weights(self._heads(q_BTP), key_BHSD, mask_BS[:, None])
 
     def after_cross(self, x_BTM: Tensor, layer: DecoderLayer, weights_BHTS: Tensor, value_BHSD: Tensor) -> Tensor:
-        """The rest of the layer: what the weights select, and the feed-forward sub-layer."""
-        attended_BTM = join_heads((weights_BHTS @ value_BHSD).transpose(1, 2))
+        """Apply the rest of the layer: the weights of the second sub-layer, and the feed-forward sub-layer."""
+        attended_BTP = join_heads((weights_BHTS @ value_BHSD).transpose(1, 2))
         x_BTM = layer.cross_attention_frame.leave(
-            x_BTM, self.kernels.linear(attended_BTM, layer.cross_attention.output)
+            x_BTM, self.kernels.linear(attended_BTP, layer.cross_attention.output)
         )
         return self._feed_forward(x_BTM, layer)
 
@@ -110,8 +119,8 @@ class AttentionView(Graph):
         weights_BHLL = attention_weights(q_BHLD, k_BHLD, mask, causal=causal)
         return join_heads((weights_BHLL @ v_BHLD).transpose(1, 2)), weights_BHLL
 
-    def _heads(self, x_BLM: Tensor) -> Tensor:
-        return split_heads(x_BLM, self.kernels.num_heads).transpose(1, 2)
+    def _heads(self, x_BLP: Tensor) -> Tensor:
+        return split_heads(x_BLP, self.kernels.num_heads).transpose(1, 2)
 
     def _feed_forward(self, x_BLM: Tensor, layer: EncoderLayer | DecoderLayer) -> Tensor:
         frame = layer.feed_forward_frame

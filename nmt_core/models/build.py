@@ -1,4 +1,4 @@
-"""A model by its configuration."""
+"""Build a model from its configuration."""
 
 from nmt_core.config import ModelConfig
 from nmt_core.models.model import TranslationModel
@@ -17,16 +17,16 @@ _RECURRENT: dict[str, type[RecurrentModel]] = {
 def build_model(
     config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
 ) -> TranslationModel:
-    """A model with random weights.
+    """Return a model with random weights.
 
     Args:
-        config: its architecture and sizes.
-        vocab_size: pieces of the target's vocabulary, or of both languages'.
-        max_positions: longest sequence, in tokens; it adds no parameters.
-        source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
+        config: architecture and sizes.
+        vocab_size: number of pieces of the target vocabulary, or of the joint one.
+        max_positions: longest sequence, in tokens. It adds no parameters.
+        source_vocab_size: number of pieces of the source's own vocabulary. None means that the vocabulary is joint.
 
     Raises:
-        ConfigError: vocabularies of two languages are to share one matrix.
+        ConfigError: two vocabularies would have to share one matrix.
     """
     kind = _RECURRENT[config.rnn.attention] if config.architecture == "rnn" else Transformer
     return kind(config, vocab_size, max_positions, source_vocab_size)

@@ -1,8 +1,8 @@
-"""Any model cut in two for decoding, and what the halves hand to each other.
+"""Split any model in two graphs for decoding, and describe the tensors that one graph passes to the other.
 
-A graph of the encoder gives the tensors `cross`, which belong to a sentence and stay the same, and then, if the decoder
-does not start from nothing, the first `past`. A graph of a step takes both and gives the next `past`, row by row. With
-a shortlist it also takes what a graph of the output gives once a batch.
+The graph of the encoder returns the tensors `cross`, which belong to a sentence and never change. If the decoder has a
+first state, it returns this as the first `past`. The graph of a step takes both, and returns the next `past`, row by
+row. With a shortlist, a third graph computes once a batch what the steps need of the output matrix.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from nmt_core.models.transformer import Transformer
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor that is handed over."""
+    """Tensor that one graph passes to another."""
 
     name: str
     shape: tuple[int | str, ...]
-    """A size that varies goes by its name."""
+    """Sizes of the dimensions. A size that varies is given by its name."""
     dtype: torch.dtype
 
     def zeros(self, sizes: dict[str, int], device: torch.device | None = None) -> Tensor:
-        """A tensor like it, with such sizes by name."""
+        """Return a tensor of zeros, with the given sizes for the names."""
         shape = [size if isinstance(size, int) else sizes[size] for size in self.shape]
         return torch.zeros(shape, dtype=self.dtype, device=device)
 
@@ -41,29 +41,29 @@ class Held:
 
 @dataclass(frozen=True)
 class Graphs:
-    """The two halves."""
+    """Graphs of a model for decoding."""
 
     encoder: nn.Module
-    """Source ids [B, S] to a list of tensors."""
+    """Graph that maps source ids [B, S] to a list of tensors."""
     step: nn.Module
-    """As `incremental.StepGraph`."""
+    """Graph of one step (see `incremental.StepGraph`)."""
     output: nn.Module
-    """As `incremental.OutputGraph`."""
+    """Graph of the output matrix for a shortlist (see `incremental.OutputGraph`)."""
     cross: tuple[Held, ...]
     past: tuple[Held, ...]
     has_first: bool
-    """Whether the encoder gives the first past; without, it is one of no positions."""
+    """True if the encoder returns the first past. Otherwise the first past has no positions."""
     writes_in_place: bool
-    """As `Kernels.writes_in_place`."""
+    """True if a step writes into the past that it gets (see `Kernels.writes_in_place`)."""
 
 
 def plain_kernels(model: TranslationModel) -> Kernels:
-    """What a model is decoded with in PyTorch."""
+    """Return the kernels that decode a model in PyTorch."""
     return RnnKernels(model) if isinstance(model, RecurrentModel) else Kernels(model)
 
 
 def graphs_of(kernels: Kernels) -> Graphs:
-    """The halves of the model that these kernels hold, computed with them."""
+    """Return the graphs of the model that these kernels hold. They compute with the kernels."""
     if isinstance(kernels, RnnKernels):
         return _of_recurrent(kernels)
     model = cast(Transformer, kernels.model)

@@ -1,9 +1,9 @@
-"""The Transformer cut in two for decoding: what is computed once per source, and what once per target token.
+"""Split the Transformer for decoding: what is computed once a source, and what is computed once a target token.
 
-The same two modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/graphs.py`), each with
-its own `Kernels`: attention is written for one query at a time, where no fused kernel for sequences has an advantage.
+The same modules run in PyTorch (`search/torch_step.py`) and are exported to ONNX (`export/graphs.py`), each with its
+own `Kernels`. Attention is computed for one query at a time, where fused kernels for sequences have no advantage.
 
-Letters in names of tensors: as in `kernels.py`.
+Letters: see `nmt_core.models`.
 """
 
 import math
@@ -21,12 +21,16 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class EncoderGraph(Graph):
-    """Source ids to the keys and values that each layer of the decoder attends to; they stay the same at every step."""
+    """Graph that maps source ids to the keys and values that the layers of the decoder attend to at every step."""
 
     model: Transformer
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
-        """Source ids, end marks included and padded, to [key, value] of layer 0, of layer 1...; each [B, H, S, D]."""
+        """Return [key, value] of layer 0, of layer 1 and so on, each [B, H, S, D].
+
+        Args:
+            source_BS: source ids, end marks included, padded.
+        """
         model, kernels, mask_BS = self.model, self.kernels, source_BS != PAD_ID
         x_BSM = kernels.embed(source_BS, "source") * math.sqrt(model.config.d_model)
         positions_SM = model.positions_LM[: source_BS.shape[1]]
@@ -45,15 +49,18 @@ class EncoderGraph(Graph):
 
 
 class OutputGraph(Graph):
-    """What the steps of a batch need of the output matrix, if they choose from a shortlist: copied once a batch."""
+    """Graph of the part of the output matrix that the steps of a batch need to choose from a shortlist.
+
+    The part is copied once a batch.
+    """
 
     def forward(self, ids_WE: Tensor) -> list[Tensor]:
-        """Ids of the vocabulary to tensors whose last sizes are [W, E]."""
+        """Return tensors whose last sizes are [W, E], for these ids of the vocabulary."""
         return self.kernels.output_of(ids_WE)
 
 
 class StepGraph(Graph):
-    """One step of decoding: the last token of each row to its most probable successors."""
+    """Graph of one step of decoding, from the last token of each row to its most probable successors."""
 
     model: Transformer
 
@@ -66,21 +73,22 @@ class StepGraph(Graph):
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Decode one position further.
+        """Decode one more position.
 
         Args:
-            tokens_R: ids of the tokens to read; R is any multiple of B, so a first step has one row per sentence.
-            position_1: how many tokens each row has read before, T.
+            tokens_R: ids of the tokens to read. R is any multiple of B, so a first step has one row per sentence.
+            position_1: number of tokens that each row has read before, T.
             source_mask_BS: bool, True at source tokens and False at padding.
-            choice: [C], any values: its length says how many successors to return. With a shortlist, behind it the
-                penalties [B, W, E] of its tokens in each sentence, 0 or minus infinity, and what `OutputGraph` gave.
-            cross: what `EncoderGraph` gave, each [B, H, S, D]; never copied per beam.
-            past: the second result of the step before, its rows put in the order of those that continue them; each
-                [R, H, T, D], T = 0 at the first step, or with room for more positions (`Kernels.writes_in_place`).
+            choice: [C] with any values: its length is the number of successors to return. With a shortlist, it is
+                followed by the penalties [B, W, E] of the tokens in each sentence, 0 or minus infinity, and by the
+                result of `OutputGraph`.
+            cross: result of `EncoderGraph`, each [B, H, S, D]. It is never copied per beam.
+            past: second result of the previous step, with its rows in the order of the rows that continue them. Each is
+                [R, H, T, D] with T = 0 at the first step, or has room for more positions (`Kernels.writes_in_place`).
 
         Returns:
-            Log-probabilities [R, C] in nats, best first, and their ids [R, C], or places in the shortlist, and what
-            else `Kernels.chosen` says; and [key, value] of each layer's self-attention with this position at the end,
+            Log-probabilities [R, C] in nats, best first, their ids [R, C] or places in the shortlist, and any other
+            results of `Kernels.chosen`; and [key, value] of each layer's self-attention with this position at the end,
             each [R, H, T + 1, D], or written into `past`.
         """
         model, kernels, present = self.model, self.kernels, list[Tensor]()

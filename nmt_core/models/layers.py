@@ -1,8 +1,7 @@
 """Layers of the Transformer (Vaswani et al. 2017, section 3).
 
-Letters in names of tensors: M `d_model`, H heads, D width of a head (that of values may differ from that of queries and
-keys), P width of all heads. What lies before the last letters is [B, L] where sentences are padded and [N] where they
-are packed (`attention.py`): a layer need not know.
+Letters: see `nmt_core.models`. The layers do not depend on the dimensions before the last letters, which are [B, L]
+where sentences are padded and [N] where they are packed (`attention.py`).
 """
 
 import math
@@ -25,8 +24,8 @@ _DRAWS = 2**16
 def residual_dtype(device: torch.device) -> torch.dtype:
     """Return the dtype of the residual stream: bf16 or fp16 under autocast on a GPU, else fp32.
 
-    What a GPU spends outside of matrix products goes by the bytes of the stream. Means, variances and sums of a norm
-    are fp32 in any case.
+    Outside of matrix products, the time of a GPU depends on the bytes of the stream. Means, variances and sums of a
+    norm are fp32 in any case.
     """
     if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
         return torch.get_autocast_dtype("cuda")
@@ -34,7 +33,10 @@ def residual_dtype(device: torch.device) -> torch.dtype:
 
 
 def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """Positional encoding of section 3.5, [length, d_model]: sines in even columns, cosines in odd ones."""
+    """Return the positional encoding of Vaswani et al. (2017, section 3.5), [length, d_model].
+
+    Even columns are sines, and odd columns are cosines.
+    """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / d_model))
     encoding = torch.empty(length, d_model, dtype=torch.float64)
@@ -44,21 +46,21 @@ def sinusoidal_positions(length: int, d_model: int) -> Tensor:
 
 
 def split_heads(x_P: Tensor, num_heads: int) -> Tensor:
-    """[..., P] to [..., H, D]."""
+    """Reshape [..., P] to [..., H, D]."""
     return x_P.view(*x_P.shape[:-1], num_heads, -1)
 
 
 def join_heads(x_HD: Tensor) -> Tensor:
-    """[..., H, D] to [..., P]."""
+    """Reshape [..., H, D] to [..., P]."""
     return x_HD.flatten(-2)
 
 
 def rotated(x_HD: Tensor, turns_D: Tensor) -> Tensor:
-    """Rotary positions (Su et al. 2021, equations 15 and 34): each pair of columns turned by the angle of its place.
+    """Turn each pair of columns by the angle of its place: rotary positions (Su et al. 2021, equations 15 and 34).
 
     Args:
         x_HD: queries or keys, [..., H, D].
-        turns_D: sines in even columns, cosines in odd ones, as `sinusoidal_positions` gives them; [..., D].
+        turns_D: sines in even columns, cosines in odd ones, as `sinusoidal_positions` returns them; [..., D].
     """
     sine, cosine = turns_D[..., None, 0::2], turns_D[..., None, 1::2]
     one, other = x_HD[..., 0::2], x_HD[..., 1::2]
@@ -67,7 +69,10 @@ def rotated(x_HD: Tensor, turns_D: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of a sequence to itself (section 3.2.2); the three projections are one matrix."""
+    """Multi-head attention of a sequence to itself (Vaswani et al. 2017, section 3.2.2).
+
+    The three projections are one matrix.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -78,12 +83,12 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(value_width, config.d_model, bias=False)
 
     def project(self, x_M: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each [..., H, D]."""
+        """Return queries, keys and values, each [..., H, D]."""
         q_P, k_P, v_P = self.query_key_value(x_M).split(self.widths, dim=-1)
         return split_heads(q_P, self.num_heads), split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
 
     def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None, *, causal: bool = False) -> Tensor:
-        """[..., M] to [..., M]; `turns_D` are rotary positions (see `rotated`)."""
+        """Map [..., M] to [..., M]. `turns_D` are rotary positions (see `rotated`)."""
         q_HD, k_HD, v_HD = self.project(x_M)
         if turns_D is not None:
             q_HD, k_HD = rotated(q_HD, turns_D), rotated(k_HD, turns_D)
@@ -104,7 +109,7 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(value_width, config.d_model, bias=False)
 
     def forward(self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout) -> Tensor:
-        """Target [..., M] and the encoder's output [..., M] to [..., M], as the target."""
+        """Map the target [..., M] and the encoder's output [..., M] to [..., M], shaped like the target."""
         q_HD = split_heads(self.query(x_M), self.num_heads)
         k_P, v_P = self.key_value(memory_M).split(self.widths, dim=-1)
         k_HD, v_HD = split_heads(k_P, self.num_heads), split_heads(v_P, self.num_heads)
@@ -113,13 +118,16 @@ class CrossAttention(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Inverted dropout; on the CPU several times faster than PyTorch's own, which draws one number after the other.
+    """Inverted dropout, on the CPU several times faster than PyTorch's own, which draws one number after the other.
 
-    There it draws 16 bits for each value, so the probability is a multiple of 2^-16: the nearest one to `p`.
+    On the CPU it draws 16 bits for each value, so the probability is the multiple of 2^-16 that is nearest to `p`.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape; each value is zero with probability `p` in training, and scaled up otherwise."""
+        """Return a tensor of the same shape.
+
+        In training, each value is zero with probability `p`, and scaled up otherwise.
+        """
         if not self.training or self.p == 0 or x.device.type != "cpu":
             return super().forward(x)
         dropped = round(self.p * _DRAWS)
@@ -131,9 +139,10 @@ class Dropout(nn.Dropout):
 
 
 class FeedForward(nn.Module):
-    """f(x W1 + b1) W2 + b2 (section 3.3), where f is ReLU, as published, or another activation.
+    """Feed-forward network f(x W1 + b1) W2 + b2 (Vaswani et al. 2017, section 3.3).
 
-    With SwiGLU, W1 is two matrices side by side, and one gates the other (Shazeer 2020, eq. 5 and 6, with biases).
+    As published, f is ReLU. It may be another activation. With SwiGLU, W1 is two matrices side by side, and one gates
+    the other (Shazeer 2020, equations 5 and 6, with biases).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -143,7 +152,7 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(config.d_ff, config.d_model)
 
     def activate(self, x: Tensor) -> Tensor:
-        """What `inner` gives to what `outer` reads: [..., inner width] to [..., d_ff]."""
+        """Map the output of `inner`, [..., inner width], to the input of `outer`, [..., d_ff]."""
         if self.activation == "relu":
             return F.relu(x)
         if self.activation == "gelu":
@@ -152,16 +161,16 @@ class FeedForward(nn.Module):
         return F.silu(gate) * linear
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., M] to [..., M]."""
+        """Map [..., M] to [..., M]."""
         output: Tensor = self.outer(self.activate(self.inner(x)))
         return output
 
 
 class Residual(nn.Module):
-    """The frame of every sub-layer: dropout on its output, the residual sum, and layer norm after or before it.
+    """Frame of every sub-layer: dropout on its output, the residual sum, and layer norm after or before it.
 
-    Post-norm, as published (section 3.1 and 5.4): norm(x + dropout(sublayer(x))).
-    Pre-norm: x + dropout(sublayer(norm(x))).
+    Post-norm, as published (Vaswani et al. 2017, sections 3.1 and 5.4): norm(x + dropout(sublayer(x))). Pre-norm: x +
+    dropout(sublayer(norm(x))).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -171,12 +180,12 @@ class Residual(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the sub-layer reads."""
+        """Return the input of the sub-layer."""
         normed: Tensor = self.norm(x) if self.pre_norm else x
         return normed
 
     def leave(self, x: Tensor, output: Tensor) -> Tensor:
-        """What the next sub-layer gets, from this one's input and output."""
+        """Return the input of the next sub-layer, from the input and the output of this one."""
         is_half = x.dtype in {torch.bfloat16, torch.float16}
         if not self.pre_norm and x.device.type == "cuda" and is_half and x.dtype == output.dtype:
             probability = self.dropout.p if self.training else 0.0
@@ -185,7 +194,7 @@ class Residual(nn.Module):
         if self.pre_norm:
             return summed
         normed: Tensor = self.norm(summed)
-        return normed.to(x.dtype)  # under autocast a norm gives fp32, whatever it reads
+        return normed.to(x.dtype)  # under autocast a norm returns fp32 for any input
 
 
 class EncoderLayer(nn.Module):
@@ -199,7 +208,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward_frame = Residual(config)
 
     def forward(self, x_M: Tensor, layout: Layout, turns_D: Tensor | None = None) -> Tensor:
-        """[..., M] to [..., M]; `turns_D` are rotary positions (see `rotated`)."""
+        """Map [..., M] to [..., M]. `turns_D` are rotary positions (see `rotated`)."""
         frame = self.self_attention_frame
         x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), layout, turns_D))
         frame = self.feed_forward_frame
@@ -221,7 +230,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x_M: Tensor, memory_M: Tensor, source: Layout, target: Layout, turns_D: Tensor | None = None
     ) -> Tensor:
-        """Target [..., M] and memory [..., M] to [..., M]; position t sees positions 0..t of the target.
+        """Map the target [..., M] and the memory [..., M] to [..., M]. Position t sees positions 0..t of the target.
 
         `turns_D` are the target's rotary positions (see `rotated`).
         """

@@ -1,7 +1,7 @@
-"""Label-smoothed cross-entropy (Vaswani et al. 2017, section 5.4; Szegedy et al. 2016, section 7).
+"""Label-smoothed cross-entropy (Vaswani et al. 2017, section 5.4, and Szegedy et al. 2016, section 7).
 
-Letters in names of tensors: N target tokens that are not padding, C tokens of a chunk, B rows of a block of it, M
-`d_model`, V vocabulary.
+Letters: see `nmt_core.models`. Here N counts the target tokens (on a CPU without padding), C the tokens of a chunk, and
+B the rows of a block of a chunk.
 """
 
 from typing import Any
@@ -14,34 +14,35 @@ if torch.version.cuda:
     from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
 
 _CHUNK_TOKENS = {"cpu": 1_024, "cuda": 8_192}
-"""Most tokens whose logits exist at once: never a [N, V] matrix. A CPU should not wait for memory. A GPU should not
-wait for its next kernel, and reads the output matrix and adds to its gradient once for each chunk."""
+"""Most tokens whose logits exist at once: there is never a [N, V] matrix. A CPU should not wait for memory. A GPU
+should not wait for its next kernel, and for each chunk it reads the output matrix once and adds to its gradient
+once."""
 
 _BLOCK_LOGITS = 1 << 19
-"""Logits that a CPU takes from the first step of softmax to the last before it turns to others: few enough that they
-stay in its own cache."""
+"""Number of logits for which a CPU computes all steps of softmax before it turns to the next ones: few enough to stay
+in its own cache."""
 
 _ROUNDED = 128
-"""The last chunk is made a multiple of this; see `batches.layout.Rows`. So is the vocabulary on a GPU, where a product
-in half precision takes several times as long if its number of columns is odd."""
+"""Multiple to which the last chunk is padded (see `batches.layout.Rows`). On a GPU the vocabulary is padded too,
+because a product in half precision takes several times as long if its number of columns is odd."""
 
 
 def smoothed_cross_entropy(
     states_M: Tensor, output_VM: Tensor, target: Tensor, label_smoothing: float, padding: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sums over tokens of the smoothed loss, to descend on, and of the plain one, to report; both in nats.
+    """Return the sums over tokens of the smoothed loss, to descend on, and of the plain loss, to report, both in nats.
 
-    The distribution to learn gives 1 - label_smoothing to the target and spreads label_smoothing evenly over the whole
-    vocabulary, the target included. Logits are states @ output_VM.T, in the precision of the states; their softmax
-    is in fp32.
+    The distribution to learn gives 1 - label_smoothing to the target, and spreads label_smoothing evenly over the whole
+    vocabulary, the target included. Logits are states @ output_VM.T in the precision of the states. Their softmax is in
+    fp32.
 
     Args:
-        states_M: the decoder's states, [..., M].
-        output_VM: the output matrix.
+        states_M: states of the decoder, [..., M].
+        output_VM: output matrix.
         target: ids to predict, int64 [...].
-        label_smoothing: mass that is spread.
-        padding: id of tokens that do not count; None: all count. A CPU leaves them out before it computes anything. A
-            GPU computes them all the same: to leave them out, the host would have to wait for their number.
+        label_smoothing: probability mass that is spread.
+        padding: id of tokens that do not count. None means that all count. A CPU drops them before it computes
+            anything. A GPU computes them all the same: to drop them, the host would have to wait for their number.
     """
     on_gpu = states_M.device.type == "cuda"
     if padding is not None and not on_gpu:
@@ -59,11 +60,14 @@ def smoothed_cross_entropy(
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Projection, softmax and loss chunk by chunk; the gradient is made on the way, while the logits are at hand."""
+    """Projection, softmax and loss, chunk by chunk.
+
+    The gradient is computed in the forward pass, while the logits are at hand.
+    """
 
     @staticmethod
     def keep(ctx: Any, state_gradient_NM: Tensor, weight_gradient_VM: Tensor, plain: Tensor) -> None:
-        """Remember the gradients; the plain loss has none."""
+        """Save the gradients. The plain loss has none."""
         ctx.save_for_backward(state_gradient_NM, weight_gradient_VM)
         ctx.mark_non_differentiable(plain)
 
@@ -75,7 +79,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
 
 class _OnCpu(_ChunkedCrossEntropy):
-    """Small chunks; each step of the softmax is an operator over a block that stays in the cache."""
+    """Loss in small chunks. Each step of the softmax is an operator over a block that stays in the cache."""
 
     @staticmethod
     def forward(
@@ -88,7 +92,7 @@ class _OnCpu(_ChunkedCrossEntropy):
         with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         tokens, weight_VM = len(target_N), output_VM.to(states_NM.dtype)
-        spare = -tokens % _ROUNDED  # zeros, which add nothing to any sum but that of `log_sum_C`
+        spare = -tokens % _ROUNDED  # zeros, which add nothing to any sum except the sum of `log_sum_C`
         states_NM, target_N = F.pad(states_NM, (0, 0, 0, spare)), F.pad(target_N, (0, spare))
         state_gradient_NM = torch.empty_like(states_NM)
         weight_gradient_VM = torch.zeros_like(output_VM, dtype=torch.float32)
@@ -101,7 +105,7 @@ class _OnCpu(_ChunkedCrossEntropy):
             target_logit_C = logits_CV.gather(1, target_C1).squeeze(1).float()
             log_sum_C = _log_sums(logits_CV, target_C1, label_smoothing, with_gradient)
             plain += (log_sum_C - target_logit_C)[:end].sum()
-            evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # less the mean logit
+            evenly += log_sum_C[:end].sum() - state_CM.float().sum(0) @ mean_M  # minus the mean logit
             if with_gradient:
                 gradient_CV = logits_CV
                 gradient_CV[end:] = 0
@@ -112,9 +116,9 @@ class _OnCpu(_ChunkedCrossEntropy):
 
 
 class _OnGpu(_ChunkedCrossEntropy):
-    """Few large chunks of one size; the softmax is one kernel, and the weight's gradient is summed up in its product.
+    """Loss in few large chunks of one size. Nothing makes the host wait.
 
-    Nothing here makes the host wait.
+    The softmax is one kernel, and the gradient of the weight is summed within its matrix product.
     """
 
     @staticmethod
@@ -138,7 +142,7 @@ class _OnGpu(_ChunkedCrossEntropy):
         for start in range(0, tokens, size):
             state_CM, target_C = states_NM[start : start + size], target_N[start : start + size]
             logits_CV = torch.mm(state_CM, weight_VM.t())
-            # The columns behind the vocabulary stay zero: as logits they are none, and as gradients they count nothing.
+            # The columns after the vocabulary stay zero: the kernel skips them, and as gradients they add nothing.
             sums += cross_entropy_rows(logits_CV[:, :pieces], target_C, label_smoothing, padding, with_gradient)
             if with_gradient:
                 torch.mm(logits_CV, weight_VM, out=state_gradient_NM[start : start + size])
@@ -149,7 +153,7 @@ class _OnGpu(_ChunkedCrossEntropy):
 
 
 def _add_product(sum_: Tensor, one: Tensor, other: Tensor) -> None:
-    """Add a matrix product to a sum in fp32, without rounding it to the precision of its factors before."""
+    """Add a matrix product to a sum in fp32, without first rounding it to the precision of its factors."""
     if one.dtype == torch.float32:
         sum_.addmm_(one, other)
     else:
@@ -157,15 +161,16 @@ def _add_product(sum_: Tensor, one: Tensor, other: Tensor) -> None:
 
 
 def _chunk_size(tokens: int) -> int:
-    """Tokens of each of as few equal chunks as there may be."""
+    """Return the number of tokens of a chunk, if there are as few equal chunks as possible."""
     chunks = -(-tokens // _CHUNK_TOKENS["cuda"])
     return max(1, -(-tokens // max(1, chunks) // _ROUNDED)) * _ROUNDED
 
 
 def _log_sums(logits_CV: Tensor, target_C1: Tensor, label_smoothing: float, with_gradient: bool) -> Tensor:
-    """The logarithm of each row's sum of exponentials, fp32.
+    """Return the logarithm of each row's sum of exponentials, fp32.
 
-    With the gradient, that of the smoothed loss takes the place of the logits: softmax less the distribution to learn.
+    If `with_gradient`, replace the logits by the gradient of the smoothed loss: softmax minus the distribution to
+    learn.
     """
     vocab_size = logits_CV.shape[1]
     rows = max(1, _BLOCK_LOGITS // vocab_size)

@@ -1,4 +1,4 @@
-"""What every model is to the trainer, the search and the export, whatever lies inside."""
+"""Interface of every model for the trainer, the search and the export."""
 
 import torch
 from torch import Tensor, nn
@@ -9,28 +9,28 @@ from nmt_core.errors import ConfigError
 
 
 class TranslationModel(nn.Module):
-    """An encoder and a decoder over token ids, and the output matrix. `build.py` makes the one that is asked for.
+    """Encoder and decoder over token ids, and the output matrix. `build.py` builds one from a configuration.
 
     Args:
-        config: of the model.
-        vocab_size: pieces of the target's vocabulary, or of both languages'.
+        config: configuration of the model.
+        vocab_size: number of pieces of the target vocabulary, or of the joint one.
         max_positions: longest sequence, in tokens.
-        source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
+        source_vocab_size: number of pieces of the source's own vocabulary. None means that the vocabulary is joint.
 
     Raises:
-        ConfigError: vocabularies of two languages are to share one matrix.
+        ConfigError: two vocabularies would have to share one matrix.
     """
 
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     encoder: nn.ModuleList
-    """Layers; each is called as a whole, so that it may be sharded, and computed twice, by itself."""
+    """Layers of the encoder. Each is called as a whole, so that it can be sharded or recomputed by itself."""
     decoder: nn.ModuleList
-    """The same of the decoder."""
+    """Layers of the decoder. Each is called as a whole, so that it can be sharded or recomputed by itself."""
     output: nn.Linear
-    """Turns the states that `forward` returns into logits; it has no bias."""
+    """Output matrix, without a bias. It maps the states that `forward` returns to logits."""
     compiles = True
-    """Whether torch.compile makes anything faster of a layer."""
+    """True if torch.compile makes a layer faster."""
 
     def __init__(
         self, config: ModelConfig, vocab_size: int, max_positions: int, source_vocab_size: int | None = None
@@ -48,25 +48,25 @@ class TranslationModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.output.weight.device
 
     @property
     def weights_per_token(self) -> tuple[int, int]:
-        """Weights that each source token is multiplied with, and each target token."""
+        """Number of weights that multiply each source token, and number of weights that multiply each target token."""
         raise NotImplementedError
 
     def forward(
         self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
     ) -> Tensor:
-        """Source ids and target ids (shifted right: <s> first) to the states before `output`, [..., M].
+        """Return the states before `output`, [..., M], for source ids and target ids.
 
-        `output` is left to the caller, who may need few positions only.
+        `output` is left to the caller, which may need few positions only.
 
         Args:
-            source: ids, each sentence ending in </s>.
-            target: ids, as many sentences.
-            source_layout: how the source lies; None: padded with `PAD_ID`.
-            target_layout: how the target lies; None: padded.
+            source: ids, each sentence with </s> at the end.
+            target: ids of equally many sentences, shifted right, with <s> first.
+            source_layout: layout of the source. None means padded with `PAD_ID`.
+            target_layout: layout of the target. None means padded.
         """
         raise NotImplementedError

@@ -1,7 +1,6 @@
 """The Transformer (Vaswani et al. 2017).
 
-Letters in names of tensors: M `d_model`, V vocabulary. What lies before them is [B, L] where sentences are padded, B
-sentences of L positions each, and [N] where N tokens are packed into one stream (`attention.py`).
+Letters: see `nmt_core.models`.
 """
 
 import math
@@ -20,21 +19,21 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class Transformer(TranslationModel):
-    """Encoder and decoder over token ids.
+    """Transformer: encoder and decoder over token ids.
 
     Args:
         config: sizes, dropout, place of the norms, ties of the embeddings.
-        vocab_size: pieces of the target's vocabulary, or of both languages'.
-        max_positions: longest sequence, in tokens, where positions are computed: it decides no parameter. Learned ones
-            are as many as `config` says.
-        source_vocab_size: pieces of the source's own vocabulary; None if the vocabulary is joint.
+        vocab_size: number of pieces of the target vocabulary, or of the joint one.
+        max_positions: longest sequence, in tokens, if positions are computed. It adds no parameters. The number of
+            learned positions is in `config`.
+        source_vocab_size: number of pieces of the source's own vocabulary. None means that the vocabulary is joint.
 
     Raises:
-        ConfigError: vocabularies of two languages are to share one matrix.
+        ConfigError: two vocabularies would have to share one matrix.
     """
 
     positions_LM: Tensor
-    """A vector for each position; those of rotary ones are as wide as a head's keys."""
+    """Vector of each position. Rotary positions are as wide as the keys of one head, [L, D]."""
 
     def __init__(
         self, config: ModelConfig, vocab_size: int, max_positions: int = 1_024, source_vocab_size: int | None = None
@@ -43,7 +42,7 @@ class Transformer(TranslationModel):
         super().__init__(config, vocab_size, max_positions, source_vocab_size)
         is_tied = config.tied_embeddings == "three_way"
         self.turns = config.positions == "rotary"
-        """Whether positions turn queries and keys, and nothing is added to the embeddings."""
+        """True if positions are rotary: they turn queries and keys, and nothing is added to the embeddings."""
         self.target_embedding = nn.Embedding(vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding if is_tied else nn.Embedding(source_vocab_size or vocab_size, config.d_model)
@@ -65,9 +64,11 @@ class Transformer(TranslationModel):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Xavier uniform for matrices; deviation d_model^-0.5 for embeddings, which are scaled up by sqrt(d_model).
+        """Draw the weights.
 
-        Learned positions, which are not scaled: 0.1, as Gehring et al. (2017, section 3.5), whom the paper refers to.
+        Matrices are Xavier uniform. Embeddings, which are scaled up by sqrt(d_model), have a deviation of d_model^-0.5.
+        Learned positions, which are not scaled, have a deviation of 0.1, as in Gehring et al. (2017, section 3.5), to
+        whom Vaswani et al. (2017) refer.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -81,7 +82,9 @@ class Transformer(TranslationModel):
             nn.init.normal_(self.positions_LM, std=0.1)
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, layout: Layout) -> Tensor:
-        """Embeddings times sqrt(d_model), plus positions but rotary ones, with dropout (3.4, 3.5, 5.4): [..., M].
+        """Return the embeddings times sqrt(d_model), with dropout, [..., M].
+
+        Positions are added unless they are rotary (Vaswani et al. 2017, sections 3.4, 3.5 and 5.4).
 
         Raises:
             ConfigError: a sequence is longer than there are positions.
@@ -99,12 +102,12 @@ class Transformer(TranslationModel):
         return dropped.to(residual_dtype(ids.device))
 
     def _positions(self, ids: Tensor, layout: Layout) -> Tensor:
-        """The vector of each token's position: [N, M], or [L, M] for all sentences."""
+        """Return the vector of each token's position: [N, M], or [L, M] for all sentences."""
         place = slice(ids.shape[1]) if isinstance(layout, Padded) else layout.position_N
         return self.positions_LM[place]
 
     def encode(self, source: Tensor, layout: Layout) -> Tensor:
-        """Source ids to memory [..., M]."""
+        """Return the memory [..., M] of source ids."""
         x_M = self.embed(source, self.source_embedding, layout)
         turns_D = self._positions(source, layout) if self.turns else None
         for layer in self.encoder:
@@ -113,7 +116,7 @@ class Transformer(TranslationModel):
         return memory_M
 
     def decode(self, target: Tensor, memory_M: Tensor, source_layout: Layout, target_layout: Layout) -> Tensor:
-        """Target ids so far and memory to the decoder's states [..., M]."""
+        """Return the decoder's states [..., M] for the target ids so far and the memory."""
         x_M = self.embed(target, self.target_embedding, target_layout)
         turns_D = self._positions(target, target_layout) if self.turns else None
         for layer in self.decoder:
@@ -124,16 +127,16 @@ class Transformer(TranslationModel):
     def forward(
         self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
     ) -> Tensor:
-        """Source ids and target ids (shifted right: <s> first) to states [..., M].
+        """Return the decoder's states [..., M] for source ids and target ids.
 
-        `output` turns states into logits; it is left to the caller, who may need few positions only.
+        `output` maps states to logits. It is left to the caller, which may need few positions only.
 
         Args:
-            source: ids, each sentence ending in </s>.
-            target: ids, as many sentences.
-            source_layout: how the source lies; None: padded with `PAD_ID`.
-            target_layout: how the target lies; None: padded. Padding stands at its end, so the causal mask alone keeps
-                it out of sight of real tokens.
+            source: ids, each sentence with </s> at the end.
+            target: ids of equally many sentences, shifted right, with <s> first.
+            source_layout: layout of the source. None means padded with `PAD_ID`.
+            target_layout: layout of the target. None means padded. Padding follows the tokens, so the causal mask alone
+                hides it from real tokens.
         """
         source_layout, target_layout = source_layout or Padded(source != PAD_ID), target_layout or Padded()
         if not _is_compiled_by_rows(source.device):
@@ -145,9 +148,10 @@ class Transformer(TranslationModel):
 
     @property
     def weights_per_token(self) -> tuple[int, int]:
-        """As `TranslationModel.weights_per_token`, without those of attention.
+        """Number of weights that multiply each source token, and number of weights that multiply each target token.
 
-        Embeddings are looked up, not multiplied; the output matrix is multiplied, even where it is tied to them.
+        Products of queries, keys and values with one another are not counted. Embeddings are looked up, not multiplied.
+        The output matrix is multiplied, even where it is tied to them.
         """
         encoder, decoder = (
             sum(weight.numel() for weight in layers.parameters()) for layers in (self.encoder, self.decoder)
@@ -172,5 +176,5 @@ def _in_rows(ids: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Trainable parameters, a tied matrix counted once."""
+    """Return the number of trainable parameters. A tied matrix counts once."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

@@ -1,1 +1,1 @@
-"""Search over one step protocol, whatever computes the step: by beam, greedy, or by sampling."""
+"""Search for translations over one step protocol, by beam search, greedy search or sampling."""

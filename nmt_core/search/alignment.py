@@ -1,10 +1,11 @@
-"""Which words of a translation belong to which words of its source, by the model's attention. Imports no torch.
+"""Align the words of a translation with the words of its source, by the model's attention. Imports no torch.
 
-A piece of the translation is linked to the piece of the source that the decoder attends to most at the step that says
-it: the mean of all heads of its last two layers, which was the best of what was measured (`tests/bench/README.md`). A
-piece that attends most to the mark at the end is linked to nothing. Words are linked where any of their pieces are.
+A piece of the translation is linked to the source piece with the most attention at the step that produces it. The
+attention is the mean over all heads of the decoder's last two layers, which was the best of the variants that were
+measured (`tests/bench/README.md`). A piece that attends most to the end mark is not linked. Two words are linked if any
+of their pieces are.
 
-Letters in names of arrays: B sentences, S source positions, T target positions.
+Letters: see `nmt_core.models`. Here W counts words.
 """
 
 import re
@@ -23,33 +24,33 @@ from nmt_core.search.step import Floats, Ints, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, PAD_ID, SPACE_MARK
 
 Ids = tuple[Sequence[int], Sequence[int]]
-"""Of a source and of its target, without marks."""
+"""Ids of a source and of its target, without marks."""
 
 ALIGNMENT_FILE = "alignment.onnx"
 ALIGNMENT_OUTPUT = "attention"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _CONTINUES = range(0x80, 0xC0)
-"""Bytes of UTF-8 that begin no character."""
+"""Bytes of UTF-8 that do not begin a character."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Links between the words of a line and those of its translation, or between their pieces."""
+    """Links between the words of a line and the words of its translation, or between their pieces."""
 
     links: Links = ()
-    """(number in the source, number in the translation), from 0 and in rising order."""
+    """Pairs (number in the source, number in the translation), from 0 and in ascending order."""
     source: tuple[str, ...] = ()
-    """Pieces of the source, if links are between pieces."""
+    """Pieces of the source, if the links are between pieces."""
     target: tuple[str, ...] = ()
-    """Pieces of the translation."""
+    """Pieces of the translation, if the links are between pieces."""
 
     @property
     def pharaoh(self) -> str:
-        """The links as `0-0 1-2`."""
+        """Links in the Pharaoh format, such as `0-0 1-2`."""
         return " ".join(f"{source}-{target}" for source, target in self.links)
 
     def of_words(self, source: str, target: str) -> "Alignment":
-        """Links between words, as `str.split` finds them in these texts, from links between their pieces."""
+        """Return the links between words, as `str.split` finds them in these texts, from the links between pieces."""
         of_source, of_target = words_of_pieces(self.source, source), words_of_pieces(self.target, target)
         if not source.split() or not target.split():
             return Alignment()
@@ -57,7 +58,7 @@ class Alignment:
 
 
 def joined(parts: Iterable[Alignment]) -> Alignment:
-    """The alignment between pieces of a line from those of its parts, in their order."""
+    """Return the alignment between the pieces of a line, from the alignments of its parts in order."""
     links, source, target = list[tuple[int, int]](), list[str](), list[str]()
     for part in parts:
         links += [(one + len(source), other + len(target)) for one, other in part.links]
@@ -67,10 +68,11 @@ def joined(parts: Iterable[Alignment]) -> Alignment:
 
 
 def words_of_pieces(pieces: Sequence[str], text: str) -> list[int]:
-    """The number of the word of a text to which each of its pieces belongs.
+    """Return for each piece of a text the number of the word that contains it.
 
-    Pieces say by a mark where a word begins. Where these are not the words of the text, as after a tokeniser that cuts
-    at more places, characters are counted instead; in a text that was changed on its way, the result is approximate.
+    A mark shows which pieces begin a word. If these words are not the words of the text, as after a tokenizer that
+    splits at more places, characters are counted instead. For a text that was changed on its way, the result is
+    approximate.
     """
     words = text.split()
     marks = np.array([piece.startswith(SPACE_MARK) for piece in pieces], dtype=np.int64)
@@ -82,14 +84,17 @@ def words_of_pieces(pieces: Sequence[str], text: str) -> list[int]:
         ends_W = np.cumsum([_size(word) for word in words])
         starts = (sizes.cumsum() - sizes) * (ends_W[-1] / max(int(sizes.sum()), 1))
         numbers = np.minimum(np.searchsorted(ends_W, starts + 1e-6, side="right"), len(words) - 1)
-        for place in np.flatnonzero((sizes == 0) & (marks == 0)).tolist():  # it goes on with the character before it
+        for place in np.flatnonzero((sizes == 0) & (marks == 0)).tolist():  # these continue the character before them
             numbers[place] = numbers[max(place - 1, 0)]
     found: list[int] = numbers.tolist()
     return found
 
 
 def _size(text: str) -> int:
-    """Characters that can be seen of a piece or word, however composed; a byte that goes on with one is none."""
+    """Return the number of visible characters of a piece or word, however they are composed.
+
+    A byte that continues a character counts as none.
+    """
     if byte := _BYTE.fullmatch(text):
         return int(byte[1], 16) not in _CONTINUES
     if text == "<unk>":
@@ -99,12 +104,12 @@ def _size(text: str) -> int:
 
 
 class Aligner:
-    """The graph of one model. Threads may share it.
+    """Aligner that runs the graph of one model. Threads may share it.
 
     Args:
-        folder: of the set of graphs in fp32: `<bundle>/fp32`.
+        folder: folder of the graphs in fp32: `<bundle>/fp32`.
         batch_tokens: positions that are computed together on either side, padding included.
-        device: where to compute.
+        device: device to compute on.
 
     Raises:
         ModelError: there is no such graph, or onnxruntime cannot run it.
@@ -118,13 +123,13 @@ class Aligner:
             self._stepwise = AttentionGraph(folder, device)
         else:
             raise ModelError(
-                f"{folder / ALIGNMENT_FILE}: missing: the bundle was exported before there were alignments, or its "
-                "model has no attention: export it again with this nmt-pipeline, or set search.alignments=none"
+                f"{folder / ALIGNMENT_FILE}: missing: the bundle is from a version without alignments, or its model "
+                "has no attention: export it again with this nmt-pipeline, or set search.alignments=none"
             )
         self._batch_tokens = batch_tokens
 
     def attention(self, source_BS: Ints, target_BT: Ints) -> Floats:
-        """How much each position of the decoder's input, <s> first, takes of each source position: [B, T, S]."""
+        """Return the attention of each position of the decoder's input (<s> first) to the source, [B, T, S]."""
         if self._stepwise:
             cross = self._stepwise.run(source_BS, target_BT).cross_attention
             assert cross is not None
@@ -137,12 +142,12 @@ class Aligner:
     def align(
         self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]], skipped: int
     ) -> list[list[Hypothesis]]:
-        """The same hypotheses with their links.
+        """Return the same hypotheses with their links.
 
         Args:
             sources: ids of each source, as for a search.
             found: hypotheses of each source.
-            skipped: ids at the beginning of each source to which nothing is linked, and which are not counted.
+            skipped: number of ids at the beginning of each source that are neither linked nor counted.
         """
         pairs = [(ids, one.ids) for ids, hypotheses in zip(sources, found, strict=True) for one in hypotheses]
         links = iter([links for group in self._groups(pairs) for links in self._links(group, skipped)])
@@ -173,11 +178,11 @@ class Aligner:
 
 
 def links_of(weights_TS: Floats) -> Links:
-    """Each target position with the source position that it takes most of, unless that is the mark at the end.
+    """Link each target position to the source position with the most attention, unless that is the end mark.
 
     Args:
-        weights_TS: attention [T, S] of the steps that say the target positions to those of the source and, last, the
-            mark.
+        weights_TS: attention [T, S] of the steps that produce the target positions to the source positions and, last,
+            the end mark.
     """
     if not weights_TS.size:
         return ()

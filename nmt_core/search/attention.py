@@ -1,8 +1,9 @@
-"""The attention of a model over a sentence and its translation, by the graph `attention.onnx`. Imports no torch.
+"""Compute the attention of a model over a sentence and its translation. Imports no torch.
 
-The graph of a Transformer computes all positions at once; that of a recurrent model reads one token after the other.
+The graph is `attention.onnx`. For a Transformer it computes all positions at once. For a recurrent model it reads one
+token after the other.
 
-Letters in names of arrays: B sentences, S source positions, T target positions, N layers, H heads, M `d_model`.
+Letters: see `nmt_core.models`. Here N counts layers.
 """
 
 from dataclasses import dataclass
@@ -25,42 +26,45 @@ ATTENTION_OUTPUTS = (
     "decoder_attention",
     "cross_attention",
 )
-"""Of a Transformer; a graph has those that its model has."""
+"""Outputs of a Transformer's graph, which has those that its model has."""
 
 
 STEPWISE_OUTPUTS = ("attention", "source_embedding", "target_embedding")
-"""Of a recurrent model, at each step."""
+"""Outputs of a recurrent model's graph at each step."""
 
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """What a pass shows; None: the model has no such thing. Rows of weights sum to 1; rows of padding say nothing."""
+    """Attention and embeddings of one pass. None means that the model does not have them.
+
+    Rows of weights sum to 1. Rows of padding have no meaning.
+    """
 
     cross_attention: Floats | None = None
-    """How much each target position takes of each source position, [B, N, H, T, S]. Position t has read the target up
-    to token t of the decoder's input, and says which token follows."""
+    """Attention of each target position to each source position, [B, N, H, T, S]. Position t has read the target up to
+    token t of the decoder's input, and predicts the next token."""
     encoder_attention: Floats | None = None
-    """Of the source to itself, [B, N, H, S, S]."""
+    """Attention of the source to itself, [B, N, H, S, S]."""
     decoder_attention: Floats | None = None
-    """Of the target to itself, [B, N, H, T, T]; zero above the diagonal."""
+    """Attention of the target to itself, [B, N, H, T, T]. It is zero above the diagonal."""
     source_embedding: Floats | None = None
-    """Vectors of the source tokens as they enter the model, [B, S, M]: of a Transformer times sqrt(d_model) (Vaswani et
-    al. 2017, section 3.4), of a recurrent model as they are in its table."""
+    """Vectors of the source tokens as they enter the model, [B, S, M]. In a Transformer they are multiplied by
+    sqrt(d_model) (Vaswani et al. 2017, section 3.4). In a recurrent model they are the rows of its table."""
     source_positions: Floats | None = None
-    """What is added to them for their positions, [S, M]; zeros: positions turn queries and keys (rotary); None: the
-    model is recurrent."""
+    """Vectors that are added to `source_embedding` for positions, [S, M]. Zeros mean that positions turn queries and
+    keys (rotary). None means that the model is recurrent."""
     target_embedding: Floats | None = None
-    """[B, T, M]."""
+    """Vectors of the tokens of the decoder's input as they enter the model, [B, T, M]."""
     target_positions: Floats | None = None
-    """[T, M]."""
+    """Vectors that are added to `target_embedding` for positions, [T, M]."""
 
 
 class AttentionGraph:
-    """The graph of one model. Threads may share it.
+    """Graph of one model. Threads may share it.
 
     Args:
-        folder: of the set of graphs in fp32: `<bundle>/fp32`.
-        device: where to compute.
+        folder: folder of the graphs in fp32: `<bundle>/fp32`.
+        device: device to compute on.
 
     Raises:
         ModelError: there is no such graph, or onnxruntime cannot run it.
@@ -69,17 +73,17 @@ class AttentionGraph:
     def __init__(self, folder: Path, device: Device = "cpu") -> None:
         if not (folder / ATTENTION_FILE).is_file():
             raise ModelError(
-                f"{folder / ATTENTION_FILE}: missing: the bundle was exported before attention could be shown, or its "
-                "model has none: export it again with this nmt-pipeline"
+                f"{folder / ATTENTION_FILE}: missing: the bundle is from a version without this graph, or its "
+                "model has no attention: export it again with this nmt-pipeline"
             )
         self._session = open_graph(folder / ATTENTION_FILE, device)
         self._outputs = [output.name for output in self._session.get_outputs()]
         self.is_stepwise = "tokens" in {given.name for given in self._session.get_inputs()}
-        """Whether it is that of a recurrent model."""
+        """True if the model is recurrent."""
         self._encoder = open_graph(folder / ENCODER_FILE, device) if self.is_stepwise else None
 
     def run(self, source_BS: Ints, target_BT: Ints) -> AttentionMaps:
-        """One pass over sentences and their translations.
+        """Compute one pass over sentences and their translations.
 
         Args:
             source_BS: source ids, end marks included, padded at the end (`step.pad_sources`).

@@ -1,18 +1,18 @@
 """Beam search in plain numpy over any `Stepper`.
 
-The rules are those of fairseq and CTranslate2. Each step ranks all successors of a sentence's K beams by the sum of
-their log-probabilities. Those of the first K that end the sentence become finished hypotheses; the best K that do not
-end it go on. A sentence leaves the batch when it has K finished hypotheses, when nothing that goes on can beat the
-worst of those that are wanted, or at its greatest length.
+The rules are those that fairseq and CTranslate2 use. Each step ranks all successors of a sentence's K beams by the sum
+of their log-probabilities. Among the first K, those that end the sentence become finished hypotheses. The best K that
+do not end the sentence are continued. A sentence leaves the batch when it has K finished hypotheses, when no continued
+hypothesis can beat the worst of the requested ones, or at its greatest length.
 
-A beam has one successor that ends, so its K + 1 likeliest are all that can be among the first K of either kind, and the
-first 2K of all beams' hold both.
+Each beam has one successor that ends the sentence. So its K + 1 most probable successors are enough for the first K of
+either kind, and the first 2K of all beams contain both kinds.
 
-Threads of a process take turns at everything but the model: what a step does here is a few calls of numpy, whatever the
-number of sentences.
+A step makes few calls of numpy, whatever the number of sentences, because threads of a process take turns at everything
+except the model.
 
-Letters in names of arrays: B sentences, K beams, R = B * K rows, C candidates of a row, X = K * C candidates of a
-sentence, N = 2K ranked ones of these (fewer only in a vocabulary of fewer).
+Letters: see `nmt_core.models`. Here N counts ranked candidates of a sentence (2K, or fewer in a tiny vocabulary), and H
+counts hypotheses that end; in addition X counts all candidates of a sentence, X = K * C.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,29 +29,32 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 
 @dataclass(frozen=True)
 class BeamStep:
-    """A step of a search, for who looks on: what there was to choose from, and what was chosen."""
+    """Step of a search, for observers: the candidates, and the choice from them."""
 
     place_B: Ints
     """Place in the input of each sentence in the batch."""
     log_prob_RC: Floats
-    """What may follow each partial hypothesis of the step before (at the first step, each sentence's empty one)."""
+    """Log-probabilities of the successors of each partial hypothesis of the previous step. At the first step, each
+    sentence has one partial hypothesis, which is empty."""
     id_RC: Ints
+    """Ids of the successors of each partial hypothesis of the previous step."""
     token_BK: Ints
-    """What was added to each partial hypothesis that goes on, best first..."""
+    """Token that was added to each continued hypothesis, best first."""
     parent_BK: Ints
-    """...the row of the step before that it continues..."""
+    """Row of the previous step that each continued hypothesis continues."""
     sum_BK: Sums
-    """...and its sum of log-probabilities."""
+    """Sum of log-probabilities of each continued hypothesis."""
     endings: Sequence[Sequence[Ending]]
-    """The finished hypotheses so far, by place in the input. `Ending.row` is a row of the step that it ends at."""
+    """Finished hypotheses so far, by place in the input. `Ending.row` is a row of the step at which it ends."""
 
 
 Observer = Callable[[BeamStep], None]
-"""Is told each step of a search when it is over. It may not change anything, and keeps copies of lists."""
+"""Function that is called after each step of a search. It may not change anything, and must copy lists that it
+keeps."""
 
 
 def beam_search(stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig) -> list[Hypothesis]:
-    """The best hypothesis for each source, in order; see `n_best`."""
+    """Return the best hypothesis for each source, in order (see `n_best`)."""
     return [hypotheses[0] for hypotheses in n_best(stepper, source_ids, config)]
 
 
@@ -65,15 +68,16 @@ def n_best(
     """Search all sources together, as one batch.
 
     Args:
-        stepper: the model.
+        stepper: model to search with.
         source_ids: ids of each source without the end mark, which is added here.
-        config: beam size, length penalty, how long a target may and must be, and how many are wanted.
-        prefixes: ids with which each target has to begin; none at all: they are free.
-        observe: is told each step; None: nobody looks on.
+        config: beam size, length penalty, least and greatest length of a target, and number of hypotheses to return.
+        prefixes: ids with which each target has to begin. Empty means that targets may begin with anything.
+        observe: function that is called after each step. None means none.
 
     Returns:
-        For each source, in order, one to `config.n_best` hypotheses, best first. A cut one is returned only where no
-        hypothesis ended by itself. Equal sums are ordered by token id, then by the rank of the beam they continue.
+        For each source, in order, one to `config.n_best` hypotheses, best first. A hypothesis that was cut is returned
+        only if none ended by itself. Equal sums are ordered by token id, then by the rank of the beam that they
+        continue.
     """
     if not source_ids:
         return []
@@ -97,7 +101,7 @@ def n_best(
 
 
 class _Beams:
-    """The sentences still in the batch, and their partial hypotheses, best first."""
+    """Sentences still in the batch, and their partial hypotheses, best first."""
 
     def __init__(
         self, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
@@ -106,27 +110,31 @@ class _Beams:
         self.size = config.beam_size
         self.wanted = config.n_best
         self.length = 0
-        """Target tokens of every partial hypothesis."""
+        """Number of target tokens of every partial hypothesis."""
         self.place_B = np.arange(count)
         """Place of each sentence in the input."""
         self.limit_B = limits(source_ids, config, prefixes)
         self.prefixes = Prefixes(prefixes, self.limit_B)
         self.penalties = length_penalties(int(self.limit_B.max()) + 1, config.length_penalty)
         self.longest_B = self.penalties[self.limit_B + 1 - self.prefixes.length_B]
-        """The greatest length penalty that a hypothesis of each sentence can have."""
+        """Greatest length penalty that a hypothesis of each sentence can have."""
         self.sum_BK = np.zeros((count, 1))
-        """Of one empty beam: K equal ones would be ranked as K different ones."""
+        """Sum of log-probabilities of each partial hypothesis. At first there is one empty beam: K equal beams would be
+        ranked as if they were different."""
         self.endings: list[list[Ending]] = [[] for _ in source_ids]
-        """Finished hypotheses of each sentence, or the one that was cut; by place in the input."""
+        """Finished hypotheses of each sentence, or the one that was cut, by place in the input."""
         self.to_beat = np.full(count, np.nan)
-        """The score above which a further hypothesis is wanted, by place in the input; NaN: any is."""
+        """Score above which another hypothesis is needed, by place in the input. NaN means that any is."""
 
     def advance(self, log_prob_RC: Floats, id_RC: Ints) -> tuple[Ints, Ints]:
-        """Finish what ends, and go on with the best K candidates that do not: their ids, and the rows they continue."""
+        """Finish the hypotheses that end, and continue the best K candidates that do not.
+
+        Return the ids of these candidates, and the rows that they continue.
+        """
         count, beams = self.sum_BK.shape
         width = log_prob_RC.shape[1]
         sum_BX = (self.sum_BK[:, :, None] + log_prob_RC.reshape(count, beams, width)).reshape(count, -1)
-        # Fewer than K are left only while there are fewer candidates than that, in a tiny vocabulary.
+        # Fewer than K are left only while there are fewer candidates, in a tiny vocabulary.
         others = min(self.size, beams * (width - 1))
         ranked_BN = _ranked(sum_BX, id_RC.reshape(sum_BX.shape), 2 * self.size)
         is_end_BN = id_RC.take(ranked_BN) == EOS_ID
@@ -147,12 +155,12 @@ class _Beams:
         return token_R, parent_R
 
     def seen(self, step: tuple[Floats, Ints], token_R: Ints, parent_R: Ints) -> BeamStep:
-        """The step that is over: what `advance` got, and what it gave."""
+        """Return the step that is over: the arguments of `advance`, and its result."""
         shape = self.sum_BK.shape
         return BeamStep(self.place_B, *step, token_R.reshape(shape), parent_R.reshape(shape), self.sum_BK, self.endings)
 
     def _force(self, forced_B: Flags, token_R: Ints, parent_R: Ints, beams: int) -> tuple[Ints, Ints]:
-        """Put the tokens that are given in place of the chosen ones. A sentence has one beam until its prefix ends."""
+        """Replace the chosen tokens by the given ones. A sentence has one beam until its prefix ends."""
         token_BK, parent_BK = token_R.reshape(self.sum_BK.shape), parent_R.reshape(self.sum_BK.shape)
         token_BK[forced_B] = self.prefixes.tokens(self.place_B[forced_B], self.length)[:, None]
         parent_BK[forced_B] = (np.flatnonzero(forced_B) * beams)[:, None]
@@ -163,7 +171,7 @@ class _Beams:
         return token_BK.ravel(), parent_BK.ravel()
 
     def _finish(self, candidate_H: Ints, sum_BX: Sums, width: int) -> None:
-        """Keep the hypotheses that end with these of the candidates."""
+        """Keep the hypotheses that end with these candidates."""
         place_H = self.place_B[candidate_H // sum_BX.shape[1]]
         score_H = sum_BX.take(candidate_H) / self.penalties[self.length + 1 - self.prefixes.length_B[place_H]]
         for place, row, score in zip(place_H.tolist(), (candidate_H // width).tolist(), score_H.tolist(), strict=True):
@@ -176,7 +184,7 @@ class _Beams:
                     self.to_beat[place] = sorted(found)[-self.wanted].score
 
     def _cut(self) -> None:
-        """Keep the best partial hypothesis of a sentence that is as long as it may be, if none has ended."""
+        """Keep the best partial hypothesis of each sentence that has reached its greatest length, if none has ended."""
         beams = self.sum_BK.shape[1]
         for sentence in np.flatnonzero(self.limit_B == self.length).tolist():
             place = self.place_B[sentence]
@@ -186,8 +194,10 @@ class _Beams:
                 self.endings[place].append(Ending(score, self.length, sentence * beams, cut=True))
 
     def done(self) -> Flags:
-        """Whether a sentence may not be longer, its beam is full of finished hypotheses, or no further one can be
-        better: [B].
+        """Return True for each sentence that is over, [B].
+
+        A sentence is over at its greatest length, when its beam is full of finished hypotheses, or when no other
+        hypothesis can be better.
         """
         # Sums only fall and the penalty only grows, so no continuation can score more than this.
         bound_B = self.sum_BK[:, 0] / self.longest_B
@@ -195,25 +205,26 @@ class _Beams:
         return done_B
 
     def keep(self, keep_B: Flags) -> None:
-        """Let the other sentences leave."""
+        """Remove the other sentences."""
         self.place_B, self.sum_BK = self.place_B[keep_B], self.sum_BK[keep_B]
         self.limit_B, self.longest_B = self.limit_B[keep_B], self.longest_B[keep_B]
 
     def results(self, history: History) -> list[list[Hypothesis]]:
-        """The hypotheses of each sentence of the input, best first."""
+        """Return the hypotheses of each sentence of the input, best first."""
         best = [sorted(found, key=lambda ending: -ending.score)[: self.wanted] for found in self.endings]
         hypotheses = iter(history.hypotheses([ending for endings in best for ending in endings]))
         return [[next(hypotheses) for _ in endings] for endings in best]
 
 
 def _ranked(sum_BX: Sums, id_BX: Ints, count: int) -> Ints:
-    """Places, in the whole array, of the `count` greatest sums of each row, greatest first; of equal ones, by id and
-    then by place: [B, N].
+    """Return the places of the `count` greatest sums of each row, greatest first, [B, N].
+
+    Places count through the whole array. Equal sums are ordered by id, and then by place.
     """
     start_B1 = np.arange(0, sum_BX.size, sum_BX.shape[1])[:, None]
     place_BN = np.argsort(-sum_BX, axis=1)[:, : count + 1] + start_B1
     sum_BN = sum_BX.take(place_BN)
     is_tied_B = ((sum_BN[:, 1:] == sum_BN[:, :-1]) & (sum_BN[:, 1:] > -np.inf)).any(axis=1)
-    for row in np.flatnonzero(is_tied_B).tolist():  # rare, and slow to provide for everywhere
+    for row in np.flatnonzero(is_tied_B).tolist():  # ties are rare, and slow to handle for all rows
         place_BN[row] = np.lexsort((id_BX[row], -sum_BX[row]))[: count + 1] + start_B1[row]
     return place_BN[:, :count]

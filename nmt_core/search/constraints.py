@@ -1,6 +1,6 @@
-"""How long a translation may and must be, what it begins with, and what it may not hold.
+"""Limit the length of translations, fix their beginning, and exclude tokens.
 
-Letters in names of arrays: B sentences, R rows of a step, C candidates of a row, P tokens of a prefix.
+Letters: see `nmt_core.models`. Here P counts tokens of a prefix.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,25 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID, UNK_ID
 
 
 def limit(source_tokens: int, config: SearchConfig) -> int:
-    """Most target tokens of a source of so many tokens, those of a prefix and end marks not counted."""
+    """Return the most target tokens for this many source tokens, prefix and end marks not counted."""
     return int(config.max_length_factor * source_tokens) + config.max_length_offset
 
 
 def limits(source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()) -> Ints:
-    """`limit` of each source and the length of its prefix, but not more than any model has positions for: [B]."""
+    """Return for each source `limit` plus the length of its prefix, [B].
+
+    No result exceeds the positions that a model must have (`SearchConfig.most_positions`).
+    """
     most, given = config.most_positions - 1, prefixes or [()] * len(source_ids)
     sizes = zip(map(len, source_ids), map(len, given), strict=True)
     return np.array([min(limit(source, config) + prefix, most) for source, prefix in sizes])
 
 
 def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
-    """See that no sequence can be longer than the model has positions.
+    """Check that no sequence can be longer than the model has positions.
 
     Raises:
-        ConfigError: one can.
+        ConfigError: a sequence can be longer.
     """
     if config.most_positions > positions:
         raise ConfigError(
@@ -41,13 +44,14 @@ def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
 
 
 def candidates(wanted: int, stepper: Stepper, config: SearchConfig) -> int:
-    """How many successors to ask for, so that `wanted` are left where the end mark or <unk> is not allowed."""
+    """Return the number of successors to request, so that `wanted` remain if the end mark or <unk> is excluded."""
     return min(wanted + (config.min_length > 0) + (not config.allow_unknown), stepper.vocab_size)
 
 
 def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchConfig) -> tuple[Floats, Ints]:
-    """The first `wanted` successors of each row; without the end mark, where `length` tokens are too few, and without
-    <unk>, if it is not allowed.
+    """Return the first `wanted` successors of each row.
+
+    The end mark is excluded if `length` tokens are too few, and <unk> if it is not allowed.
     """
     if length < config.min_length:
         step = _without(EOS_ID, step)
@@ -58,7 +62,7 @@ def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchC
 
 
 def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
-    """One successor less of each row: the token, or the last one where it is not among them."""
+    """Return the successors of each row except the token, or except the last one if the token is missing."""
     log_prob_RC, id_RC = step
     is_other_RC = id_RC != token
     is_other_RC[is_other_RC.all(axis=1), -1] = False
@@ -69,12 +73,13 @@ def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
 class Prefixes:
     """Target tokens with which each translation of a batch has to begin.
 
-    They count neither in the sum of a hypothesis nor in the length that it is divided by: a score is that of what the
-    model chose itself, given the prefix. (A step says how likely its best candidates are; a forced token may be any.)
+    They count neither in the sum of a hypothesis nor in the length by which it is divided. A score covers what the
+    model chose itself, given the prefix. (A step returns the log-probabilities of its best candidates only, and a
+    prefix may hold any token.)
 
     Args:
-        prefixes: ids for each source, or none at all.
-        limit_B: most target tokens of each (`limits`); a longer prefix is cut there.
+        prefixes: ids for each source. Empty means no prefixes.
+        limit_B: most target tokens of each source (`limits`). A longer prefix is cut there.
     """
 
     def __init__(self, prefixes: Sequence[Sequence[int]], limit_B: Ints) -> None:
@@ -86,10 +91,13 @@ class Prefixes:
             row[: len(ids)] = ids[: len(row)]
 
     def are_forced(self, place_B: Ints, length: int) -> Flags | None:
-        """Whether the token after `length` ones is given, for the sentences at these places; None: for none of all."""
+        """Return True for each sentence at these places whose next token after `length` tokens is given.
+
+        None means that no prefix is that long.
+        """
         return self.length_B[place_B] > length if length < self._longest else None
 
     def tokens(self, place_B: Ints, length: int) -> Ints:
-        """The tokens that are given."""
+        """Return the given token of each sentence at these places, after `length` tokens."""
         token_B: Ints = self._ids_BP[place_B, length]
         return token_B

@@ -1,7 +1,8 @@
-"""Numbers next to zero, below 1e-38 in fp32 ("denormal"): to a translation they are zero, and a CPU is slow with them.
+"""Treat denormal numbers as zero. They are below 1e-38 in fp32, do not matter for a translation, and slow a CPU down.
 
-Attention has many of them: the probability of whatever scores 87 below the best, as padding does, and in a trained
-model many a word. On x86 a product with one of them takes a hundred cycles or more, and others no more than a few.
+Attention has many of them: the probability of anything that scores 87 below the best. Padding scores so low, and in a
+trained model many words do. On x86, a product with a denormal number takes a hundred cycles or more, and other products
+take a few.
 """
 
 import ctypes
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 
 
 class _Environment(ctypes.Structure):
-    """`fenv_t` of glibc for x86-64: how a thread calculates."""
+    """Floating-point environment of a thread: `fenv_t` of glibc for x86-64."""
 
     _fields_ = (("x87", ctypes.c_uint32 * 7), ("mxcsr", ctypes.c_uint32))
 
@@ -24,12 +25,12 @@ _LIBM = ctypes.CDLL("libm.so.6") if (sys.platform, platform.machine()) == ("linu
 
 @contextmanager
 def denormals_as_zero() -> Iterator[None]:
-    """Take them for zero in this thread, as long as the block lasts; on Linux and x86-64, elsewhere nothing changes.
+    """Treat denormal numbers as zero in this thread within the block, on Linux and x86-64. Elsewhere, do nothing.
 
-    Threads that are started meanwhile calculate so for ever: training must not search within.
+    Threads that are started within the block keep this for ever, so training must not search within it.
 
-    ONNX Runtime's own option for it holds for the rest of a process, by whatever else the process calculates, and only
-    if its first session has the option.
+    ONNX Runtime has an option for the same. It holds for the rest of a process, whatever else the process computes, and
+    only if the first session has the option.
     """
     if _LIBM is None:
         yield

@@ -1,6 +1,6 @@
-"""Greedy search: of each step, the likeliest token. It finds what a beam of 1 finds, without ranking anything.
+"""Greedy search: choose the most probable token at each step. It finds what a beam of 1 finds, without ranking.
 
-Letters in names of arrays: B sentences in the batch, C candidates, T target tokens, H hypotheses that are finished.
+Letters: see `nmt_core.models`. Here H counts hypotheses that are finished.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 def greedy_search(
     stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[Hypothesis]:
-    """The hypothesis for each source, in order; see `beam.n_best` for the arguments."""
+    """Return the hypothesis for each source, in order (see `beam.n_best` for the arguments)."""
     if not source_ids:
         return []
     found = [Hypothesis((), 0.0)] * len(source_ids)

@@ -1,6 +1,6 @@
-"""What a search finds, and how it is measured and remembered; the same for every method.
+"""Hypotheses of a search, their scores and their history. All search methods share them.
 
-Letters in names of arrays: R rows of a step, H hypotheses, T target tokens.
+Letters: see `nmt_core.models`. Here H counts hypotheses.
 """
 
 import math
@@ -16,7 +16,7 @@ from nmt_core.search.step import Ints
 Sums = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Links = tuple[tuple[int, int], ...]
-"""Places in a source and in its target that belong together."""
+"""Places in a source and in its target that are aligned."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +26,28 @@ class Hypothesis:
     ids: tuple[int, ...]
     """Target ids without <s> and </s>."""
     score: float
-    """Sum of the log-probabilities in nats over `length_penalty`; of the tokens that were free to be chosen."""
+    """Sum of the log-probabilities in nats over `length_penalty`. Only tokens that the model chose itself count."""
     cut: bool = False
-    """Whether it stopped at its greatest length without an end mark."""
+    """True if it stopped at its greatest length without an end mark."""
     links: Links = ()
-    """Places of source ids and of target ids that belong together, if that was asked for."""
+    """Places of source ids and of target ids that are aligned. Empty if alignments were not requested."""
 
 
 class Ending(NamedTuple):
-    """A hypothesis whose ids are still in `History`."""
+    """Hypothesis whose ids are still in `History`."""
 
     score: float
     length: int
-    """Target tokens, and the step that read the last of them."""
+    """Number of target tokens, and number of the step that read the last of them."""
     row: int
     """Row of that step."""
     cut: bool = False
 
 
 class History:
-    """The tokens that a batch has read, step by step: a hypothesis is the way back from its last row.
+    """Tokens that a batch has read, step by step. A hypothesis is the path back from its last row.
 
-    No row is ever copied on the way, and those of sentences that have left the batch stay.
+    No row is ever copied, and rows of sentences that have left the batch remain.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class History:
         self._parents: list[Ints] = []
 
     def add(self, tokens_R: Ints, parents_R: Ints) -> None:
-        """The next step, as `Decoding.step` gets it."""
+        """Add the next step, with the arguments of `Decoding.step`."""
         self._tokens.append(tokens_R)
         self._parents.append(parents_R)
 
     def hypotheses(self, endings: Sequence[Ending]) -> list[Hypothesis]:
-        """The hypotheses with these endings, in their order; all go back together, a step at a time."""
+        """Return the hypotheses with these endings, in their order. All paths are followed together, step by step."""
         length_H = np.array([ending.length for ending in endings])
         row_H = np.array([ending.row for ending in endings])
         ids_HT = np.zeros((len(endings), length_H.max()), dtype=np.int64)
@@ -76,14 +76,14 @@ class History:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^alpha (Wu et al. 2016, section 7, equation 14, without the coverage term).
+    """Return ((5 + length) / 6)^alpha (Wu et al. 2016, section 7, equation 14, without the coverage term).
 
-    `length` counts the target tokens whose log-probabilities are in the sum: the end mark too, but neither <s> nor the
-    tokens of a prefix that was given.
+    `length` is the number of target tokens whose log-probabilities are in the sum. It includes the end mark, but
+    neither <s> nor the tokens of a given prefix.
     """
     return math.pow((5 + length) / 6, alpha)
 
 
 def length_penalties(most: int, alpha: float) -> Sums:
-    """`length_penalty` of each length from 0 to `most`."""
+    """Return `length_penalty` of each length from 0 to `most`."""
     return np.array([length_penalty(length, alpha) for length in range(most + 1)])

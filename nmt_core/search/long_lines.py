@@ -1,10 +1,10 @@
-"""Lines that are longer than the model can read: cut into sentences, translated one by one, and joined again."""
+"""Split lines that are longer than the model can read into sentences, which are translated one by one and joined."""
 
 import re
 
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer
 
-# A run of marks is looked at once, from its first one: 50,000 full stops in a row take no longer than other text.
+# A run of marks is matched once, from its first one: 50,000 full stops in a row take no longer than other text.
 _END_OF_SENTENCE = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|(?<![。！？｡])[。！？｡]++[」』”’）]*+\s*+""",
 )
@@ -12,9 +12,10 @@ _WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo", "yue"})
 
 
 def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """Ids of each sentence of a line, in order; of a sentence of more than `limit` tokens, of each part.
+    """Return the ids of each sentence of a line, in order.
 
-    Every token of the line is in one piece. Abbreviations may count as ends of sentences.
+    A sentence of more than `limit` tokens is split into parts. Every token of the line is in one part. Abbreviations
+    may be taken for ends of sentences.
     """
     ends = [match.end() for match in _END_OF_SENTENCE.finditer(line)]
     sentences = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
@@ -30,12 +31,15 @@ def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
 
 
 def joiner(language: str) -> str:
-    """What stands between two sentences in a language (ISO 639 code): a space or nothing."""
+    """Return the text between two sentences in a language (ISO 639 code): a space or nothing."""
     return "" if re.split("[-_]", language)[0] in _WITHOUT_SPACES else " "
 
 
 def _end_of_words(ids: list[int], tokenizer: Tokenizer, limit: int) -> int:
-    """Where to cut: before the last word that begins in the second half of the first `limit` tokens, if one does."""
+    """Return the place at which to cut.
+
+    That is before the last word that begins in the second half of the first `limit` tokens, or `limit` if none does.
+    """
     for place in range(limit, limit // 2, -1):
         if tokenizer.piece(ids[place]).startswith(SPACE_MARK):
             return place

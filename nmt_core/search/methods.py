@@ -1,4 +1,4 @@
-"""The method of search that a configuration asks for."""
+"""Select the search method of a configuration."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from nmt_core.search.step import Stepper
 def search_batch(
     stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[list[Hypothesis]]:
-    """One to `config.n_best` hypotheses for each source, in order; see `beam.n_best` for the arguments."""
+    """Return one to `config.n_best` hypotheses for each source, in order (see `beam.n_best` for the arguments)."""
     if config.method == "sample":
         return sample(stepper, source_ids, config, prefixes)
     if config.beam_size == 1:

@@ -1,6 +1,6 @@
-"""Tensors that a batch holds on to in ONNX Runtime, and the graphs that copy some of their rows over others in place.
+"""Tensors that a batch keeps in ONNX Runtime, and copies of their rows in place, by graphs. Imports no torch.
 
-Imports no torch.
+Letters: N counts copies.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,13 @@ NUMPY_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tens
 
 
 class Buffers:
-    """Tensors of which the first rows count: what left needs no copy of the rest.
+    """Tensors of which only the first rows are in use. If rows leave, the others need not be copied.
 
     Args:
-        values: each with a row for the same.
-        device: where they are.
-        copying: `keep.onnx` or `copy.onnx`: of rows, the rows over which they go, and then these tensors.
+        values: tensors with equally many rows.
+        device: device of the tensors.
+        copying: session of `keep.onnx` or `copy.onnx`. Its inputs are the rows to copy, the rows to overwrite, and then
+            these tensors.
     """
 
     def __init__(self, values: Values, device: Device, copying: onnxruntime.InferenceSession) -> None:
@@ -32,7 +33,7 @@ class Buffers:
         self._is_whole = True
 
     def bind(self, binding: onnxruntime.IOBinding, names: Sequence[str], *, as_outputs: bool = False) -> None:
-        """Let a graph read them under these names, or write to them."""
+        """Bind the tensors to inputs of a graph with these names, or to its outputs."""
         bind_whole = binding.bind_ortvalue_output if as_outputs else binding.bind_ortvalue_input
         bind_part = binding.bind_output if as_outputs else binding.bind_input
         for name, value, shape in zip(names, self._values, self._shapes, strict=True):
@@ -42,7 +43,7 @@ class Buffers:
                 bind_part(name, self._device, 0, NUMPY_TYPES[value.data_type()], shape, value.data_ptr())
 
     def copy(self, copies: Copies) -> None:
-        """Copy rows over others."""
+        """Copy rows over other rows."""
         rows_N, over_N = copies
         if not rows_N.size or not self._values:
             return
@@ -52,7 +53,10 @@ class Buffers:
 
     @cached_property
     def _bound_to_copy(self) -> onnxruntime.IOBinding:
-        """With all rows, also those that have left, so that it serves as long as the tensors do."""
+        """Binding of the copying graph to all rows, including those that have left.
+
+        It can be used as long as the tensors exist.
+        """
         binding = self._copying.io_binding()
         for one, value in zip(self._copying.get_inputs()[2:], self._values, strict=True):
             binding.bind_ortvalue_input(one.name, value)
@@ -61,7 +65,7 @@ class Buffers:
         return binding
 
     def shorten(self, rows: int) -> bool:
-        """Let the rows beyond the first so many leave; whether there were any."""
+        """Remove all rows after the first `rows` ones. Return True if there were any."""
         if self._shapes and self._shapes[0][0] == rows:
             return False
         self._is_whole = False

@@ -1,4 +1,4 @@
-"""Graphs in ONNX Runtime, and the device on which they compute. Imports no torch."""
+"""Open graphs in ONNX Runtime, and choose the device on which they compute. Imports no torch."""
 
 import contextlib
 import io
@@ -15,33 +15,36 @@ from nmt_core.errors import ModelError
 
 Device = Literal["cpu", "cuda"]
 FASTEST: dict[Device, tuple[Precision, ...]] = {"cpu": ("int8", "fp32"), "cuda": ("fp16",)}
-"""Precisions that a device is good at, the fastest first."""
+"""Precisions that are fast on each device, the fastest first."""
 
-_ONLY_FATAL = 4  # onnxruntime's severity: a graph that cannot run raises, and then says all there is to say
+_ONLY_FATAL = 4  # onnxruntime's severity: if a graph cannot run, the exception has all the information
 _PROVIDERS = {"cpu": ["CPUExecutionProvider"], "cuda": ["CUDAExecutionProvider", "CPUExecutionProvider"]}
 _COPIES = (
     b'\x08\x08\x12\x00:7\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x01gZ\x0f\n\x01x\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01'
     b"b\x0f\n\x01y\x12\n\n\x08\x08\x01\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
 )
-"""A graph of one operator, Identity, as a protocol buffer: what only translates lacks the package that makes graphs."""
+"""Graph of one operator, Identity, as a protocol buffer. An installation that only translates lacks the package that
+makes graphs."""
 
 
 def best_device() -> Device:
-    """CUDA if onnxruntime sees an NVIDIA GPU and can compute on it, else the CPU.
+    """Return `cuda` if onnxruntime sees an NVIDIA GPU and can compute on it, else `cpu`.
 
-    Warns once if there is a GPU that it cannot use, for lack of the CUDA that it was built for, as a rule.
+    Warns once if there is a GPU that it cannot use, usually because the CUDA version that it was built for is missing.
     """
     return "cuda" if _sees_a_gpu() and _can_use_it() else "cpu"
 
 
 def device_for(asked: str, precisions: Sequence[str]) -> Device:
-    """Where to compute in the precision that is asked for, or in the fastest of those that a model has."""
+    """Return the device for the requested precision, or for the fastest precision of those that a model has."""
     possible = precisions if asked == "fastest" else [asked]
     return best_device() if any(precision in FASTEST["cuda"] for precision in possible) else "cpu"
 
 
 def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSession:
-    """Load one graph. A call runs on one CPU thread: several calls at once use several (`Translator`).
+    """Load one graph.
+
+    A call runs on one CPU thread. Several calls at once use several threads (`Translator`).
 
     Raises:
         ModelError: the file is not a graph that this onnxruntime can run, or not on this device.
@@ -55,7 +58,7 @@ def open_graph(path: Path, device: Device = "cpu") -> onnxruntime.InferenceSessi
     if not _runs_on(session, device):
         raise ModelError(
             f"{path}: onnxruntime {onnxruntime.__version__} cannot run it on {device}: install the CUDA and cuDNN that "
-            "this version needs, or ask for the CPU"
+            "this version needs, or choose the CPU"
         )
     return session
 
@@ -72,7 +75,7 @@ def _session(graph: Path | bytes, device: Device) -> onnxruntime.InferenceSessio
 
 
 def _runs_on(session: onnxruntime.InferenceSession, device: Device) -> bool:
-    """Whether it does: onnxruntime falls back to the CPU without an error."""
+    """Return True if the session computes on the device: onnxruntime falls back to the CPU without an error."""
     return bool(session.get_providers()[0] == _PROVIDERS[device][0])
 
 
@@ -103,10 +106,11 @@ def _can_use_it() -> bool:
 
 @cache
 def _load_cuda() -> None:
-    """Load the CUDA and cuDNN that pip has installed, where no search path leads (`onnxruntime.preload_dlls`).
+    """Load the CUDA and cuDNN libraries that pip installed outside of the search path (`onnxruntime.preload_dlls`).
 
-    Who has imported a PyTorch of the same CUDA has them loaded already; a machine that only translates has none.
-    This has not been run on a GPU yet.
+    A process that has imported PyTorch with the same CUDA has loaded them already. A machine that only translates has
+    no PyTorch. This has not been run on a GPU yet.
     """
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells there what it does not find, and translations go there
+    # It prints the libraries that it misses, but standard output is for translations.
+    with contextlib.redirect_stdout(io.StringIO()):
         onnxruntime.preload_dlls()

@@ -1,32 +1,33 @@
-"""The step protocol in ONNX Runtime, and the names of a set of graphs. Imports no torch.
+"""The step protocol in ONNX Runtime, and the names in a set of graphs. Imports no torch.
 
 A set is `encoder.onnx`, `step.onnx`, `keep.onnx`, `move.onnx`, `copy.onnx` and the weights of all, in one folder
-(`export/graphs.py`). Beside `step.onnx` there are others, which sets of earlier versions lack:
+(`export/graphs.py`). It may have other graphs for the step, which sets of earlier versions lack:
 
-    unscored_step.onnx  does not say how likely pieces are and needs neither a softmax for it nor, in fp32, all logits
-                        as exactly; models for which it is not exact enough lack it
-    whole_step.onnx     says of each piece of the vocabulary how likely it is, in the order of ids: to draw from all of
-                        them, for which to rank them first would take many times as long
+    unscored_step.onnx  does not return log-probabilities. It needs neither a softmax nor, in fp32, all logits as
+                        exactly. Models for which it is not exact enough lack it.
+    whole_step.onnx     returns the log-probability of each piece of the vocabulary, in the order of ids, so that
+                        sampling can draw from all of them. Ranking them first would take many times as long.
 
-The graphs themselves say which tensors they hand to each other; the beginnings of the names say what becomes of them:
+The names of inputs and outputs show which tensors the graphs exchange. Each prefix has a meaning:
 
-    cross_*     outputs of the encoder and inputs of the step: of a sentence, and always the same
+    cross_*     outputs of the encoder and inputs of the step: tensors of a sentence, which never change
     kept_*      outputs of `keep.onnx`, in the same order: the same with some sentences copied over others
-    initial_*   further outputs of the encoder: the first past, a row for each sentence; if there are none, the first
-                past is of no positions
-    past_*      inputs of the step, a row for each hypothesis
-    present_*   outputs of the step, in the same order: the next step's past
-    cache_*     in place of past_*: with room for further positions, into which the step writes
+    initial_*   outputs of the encoder: the first past, with a row for each sentence. Without them, the first past
+                has no positions.
+    past_*      inputs of the step, with a row for each hypothesis
+    present_*   outputs of the step, in the same order: the past of the next step
+    cache_*     in place of past_*: tensors with room for more positions, into which the step writes
     written_*   in place of present_*: the same tensors again
     moved_*     outputs of `move.onnx`: the past with its rows in another order, and with more room
     copied_*    outputs of `copy.onnx`: the past with some rows copied over others
 
-A model with a shortlist has two more graphs, which read the same weights: `shortlist_step.onnx` takes the place of
-`step.onnx`, and `shortlist_output.onnx` copies, once a batch, what of the output matrix belongs to the batch's list:
+A model with a shortlist has two more graphs, which read the same weights. `shortlist_step.onnx` takes the place of
+`step.onnx`. `shortlist_output.onnx` copies, once a batch, the part of the output matrix for the batch's list:
 
-    listed_*    outputs of the latter and inputs of the former: of a list, and always the same
+    listed_*    outputs of `shortlist_output.onnx` and inputs of `shortlist_step.onnx`: tensors of a list, which never
+                change
 
-Letters in names of arrays: B sentences, R rows, S source positions, C candidates.
+Letters: see `nmt_core.models`. Here N counts copies; in addition G counts positions of room.
 """
 
 from pathlib import Path
@@ -49,33 +50,33 @@ MOVE_FILE = "move.onnx"
 COPY_FILE = "copy.onnx"
 WEIGHTS_FILE = "weights.bin"
 ALWAYS_READ = (ENCODER_FILE, KEEP_FILE, MOVE_FILE, COPY_FILE, WEIGHTS_FILE)
-"""Of a set, whatever step a search takes."""
+"""Files of a set that every search reads, whatever its step."""
 SET_FILES = (*ALWAYS_READ, STEP_FILE, UNSCORED_STEP_FILE, WHOLE_STEP_FILE)
 LOG_PROBS = "log_probs"
-"""The output of a step that `unscored_step.onnx` lacks..."""
+"""Output of a step that `unscored_step.onnx` lacks."""
 IDS = "ids"
-"""...and that which `whole_step.onnx` lacks."""
+"""Output of a step that `whole_step.onnx` lacks."""
 SHORTLIST_STEP_FILE = "shortlist_step.onnx"
 SHORTLIST_OUTPUT_FILE = "shortlist_output.onnx"
 SHORTLIST_FILES = (SHORTLIST_STEP_FILE, SHORTLIST_OUTPUT_FILE)
 
 _ROOM = 16
-"""Positions by which the past grows at a time: all of it is copied then."""
+"""Positions by which the past grows at a time. All of it is copied then."""
 
 
 class OnnxStepper:
-    """A set of graphs as `search.step.Stepper`.
+    """Set of graphs as `search.step.Stepper`.
 
     Args:
-        folder: of the set.
-        vocab_size: pieces of the vocabulary.
-        device: where to compute, and where keys and values stay between two steps.
-        step: which of the graphs of a step. With `SHORTLIST_STEP_FILE` it serves as `search.step.ListedStepper` and
-            not as `Stepper`; with `UNSCORED_STEP_FILE` all log-probabilities are NaN; with `WHOLE_STEP_FILE` steps
-            return all pieces in the order of their ids, whatever number is asked for.
+        folder: folder of the set.
+        vocab_size: number of pieces of the vocabulary.
+        device: device to compute on, where keys and values stay between steps.
+        step: file of the graph for the step. With `SHORTLIST_STEP_FILE` the object is a `search.step.ListedStepper` and
+            not a `Stepper`. With `UNSCORED_STEP_FILE` all log-probabilities are NaN. With `WHOLE_STEP_FILE` steps
+            return all pieces in the order of their ids, whatever number is requested.
 
     Raises:
-        ModelError: see `open_graph`.
+        ModelError: onnxruntime cannot load or run a graph (see `open_graph`).
     """
 
     def __init__(self, folder: Path, vocab_size: int, device: Device = "cpu", step: str = STEP_FILE) -> None:
@@ -98,15 +99,18 @@ class OnnxStepper:
 
     @property
     def vocab_size(self) -> int:
-        """Pieces of the vocabulary."""
+        """Number of pieces of the vocabulary."""
         return self._vocab_size
 
     def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "OnnxDecoding":
-        """Encode a batch; see `search.step.Stepper`, or `ListedStepper` if it serves as that."""
+        """Encode a batch (see `search.step.Stepper`, or `ListedStepper` with a shortlist)."""
         return OnnxDecoding(self, source_BS, candidates, listed)
 
     def no_past(self, sentences: int) -> Values:
-        """A past of no positions: the first size of a tensor counts rows, and any other that varies is 0."""
+        """Return a past of no positions.
+
+        The first size of a tensor is the number of rows. Any other size that varies is 0.
+        """
         values = []
         for held in self.past_inputs:
             shape = [sentences, *(size if isinstance(size, int) else 0 for size in held.shape[1:])]
@@ -116,9 +120,10 @@ class OnnxStepper:
 
 
 class OnnxDecoding:
-    """One batch in ONNX Runtime; see `search.step.Decoding`. What the graphs hand over never passes through numpy.
+    """Decoding of one batch in ONNX Runtime (see `search.step.Decoding`).
 
-    Sentences and rows of the tensors are in the order of their places (`Places`), which is not that of the search.
+    The tensors that graphs exchange never pass through numpy. Sentences and rows of the tensors are in the order of
+    their places (`Places`), which is not the order of the search.
     """
 
     def __init__(self, stepper: OnnxStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
@@ -138,14 +143,14 @@ class OnnxDecoding:
         self.candidates = np.zeros(candidates, dtype=np.int64)
         self.binding = stepper.step.io_binding()
         self.is_bound = False
-        """Whether the next step reads and writes where the last one did."""
+        """True if the next step reads and writes where the last one did."""
         self.penalty_BWE = listed.penalty_BWE if listed else None
         if listed:
             self._bind_list(listed)
         self._bind_source()
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
-        """One token per row; see `search.step.Decoding`."""
+        """Read one token per row (see `search.step.Decoding`)."""
         self._follow(parents_R)
         if not self.is_bound:
             self._bind(len(tokens_R))
@@ -154,7 +159,7 @@ class OnnxDecoding:
         self.position_1[0] = self.positions
         stepper = self.stepper
         if stepper.device != "cpu":
-            self._bind_read()  # to bind is to copy there, so that what was bound once would be read for ever
+            self._bind_read()  # binding copies to the device, so without it the step would read old values
         stepper.step.run_with_iobinding(self.binding)
         if not stepper.writes_in_place:
             present = self.binding.get_outputs()[-len(stepper.present) :]
@@ -164,7 +169,7 @@ class OnnxDecoding:
         return self.log_prob_RC[place_R], self.id_RC if stepper.is_whole else self.id_RC[place_R]
 
     def keep(self, sentences: Ints) -> None:
-        """Drop the other sentences; see `search.step.Decoding`."""
+        """Remove the other sentences (see `search.step.Decoding`)."""
         copied_N, over_N = copies = self.places.keep(sentences)
         self.cross.copy(copies)
         self.cross.shorten(len(sentences))
@@ -176,7 +181,7 @@ class OnnxDecoding:
         self._bind_source()
 
     def _follow(self, parents_R: Ints) -> None:
-        """Put into each row what the hypothesis has read that it continues."""
+        """Put into each row the past of the hypothesis that it continues."""
         is_full = self.stepper.writes_in_place and not self.room
         if self.places.fits(parents_R) and not is_full:
             self.past.copy(self.places.follow(parents_R))
@@ -198,14 +203,17 @@ class OnnxDecoding:
         self.is_bound = False
 
     def _bind(self, rows: int) -> None:
-        """Say where a step of so many rows reads and writes: a call of Python for each tensor, so not at every step."""
+        """Bind the memory that a step of this many rows reads and writes.
+
+        This is a Python call for each tensor, so it is not done at every step.
+        """
         binding, stepper = self.binding, self.stepper
         self.token_R, self.position_1 = np.empty(rows, dtype=np.int64), np.empty(1, dtype=np.int64)
         shape = (rows, stepper.vocab_size if stepper.is_whole else len(self.candidates))
         self.log_prob_RC = np.full(shape, np.nan, dtype=np.float32)
         self.id_RC = np.broadcast_to(np.arange(shape[1]), shape) if stepper.is_whole else np.empty(shape, np.int64)
         self._bind_read()
-        binding.clear_binding_outputs()  # they hold the step before: its shapes are not this one's
+        binding.clear_binding_outputs()  # they hold the previous step, which has other shapes
         written: list[tuple[str, Floats | Ints]] = [(LOG_PROBS, self.log_prob_RC), (IDS, self.id_RC)]
         for name, array in written:
             if name in stepper.answers:
@@ -223,7 +231,7 @@ class OnnxDecoding:
             self.binding.bind_input(name, "cpu", 0, read.dtype.type, read.shape, read.ctypes.data)
 
     def _bind_list(self, listed: Listed) -> None:
-        """Copy what of the output matrix belongs to the list; it stays where the device is."""
+        """Copy the part of the output matrix for the list. It stays on the device."""
         assert self.stepper.output
         copying = self.stepper.output.io_binding()
         copying.bind_cpu_input("list", listed.ids_WE)

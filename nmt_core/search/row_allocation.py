@@ -1,11 +1,11 @@
-"""In which row of a batch each hypothesis lies, so that as little as can be is copied from step to step.
+"""Allocate the rows of a batch to hypotheses, so that as little as possible is copied from step to step.
 
-A search numbers its hypotheses anew at each step, best first, and its sentences when some leave. What has been computed
-for them is large, and mostly goes on where it lies: a hypothesis that continues another takes over its row, a second
-one that continues the same gets a copy in a row that nothing continues, and a sentence from the end takes the place of
-one that left. So the places of a batch stay without gaps. Imports neither torch nor onnxruntime.
+A search renumbers its hypotheses at each step, best first, and its sentences when some leave. The tensors of a
+hypothesis are large, and mostly stay where they are. A hypothesis that continues another takes over its row. A second
+one that continues the same gets a copy, in a row that no hypothesis continues. When a sentence leaves, a sentence from
+the end takes its place. So the places of a batch have no gaps. Imports neither torch nor onnxruntime.
 
-Letters in names of arrays: B sentences, K hypotheses of each, R = B * K rows, N copies.
+Letters: see `nmt_core.models`. Here N counts copies.
 """
 
 import numpy as np
@@ -13,33 +13,36 @@ import numpy as np
 from nmt_core.search.step import Ints
 
 Copies = tuple[Ints, Ints]
-"""Places, and the places over which what lies there is to be copied; no place is in both: each [N]."""
+"""Places to copy, and places to overwrite with them, each [N]. No place is in both."""
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
 class Places:
-    """Of one batch, at first with one hypothesis for each sentence, in their order.
+    """Places of the sentences and hypotheses of one batch.
+
+    At first each sentence has one hypothesis, and all are in order.
 
     Args:
-        sentences: how many.
+        sentences: number of sentences.
     """
 
     def __init__(self, sentences: int) -> None:
         self.of_sentence_B = np.arange(sentences)
-        """A permutation."""
+        """Place of each sentence, a permutation."""
         self.of_row_R = np.arange(sentences)
-        """A permutation. The rows of a sentence lie side by side, at K times its own place."""
+        """Place of each row, a permutation. The rows of a sentence are side by side, at K times the place of the
+        sentence."""
         self.hypotheses = 1
-        """K, of the step before."""
+        """Number of hypotheses of a sentence at the previous step (K)."""
 
     def keep(self, sentences: Ints) -> Copies:
-        """Let the other sentences leave.
+        """Remove the other sentences.
 
         Args:
-            sentences: as of `search.step.Decoding.keep`.
+            sentences: places of the sentences to keep (see `search.step.Decoding.keep`).
 
         Returns:
-            What is to be copied of what belongs to sentences. Of rows, `follow` or `spread` tell at the next step.
+            Copies for tensors of sentences. For tensors of rows, `follow` or `spread` return them at the next step.
         """
         place_B = self.of_sentence_B[sentences]
         is_outside_B = place_B >= len(place_B)
@@ -52,17 +55,17 @@ class Places:
         return copied_N, over_N
 
     def fits(self, parents_R: Ints) -> bool:
-        """Whether sentences have as many hypotheses as before, so that `follow` can do."""
+        """Return True if sentences have as many hypotheses as before, as `follow` requires."""
         return len(parents_R) == len(self.of_sentence_B) * self.hypotheses
 
     def follow(self, parents_R: Ints) -> Copies:
         """Let each hypothesis continue one of its own sentence.
 
         Args:
-            parents_R: as of `search.step.Decoding.step`.
+            parents_R: row of the previous step that each row continues (see `search.step.Decoding.step`).
 
         Returns:
-            Which rows are to be copied.
+            Copies for tensors of rows.
         """
         if np.array_equal(parents_R, np.arange(len(self.of_row_R))):  # as in most steps of a greedy search
             return _NOTHING, _NOTHING
@@ -70,11 +73,11 @@ class Places:
         sentence_R = self.of_sentence_B.repeat(self.hypotheses)
         number_R = np.arange(len(source_R))
         first_R = np.empty(len(self.of_row_R), dtype=np.int64)
-        first_R[source_R[::-1]] = number_R[::-1]  # of several that continue the same, the last to be written stays
+        first_R[source_R[::-1]] = number_R[::-1]  # reversed: the first that continues a row is written last
         takes_over_R = (first_R[source_R] == number_R) & (source_R // self.hypotheses == sentence_R)
         is_free_R = np.ones(len(source_R), dtype=bool)
         is_free_R[source_R[takes_over_R]] = False
-        # A sentence has as many free rows as it has hypotheses without one; both are put in the order of sentences.
+        # A sentence has as many free rows as hypotheses without a row. Both are put in the order of sentences.
         further_N = np.flatnonzero(~takes_over_R)
         further_N = further_N[sentence_R[further_N].argsort(kind="stable")]
         over_N = np.flatnonzero(is_free_R)
@@ -84,7 +87,10 @@ class Places:
         return copied_N, over_N
 
     def spread(self, parents_R: Ints) -> Ints:
-        """Put all rows anew, of any number for each sentence: the row of the step before for each place."""
+        """Put all rows in order, with any number of rows for each sentence.
+
+        Return the place at the previous step that each place continues.
+        """
         source_R = self.of_row_R[parents_R]
         self.hypotheses = len(parents_R) // len(self.of_sentence_B)
         self.of_row_R = (self.of_sentence_B[:, None] * self.hypotheses + np.arange(self.hypotheses)).ravel()

@@ -1,11 +1,10 @@
-"""Sampling: each token is drawn from what the model thinks may follow.
+"""Sampling: draw each token from the model's distribution of the next token.
 
-The random numbers of a sample depend on the seed, the source's ids, the number of the sample and the step, and on
-nothing else: the same line gives the same sample in whatever company, order or thread. (Rounding aside: in other
-company a matrix product may differ in its last bit, which decides where a random number falls right on a border.)
+The random numbers of a sample depend only on the seed, the source's ids, the number of the sample and the step. So the
+same line gives the same sample in any batch, order or thread. (Rounding is the exception: in another batch, the last
+bit of a matrix product may differ, which matters if a random number is right on a border.)
 
-Letters in names of arrays: B sentences, K samples of a sentence, R = B * K rows, C candidates of a row, V vocabulary,
-T target tokens.
+Letters: see `nmt_core.models`. Here K counts samples of a sentence.
 """
 
 from collections.abc import Sequence
@@ -19,16 +18,17 @@ from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 
 _BITS = 52
-"""Of a random number: one less than a float has, so that none is rounded to 1."""
+"""Bits of a random number: one less than a float has, so that none is rounded to 1."""
 
 
 def sample(
     stepper: Stepper, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
 ) -> list[list[Hypothesis]]:
-    """`config.n_best` samples for each source, in the order of their numbers; see `beam.n_best` for the arguments.
+    """Return `config.n_best` samples for each source, in the order of their numbers.
 
-    A sample that has not ended at its greatest length is cut. Scores are the model's own, as those of a beam:
-    `temperature`, `top_k` and `top_p` change what is drawn, not how likely the model finds it.
+    A sample that has not ended at its greatest length is cut. Scores are the model's own, as in beam search:
+    `temperature`, `top_k` and `top_p` change what is drawn, not its log-probability. See `beam.n_best` for the
+    arguments.
     """
     if not source_ids:
         return []
@@ -40,7 +40,7 @@ def sample(
         step = decoding.step(token_R, parent_R)
         log_prob_RC, id_RC = allowed(step, most, samples.length, config)
         row_BK = np.arange(len(id_RC)).reshape(len(samples.place_B), -1)
-        if samples.length == 0:  # a sentence has one row, and all its samples are drawn from that
+        if samples.length == 0:  # a sentence has one row, from which all its samples are drawn
             row_BK = row_BK.repeat(config.n_best, axis=1)
             log_prob_RC, id_RC = log_prob_RC[row_BK.ravel()], id_RC[row_BK.ravel()]
         token_BK = samples.advance(log_prob_RC, id_RC)
@@ -54,7 +54,7 @@ def sample(
 
 
 class _Samples:
-    """The sentences still in the batch, and their samples so far."""
+    """Sentences still in the batch, and their samples so far."""
 
     def __init__(
         self, source_ids: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
@@ -62,7 +62,7 @@ class _Samples:
         shape = (len(source_ids), config.n_best)
         self.config = config
         self.length = 0
-        """Target tokens of every sample that is not over."""
+        """Number of target tokens of every sample that is not over."""
         self.place_B = np.arange(len(source_ids))
         """Place of each sentence in the input."""
         self.limit_B = limits(source_ids, config, prefixes)
@@ -70,12 +70,14 @@ class _Samples:
         self.sum_BK = np.zeros(shape)
         self.is_over_BK = np.zeros(shape, dtype=bool)
         self.random_BKT = random_numbers(source_ids, config, int(self.limit_B.max()) + 1)
-        """By place in the input, as the two that follow."""
+        """Random numbers of the samples, by place in the input."""
         self.ids_BKT = np.zeros(self.random_BKT.shape, dtype=np.int64)
+        """Ids of the samples, by place in the input."""
         self.found = [[Hypothesis((), 0.0)] * config.n_best for _ in source_ids]
+        """Finished samples, by place in the input."""
 
     def advance(self, log_prob_RC: Floats, id_RC: Ints) -> Ints:
-        """Draw the next token of each sample, and note those that are over: [B, K]."""
+        """Draw the next token of each sample, [B, K], and keep the samples that are over."""
         shape = self.sum_BK.shape
         chosen_R1 = drawn(log_prob_RC, id_RC, self.random_BKT[self.place_B, :, self.length].ravel(), self.config)
         token_BK = np.take_along_axis(id_RC, chosen_R1, axis=1).reshape(shape)
@@ -95,7 +97,7 @@ class _Samples:
         return token_BK
 
     def done(self) -> Flags:
-        """Whether all samples of a sentence are over: [B]."""
+        """Return True for each sentence of which all samples are over, [B]."""
         done_B: Flags = np.all(self.is_over_BK, axis=1)
         return done_B
 
@@ -108,13 +110,13 @@ class _Samples:
             self.found[place][number] = Hypothesis(ids, score, cut)
 
     def keep(self, keep_B: Flags) -> None:
-        """Let the other sentences leave."""
+        """Remove the other sentences."""
         self.place_B, self.limit_B = self.place_B[keep_B], self.limit_B[keep_B]
         self.sum_BK, self.is_over_BK = self.sum_BK[keep_B], self.is_over_BK[keep_B]
 
 
 def random_numbers(source_ids: Sequence[Sequence[int]], config: SearchConfig, count: int) -> Sums:
-    """The numbers from 0 to 1 that decide the steps of each sample of each source: [B, K, count].
+    """Return the numbers from 0 to 1 that decide the steps of each sample of each source, [B, K, count].
 
     numpy promises that these bits stay the same from version to version.
     """
@@ -128,11 +130,11 @@ def random_numbers(source_ids: Sequence[Sequence[int]], config: SearchConfig, co
 
 
 def drawn(log_prob_RC: Floats, id_RC: Ints, random_R: Sums, config: SearchConfig) -> Ints:
-    """The candidate of each row on which its random number falls: [R, 1].
+    """Return the candidate of each row on which its random number falls, [R, 1].
 
-    The candidates stand side by side in the order of their ids, and not of their probabilities, where rounding would
-    swap neighbours and so exchange what lies under a random number. Those of a step that names all of the vocabulary
-    stand so already.
+    The candidates are in the order of their ids. In the order of their probabilities, rounding could exchange
+    neighbours, and so change what a random number falls on. The candidates of a step that returns the whole vocabulary
+    are in this order already.
     """
     order_RC = id_RC.argsort(axis=1, kind="stable") if (id_RC[:, 1:] < id_RC[:, :-1]).any() else None
     if order_RC is not None:
@@ -146,7 +148,10 @@ def drawn(log_prob_RC: Floats, id_RC: Ints, random_R: Sums, config: SearchConfig
 
 
 def _likeliest(weight_RC: Floats, top_p: float) -> Flags:
-    """Whether a candidate is among the fewest that together have this share of a row; of equal ones, the first are."""
+    """Return True for the fewest candidates of each row that together have the share `top_p` of it.
+
+    Of equal candidates, the first ones are taken.
+    """
     falling_RC = -np.sort(-weight_RC, axis=1)
     up_to_RC = falling_RC.cumsum(axis=1, dtype=np.float64)
     count_R1 = (up_to_RC - falling_RC < top_p * up_to_RC[:, -1:]).sum(axis=1, keepdims=True)

@@ -1,15 +1,15 @@
-"""A shortlist: the few pieces of the vocabulary that the translation of a source may hold. Imports no torch.
+"""Shortlist: the few pieces of the vocabulary that the translation of a source may contain. Imports no torch.
 
-The product of the decoder's state and the output matrix is a large part of a step, if the vocabulary is large. It is
-taken with few columns of the matrix alone: those of the most frequent target pieces, and those of the likeliest
-translations of each piece of the source (Jean et al. 2015, section 3.3). A batch has the columns of all its sentences,
-but a sentence may only use its own: its translation does not depend on its company. Log-probabilities are those of the
-model among the pieces of the list, as if there were no others.
+With a large vocabulary, the product of the decoder's state and the output matrix is a large part of a step. With a
+shortlist, only few columns of the matrix are used: the most frequent target pieces, and the most probable translations
+of each source piece (Jean et al. 2015, section 3.3). A batch has the columns of all its sentences, but a sentence may
+use only its own, so its translation does not depend on the rest of the batch. Log-probabilities are normalised
+over the pieces of the list, as if there were no others.
 
-`export/lexicon.py` makes the shortlist of a model; this file reads it, and holds a search to it.
+`export/lexicon.py` makes the shortlist of a model. This module reads it, and restricts a search to it.
 
-Letters in names of arrays: B sentences, S source positions, V source vocabulary, K translations of a piece, F frequent
-pieces, R rows of a step, C candidates, W blocks of a list, E pieces of a block.
+Letters: see `nmt_core.models`. Here V counts pieces of a vocabulary, source or target, K counts translations of a
+piece, and L counts pieces of a list; in addition F counts frequent pieces.
 """
 
 import zipfile
@@ -25,52 +25,52 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, PAD_ID
 
 SHORTLIST_FILE = "shortlist.npz"
 BLOCK_PIECES = 16
-"""Pieces of a block. Of a step, only the best blocks are sorted: as many as there are candidates, and some more."""
+"""Number of pieces of a block. A step sorts the best blocks only: as many as there are candidates, and some more."""
 SPECIAL_IDS = EOS_ID + 1
-"""They are in every list, at their own places."""
+"""Number of special ids. They are in every list, each at its own place."""
 
 Ids = npt.NDArray[np.unsignedinteger]
-"""As they are stored."""
+"""Ids as they are stored."""
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """What a model's lists are made from."""
+    """Tables from which a model's lists are made."""
 
     frequent_F: Ids
-    """The most frequent target pieces, most frequent first."""
+    """Most frequent target pieces, the most frequent first."""
     translations_VK: Ids
-    """The likeliest translations of each source piece, likeliest first; filled up with `PAD_ID`."""
+    """Most probable translations of each source piece, the most probable first, filled up with `PAD_ID`."""
     vocab_size: int
-    """Pieces of the target vocabulary."""
+    """Number of pieces of the target vocabulary."""
 
     def save(self, file: Path) -> None:
-        """Write it; the same shortlist gives the same bytes."""
+        """Write the shortlist to a file. The same shortlist gives the same bytes."""
         np.savez_compressed(file, frequent=self.frequent_F, translations=self.translations_VK)
 
     @classmethod
     def load(cls, file: Path, source_vocab_size: int, vocab_size: int) -> "Shortlist":
-        """Read what `save` wrote, of a model with these vocabularies.
+        """Read the file that `save` wrote, for a model with these vocabularies.
 
         Raises:
-            ModelError: the file is no shortlist, or of another model.
+            ModelError: the file is not a shortlist, or belongs to another model.
         """
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 frequent_F, translations_VK = arrays["frequent"], arrays["translations"]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ModelError(f"{file}: no shortlist ({error}): fetch or export the bundle again") from None
+            raise ModelError(f"{file}: not a shortlist ({error}): fetch or export the bundle again") from None
         largest = max(frequent_F.max(initial=0), translations_VK.max(initial=0))
         if translations_VK.shape[:1] != (source_vocab_size,) or largest >= vocab_size:
             raise ModelError(
                 f"{file}: has translations of {len(translations_VK):,} pieces, up to the id {largest:,}, but the model "
-                f"has {source_vocab_size:,} source and {vocab_size:,} target pieces: it belongs to another model; "
+                f"has {source_vocab_size:,} source and {vocab_size:,} target pieces (it belongs to another model): "
                 "fetch or export the bundle again"
             )
         return cls(frequent_F, translations_VK, vocab_size)
 
     def of_batch(self, source_BS: Ints) -> Listed:
-        """The list of a batch, and what of it is that of each sentence.
+        """Return the list of a batch, and the part of it that each sentence may use.
 
         Args:
             source_BS: source ids, end marks included, padded at the end.
@@ -79,7 +79,7 @@ class Shortlist:
         is_listed_BV = np.zeros((sentences, self.vocab_size), dtype=bool)
         is_listed_BV[:, :SPECIAL_IDS] = True
         is_listed_BV[:, self.frequent_F] = True
-        read_BS = np.where(source_BS == PAD_ID, EOS_ID, source_BS)  # padding says nothing that the end does not
+        read_BS = np.where(source_BS == PAD_ID, EOS_ID, source_BS)  # padding adds nothing to the end mark
         is_listed_BV[np.arange(sentences)[:, None, None], self.translations_VK[read_BS]] = True
         ids = np.flatnonzero(is_listed_BV.any(axis=0))
         spare = -len(ids) % BLOCK_PIECES
@@ -90,11 +90,11 @@ class Shortlist:
 
 
 class ShortlistStepper:
-    """A stepper that is held to a shortlist, as `search.step.Stepper`.
+    """Stepper that is restricted to a shortlist, as `search.step.Stepper`.
 
     Args:
-        stepper: the model.
-        shortlist: of the model.
+        stepper: model to search with.
+        shortlist: shortlist of the model.
     """
 
     def __init__(self, stepper: ListedStepper, shortlist: Shortlist) -> None:
@@ -103,27 +103,33 @@ class ShortlistStepper:
 
     @property
     def vocab_size(self) -> int:
-        """Pieces of the vocabulary; a list has fewer, and a step may return fewer candidates than are asked for."""
+        """Number of pieces of the vocabulary.
+
+        A list has fewer pieces, and a step may return fewer candidates than requested.
+        """
         return self.stepper.vocab_size
 
     def start(self, source_BS: Ints, candidates: int) -> "ShortlistDecoding":
-        """Encode a batch; see `search.step.Stepper`."""
+        """Encode a batch (see `search.step.Stepper`)."""
         listed = self.shortlist.of_batch(source_BS)
         return ShortlistDecoding(self.stepper.start(source_BS, min(candidates, listed.ids_WE.size), listed), listed)
 
 
 class ShortlistDecoding:
-    """One batch; see `search.step.Decoding`. Here, and nowhere else, places in a list become ids of the vocabulary."""
+    """Decoding of one batch (see `search.step.Decoding`).
+
+    Only this class converts places in a list to ids of the vocabulary.
+    """
 
     def __init__(self, decoding: Decoding, listed: Listed) -> None:
         self.decoding = decoding
         self.listed = listed
 
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
-        """One token per row, be it in the list or not; see `search.step.Decoding`."""
+        """Read one token per row, in the list or not (see `search.step.Decoding`)."""
         log_probs_RC, places_RC = self.decoding.step(tokens_R, parents_R)
         return log_probs_RC, self.listed.ids_WE.take(places_RC)
 
     def keep(self, sentences: Ints) -> None:
-        """Drop the other sentences; see `search.step.Decoding`."""
+        """Remove the other sentences (see `search.step.Decoding`)."""
         self.decoding.keep(sentences)

@@ -1,6 +1,6 @@
 """The step protocol in PyTorch.
 
-Letters in names of tensors: B sentences, R rows, S source positions, C candidates.
+Letters: see `nmt_core.models`.
 """
 
 import torch
@@ -14,11 +14,11 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class TorchStepper:
-    """A model as `search.step.Stepper`, on whatever device its parameters are.
+    """Model as `search.step.Stepper`, on the device of its parameters.
 
     Args:
-        model: switched to evaluation mode here.
-        kernels: what to compute with, of this model; None: plain PyTorch.
+        model: model to decode with. It is switched to evaluation mode.
+        kernels: kernels of this model to compute with. None means plain PyTorch.
     """
 
     def __init__(self, model: TranslationModel, kernels: Kernels | None = None) -> None:
@@ -27,16 +27,16 @@ class TorchStepper:
 
     @property
     def vocab_size(self) -> int:
-        """Pieces of the vocabulary."""
+        """Number of pieces of the vocabulary."""
         return self.model.vocab_size
 
     def start(self, source_BS: Ints, candidates: int, listed: Listed | None = None) -> "TorchDecoding":
-        """Encode a batch; see `search.step.Stepper`, and `ListedStepper` if there is a list."""
+        """Encode a batch (see `search.step.Stepper`, or `ListedStepper` with a list)."""
         return TorchDecoding(self, source_BS, candidates, listed)
 
 
 class TorchDecoding:
-    """One batch in PyTorch; see `search.step.Decoding`."""
+    """Decoding of one batch in PyTorch (see `search.step.Decoding`)."""
 
     @torch.inference_mode()
     def __init__(self, stepper: TorchStepper, source_BS: Ints, candidates: int, listed: Listed | None = None) -> None:
@@ -57,7 +57,7 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def step(self, tokens_R: Ints, parents_R: Ints) -> tuple[Floats, Ints]:
-        """One token per row; see `search.step.Decoding`."""
+        """Read one token per row (see `search.step.Decoding`)."""
         parents = torch.from_numpy(parents_R).to(self.device)
         (log_probs_RC, ids_RC), self.past = self.graph(
             torch.from_numpy(tokens_R).to(self.device),
@@ -72,7 +72,7 @@ class TorchDecoding:
 
     @torch.inference_mode()
     def keep(self, sentences: Ints) -> None:
-        """Drop the other sentences; see `search.step.Decoding`."""
+        """Remove the other sentences (see `search.step.Decoding`)."""
         places = torch.from_numpy(sentences).to(self.device)
         self.mask_BS = self.mask_BS[places]
         self.cross = [of_sentence[places] for of_sentence in self.cross]

@@ -1,4 +1,4 @@
-"""What becomes of a line: its translation, and how it is put together from those of its parts."""
+"""Translations of lines, and their assembly from the translations of parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,42 +16,46 @@ class Alternative:
     text: str
     score: float
     alignment: Alignment | None = None
-    """As of a translation."""
+    """Links to the line, as in `Translation.alignment`."""
 
     def aligned_by_words(self, source: str) -> "Alternative":
-        """The same with links between words; `source` is the line."""
+        """Return the same with links between words. `source` is the line."""
         return replace(self, alignment=self.alignment and self.alignment.of_words(source, self.text))
 
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of one line."""
+    """Translation of one line."""
 
     text: str
-    """One line, without a line break; empty if there was nothing to translate."""
+    """Text of one line, without a line break. Empty if there was nothing to translate."""
     score: float
-    """Log-probability in nats over the length penalty; 0 if there was nothing to translate. Of a line that was split,
+    """Log-probability in nats over the length penalty. 0 if there was nothing to translate. For a line that was split,
     the mean over its sentences, weighted by their tokens. NaN if there are no scores (`Translator.load`)."""
     status: Status
-    """ok; empty: the line holds no text; split: it was longer than `max_source_tokens`, and its sentences were
-    translated one by one; cut: it was longer, and its end was left out (`search.long_lines` chooses); unfinished: the
-    translation, or that of a sentence, reached its greatest length before its end; prefix_unknown: the tokenizer has no
-    pieces for what the translation had to begin with, so that it begins as it likes."""
+    """Outcome of the translation. `ok`: the whole line was translated. `empty`: the line has no text. `split`: the line
+    was longer than `max_source_tokens`, and its sentences were translated one by one. `cut`: the line was longer, and
+    its end was left out (`search.long_lines` chooses). `unfinished`: the translation, or the translation of a sentence,
+    reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the requested
+    beginning of the translation, so the beginning is free."""
     tokens: int = 0
-    """Tokens of the translation, the end mark not counted."""
+    """Number of tokens of the translation, without the end mark."""
     alternatives: tuple[Alternative, ...] = ()
-    """The others of `search.n_best` translations, best first, or samples in the order of their numbers. There may be
-    fewer: a beam cannot find more than there are, and a line that was split has none."""
+    """Other translations of `search.n_best`, best first, or samples in the order of their numbers. There may be fewer:
+    a beam cannot find more than there are, and a line that was split has none."""
     alignment: Alignment | None = None
-    """Links between the words of the line and those of the translation, or between pieces (`search.alignments`); None:
-    they were not asked for."""
+    """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
+    None means that they were not requested."""
 
     def without_prefix(self) -> "Translation":
-        """The same, if there is anything at all, of a line whose prefix cannot be spelt."""
+        """Return the same with the status `prefix_unknown`, unless there was nothing to translate.
+
+        It is for a line whose prefix the tokenizer cannot spell.
+        """
         return self if self.status == "empty" else replace(self, status="prefix_unknown")
 
     def aligned_by_words(self, source: str) -> "Translation":
-        """The same with links between words, from links between pieces; `source` is the line."""
+        """Return the same with links between words, from links between pieces. `source` is the line."""
         return replace(
             self,
             alignment=self.alignment and self.alignment.of_words(source, self.text),
@@ -60,7 +64,10 @@ class Translation:
 
 
 def whole(pieces: Sequence[Translation], how: Literal["split", "cut"] | None, joiner: str) -> Translation:
-    """The translation of a line from those of its pieces; `how` it was made shorter, if it was too long."""
+    """Return the translation of a line from the translations of its pieces.
+
+    `how` is the way in which the line was made shorter, if it was too long.
+    """
     if not pieces:
         return Translation("", 0.0, "empty")
     if how is None:

@@ -1,1 +1,1 @@
-"""Learning SentencePiece models, and using them."""
+"""Learn and apply SentencePiece tokenizers."""

@@ -1,12 +1,14 @@
-"""Many lines to token ids at once, in flat arrays, with the very ids that `Tokenizer.encode` gives.
+"""Encode many lines to token ids at once, in flat arrays. The ids equal those of `Tokenizer.encode`.
 
-A BPE piece never reaches over a space, so a word has the same pieces wherever it stands. It is enough, then, to encode
-each distinct word of many lines once and to copy its ids to its places: nearly three times as fast as line by line.
-A unigram model compares sums over the whole line, which may round otherwise than sums over its words; it is asked line
-by line, as are models of characters and words, and lines that hold SentencePiece's own mark for a space.
+A BPE piece never spans a space, so a word has the same pieces wherever it occurs. It is therefore enough to encode each
+distinct word once and to copy its ids to each occurrence, which is nearly three times as fast as encoding line by line.
 
-Where segmentations are drawn, each distinct word is cut as often as it comes, but no more than some times, and every
-place where it stands has one of these.
+Some lines are encoded one by one: all lines of a unigram model, which compares sums over the whole line that may round
+differently from sums over its words; all lines of models of characters and of words; and lines that contain
+SentencePiece's own space mark.
+
+When segmentations are sampled, each distinct word is segmented as often as it occurs, up to a limit, and each
+occurrence gets one of these segmentations at random.
 """
 
 import random
@@ -28,20 +30,20 @@ _DRAWS_OF_A_WORD = 32
 
 @dataclass(frozen=True)
 class Sampling:
-    """Segmentations by chance (Kudo 2018; Provilkov et al. 2020)."""
+    """Parameters of sampled segmentations (Kudo 2018, Provilkov et al. 2020)."""
 
     strength: float
-    """See `encode.subword_sampling`."""
+    """Strength of the sampling: the value of `encode.subword_sampling`."""
     seed: Sequence[int]
-    """The same seed and lines give the same segmentations."""
+    """Seed. The same seed and lines give the same segmentations."""
 
     def other(self, number: int) -> "Sampling":
-        """Another one, drawn independently."""
+        """Return parameters for an independent sampling."""
         return Sampling(self.strength, (*self.seed, number))
 
 
 class BulkEncoder:
-    """Encodes arrays of lines with one tokenizer, on one thread."""
+    """Encoder of arrays of lines for one tokenizer, on one thread."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -50,7 +52,7 @@ class BulkEncoder:
         """Narrowest type that holds every id."""
 
     def encode(self, lines: pa.Array, sampling: Sampling | None = None) -> pa.ListArray:
-        """Ids of each line, `list<uint16>` or `list<uint32>`; <s> and </s> are the caller's business."""
+        """Return the ids of each line as `list<uint16>` or `list<uint32>`, without <s> and </s>."""
         if self._tokenizer.pretokenizer:
             lines = pa.array(self._tokenizer.pretokenize(lines.to_pylist()), pa.string())
         if sampling:
@@ -65,7 +67,7 @@ class BulkEncoder:
         return pa.concat_arrays(parts).take(pa.array(np.argsort(places)))
 
     def _encode_words(self, lines: pa.Array) -> pa.ListArray:
-        words = pc.split_pattern(lines, " ")  # spaces in a row leave empty words, which have no ids
+        words = pc.split_pattern(lines, " ")  # consecutive spaces leave empty words, which have no ids
         coded = words.flatten().dictionary_encode()
         return _joined(words, self._encode_lines(coded.dictionary).take(coded.indices))
 
@@ -96,7 +98,7 @@ class BulkEncoder:
 
 
 def can_sample(tokenizer: Tokenizer) -> bool:
-    """Whether segmentations of words can be drawn: characters and whole words have only one."""
+    """Return True if segmentations of words can be sampled: characters and whole words have only one."""
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialised())
     return _are_cut_apart(model) and model.trainer_spec.model_type in (
         model.trainer_spec.BPE,
@@ -105,13 +107,13 @@ def can_sample(tokenizer: Tokenizer) -> bool:
 
 
 def words_are_independent(tokenizer: Tokenizer) -> bool:
-    """Whether a line's ids are those of its words, the text between spaces, one after the other."""
+    """Return True if the ids of a line are the ids of its words (the text between spaces), concatenated."""
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.serialised())
     return _are_cut_apart(model) and bool(model.trainer_spec.model_type == model.trainer_spec.BPE)
 
 
 def _are_cut_apart(model: Any) -> bool:
-    """Whether no piece reaches from one word into another."""
+    """Return True if no piece spans two words."""
     trained, normalised = model.trainer_spec, model.normalizer_spec
     marks_lead = (
         trained.split_by_whitespace
@@ -122,17 +124,17 @@ def _are_cut_apart(model: Any) -> bool:
         and not normalised.precompiled_charsmap
     )
     no_piece_holds_a_space = not any(SPACE_MARK in piece.piece[1:] for piece in model.pieces)
-    # Unknown characters in a row are one <unk>; a space between them must be no unknown character itself.
+    # Consecutive unknown characters become one <unk>. A space between them must not be unknown itself.
     space_is_known = any(piece.piece == SPACE_MARK for piece in model.pieces)
     return bool(marks_lead and no_piece_holds_a_space and space_is_known)
 
 
 def _joined(words: pa.ListArray, ids_of_word: pa.ListArray) -> pa.ListArray:
-    """Ids of each line, of the ids of each word."""
+    """Return the ids of each line, given the words of each line and the ids of each word."""
     first_words = _offsets(words.value_lengths().to_numpy())
     return pa.ListArray.from_arrays(ids_of_word.offsets.take(pa.array(first_words)), ids_of_word.values)
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
-    """Where each of the rows begins, and where the last ends, int32."""
+    """Return the start of each row and the end of the last one, int32."""
     return np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])

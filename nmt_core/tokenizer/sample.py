@@ -1,4 +1,4 @@
-"""A seeded sample of the training text, drawn while it is read: memory holds one batch of rows at a time."""
+"""Draw a seeded sample of the training text while reading it. Memory holds one batch of rows at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,39 +15,43 @@ _BATCH_ROWS = 50_000
 
 
 def text_shards(split: Path) -> tuple[Path, ...]:
-    """The shards of the training text, in order.
+    """Return the shards of the training text, in order.
 
     Raises:
         DataError: there are none.
     """
     shards = tuple(sorted(split.glob(_TEXT_FILES)))
     if not shards:
-        raise DataError(f"{split}: holds no {_TEXT_FILES}: run the stage `split` again (`--force split`)")
+        raise DataError(f"{split}: contains no {_TEXT_FILES}: run the stage `split` again (`--force split`)")
     return shards
 
 
 def count_pairs(shard: Path) -> int:
-    """Rows of a shard, without reading them."""
+    """Return the number of rows of a shard without reading them."""
     return int(pq.read_metadata(shard).num_rows)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """About this share of the pairs. Whether one is drawn depends on the seed and on its place in the whole text."""
+    """Random sample of about this share of the pairs.
+
+    The draw of a pair depends on the seed and on the position of the pair in the whole text, not on the cut into
+    shards.
+    """
 
     shards: tuple[Path, ...]
     share: float
     seed: int
 
     def lines(self, side: Side) -> Iterator[str]:
-        """One side of the drawn pairs, in the order of the text."""
-        draw = np.random.default_rng(self.seed)  # one number a row, in order: however the rows are cut into shards
+        """Yield one side of the drawn pairs, in the order of the text."""
+        draw = np.random.default_rng(self.seed)  # one number for each row, in order, whatever the shards are
         for shard in self.shards:
             for batch in pq.ParquetFile(shard).iter_batches(_BATCH_ROWS, columns=[side]):
                 drawn = np.flatnonzero(draw.random(len(batch)) < self.share)
                 yield from batch.column(0).take(drawn).to_pylist()
 
     def __len__(self) -> int:
-        """Pairs that are drawn."""
+        """Return the number of drawn pairs."""
         draw = np.random.default_rng(self.seed)
         return sum(int((draw.random(count_pairs(shard)) < self.share).sum()) for shard in self.shards)

@@ -1,9 +1,11 @@
-"""Segmentations by chance: of a unigram model (Kudo 2018, section 3.3), and of byte-pair encoding with merges left out
-(BPE-dropout, Provilkov et al. 2020, section 3).
+"""Sample segmentations of words.
 
-SentencePiece draws too, but by a generator that differs from process to process, whatever its seed: the same recipe
-would make other shards each time. So words are drawn here. As no piece reaches over a space, a line's segmentation is
-those of its words, drawn one by one.
+Segmentations are drawn from a unigram model (Kudo 2018, section 3.3), or by byte-pair encoding with merges left out at
+random (BPE-dropout, Provilkov et al. 2020, section 3).
+
+SentencePiece can sample too, but its generator differs from process to process whatever the seed, so the same recipe
+would make other shards each time. Therefore this module draws the segmentations. No piece spans a space, so the
+segmentation of a line consists of the segmentations of its words, drawn one by one.
 """
 
 import math
@@ -16,15 +18,15 @@ from sentencepiece import sentencepiece_model_pb2
 from nmt_core.tokenizer.pretokenize import BOUNDARY
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, UNK_ID, Tokenizer
 
-_UNKNOWN_PENALTY = 10.0  # how much less likely an unknown character is than the least likely piece, as in SentencePiece
+_UNKNOWN_PENALTY = 10.0  # by which an unknown character scores below the least probable piece, as in SentencePiece
 
 
 class WordSampler:
-    """Draws segmentations of words with one tokenizer.
+    """Sampler of segmentations of words for one tokenizer.
 
     Args:
-        tokenizer: of byte-pair encoding or of a unigram model.
-        strength: see `encode.subword_sampling`.
+        tokenizer: tokenizer of byte-pair encoding or of a unigram model.
+        strength: value of `encode.subword_sampling`.
     """
 
     def __init__(self, tokenizer: Tokenizer, strength: float) -> None:
@@ -45,19 +47,19 @@ class WordSampler:
         self._cut = self._by_unigram if is_unigram else self._by_merges
 
     def draw(self, word: str, rng: random.Random) -> list[int]:
-        """Ids of one word, the text between two spaces; none of nothing."""
+        """Return the ids of one word, the text between two spaces. An empty word has none."""
         if not word:
             return []
         parts = self._symbols.split(SPACE_MARK + word) if self._symbols else [SPACE_MARK + word]
         pieces = [
             piece
-            for number, part in enumerate(parts)  # every second one is a symbol
+            for number, part in enumerate(parts)  # every second part is a symbol
             for piece in ([part] if number % 2 else self._cut(part, rng))
         ]
         return list(self._ids_of(pieces))
 
     def _ids_of(self, pieces: list[str]) -> Iterator[int]:
-        """Unknown characters in a row are one <unk>, or the bytes that spell them."""
+        """Yield the ids of the pieces. Consecutive unknown characters give one <unk>, or the bytes that spell them."""
         was_unknown = False
         for piece in pieces:
             index = self._ids.get(piece)
@@ -71,9 +73,10 @@ class WordSampler:
             was_unknown = index is None
 
     def _by_merges(self, text: str, rng: random.Random) -> list[str]:
-        """Algorithm 1 of Provilkov et al.: each merge that could be done is left out by chance, the best other is done.
+        """Draw a segmentation by BPE-dropout (Provilkov et al. 2020, algorithm 1).
 
-        It ends when no merge is left. Without chance, it is byte-pair encoding.
+        Each possible merge is left out at random, and the best of the others is applied, until none is left. Without
+        dropout, the segmentation equals byte-pair encoding.
         """
         symbols = list(text)
         while True:
@@ -87,8 +90,11 @@ class WordSampler:
             symbols[best : best + 2] = [symbols[best] + symbols[best + 1]]
 
     def _by_unigram(self, text: str, rng: random.Random) -> list[str]:
-        """In proportion to the probability of a segmentation, to the power of `strength`: sums forward, draws back."""
-        total = [0.0] + [-math.inf] * len(text)  # logarithm of the weight of all segmentations up to a place
+        """Draw a segmentation in proportion to its probability to the power of `strength`.
+
+        Weights are summed forward, and the segmentation is drawn backward.
+        """
+        total = [0.0] + [-math.inf] * len(text)  # logarithm of the weight of all segmentations up to each place
         pieces: list[list[tuple[float, int]]] = [[] for _ in range(len(text) + 1)]
         for end in range(1, len(text) + 1):
             for start in range(max(0, end - self._longest), end):

@@ -1,4 +1,4 @@
-"""A vocabulary that is taken over in place of being learnt: what is trained further must read as it has learnt to."""
+"""Reuse a vocabulary instead of learning one: a model that is trained further must read text as it has learnt to."""
 
 from pathlib import Path
 
@@ -9,22 +9,23 @@ from nmt_core.store.digests import sha256_of
 from nmt_core.tokenizer.pretokenize import installed
 from nmt_core.tokenizer.tokenizer import files_of, tokenizer_files
 
-_STILL_COUNT = {"user_symbols", "sample_pairs", "seed"}  # the first is checked, the others draw what is measured
+_STILL_COUNT = {"user_symbols", "sample_pairs", "seed"}  # the first is checked, the others draw the measured pairs
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the result: a vocabulary that is taken over by its content, and with what is asked of it.
+    """Return what determines the result of the stage.
 
-    What cuts the text before counts with its version, for dictionaries differ, and with the languages.
+    A reused vocabulary counts by its content, together with the options that still matter. Otherwise the options count.
+    If text is pretokenized, so do the versions of the packages, because dictionaries differ, and the languages.
 
     Raises:
-        ConfigError: what cuts the text before is not installed.
+        ConfigError: a package for pretokenization is not installed.
     """
     knobs = config.tokenizer.model_dump(mode="json") | {"sample_pairs": config.tokenizer.pairs_to_sample}
     if config.tokenizer.start_from:
         folder = Path(config.tokenizer.start_from)
         files = [folder / name for name in files_of(folder)]
-        if all(file.is_file() for file in files):  # where they are not, the stage says so
+        if all(file.is_file() for file in files):  # otherwise the stage reports the missing file
             taken = {file.name: sha256_of(file) for file in files}
             knobs = {name: value for name, value in knobs.items() if name in _STILL_COUNT} | {"start_from": taken}
     elif versions := installed(config.tokenizer.pretokenize_source) | installed(config.tokenizer.pretokenize_target):
@@ -33,16 +34,16 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def files_to_take(start_from: str) -> list[Path]:
-    """The SentencePiece files in a folder: one for both languages, or the source's and the target's.
+    """Return the SentencePiece files in a folder: one for both languages, or the source's and the target's.
 
     Raises:
-        StageError: they are not there.
+        StageError: a file is missing.
     """
     folder = Path(start_from)
     files = [folder / name for name in tokenizer_files(folder)]
     if missing := [file for file in files if not file.is_file()]:
         raise StageError(
-            f"tokenizer.start_from={folder}: {missing[0]} is not there: give the folder of a bundle, or what tokenizer "
-            "has made, such as `nmt artifacts ls tokenizer` lists"
+            f"tokenizer.start_from={folder}: {missing[0]} is missing: give the folder of a bundle, or an artifact of "
+            "the stage tokenizer (`nmt artifacts ls tokenizer` lists them)"
         )
     return files

@@ -1,4 +1,4 @@
-"""The tokenizers that travel with the model: one SentencePiece file for both languages or two, and what cuts before.
+"""Tokenizers that are shipped with a model: one or two SentencePiece models, and the pretokenization of their text.
 
 Imports no torch.
 """
@@ -20,15 +20,15 @@ SPM_FILE = "spm.model"
 SOURCE_SPM_FILE = "spm.source.model"
 TARGET_SPM_FILE = "spm.target.model"
 SPACE_MARK = "\u2581"
-"""How SentencePiece writes a space inside a piece."""
+"""Character for a space inside a piece of SentencePiece."""
 
 
 class Tokenizer:
-    """Text to ids and back. <s> and </s> are the caller's business: `encode` adds neither.
+    """Converter of text to ids and back. It adds neither <s> nor </s>.
 
     Args:
-        model_file: the SentencePiece model.
-        pretokenizer: what cuts text before, and puts it together again; None: nothing.
+        model_file: SentencePiece model.
+        pretokenizer: pretokenizer that is applied before encoding and undone after decoding. None means none.
 
     Raises:
         ModelError: the file is missing, is not a SentencePiece model, or has other special ids.
@@ -47,75 +47,76 @@ class Tokenizer:
         if special != (PAD_ID, UNK_ID, BOS_ID, EOS_ID):
             raise ModelError(
                 f"{model_file}: <pad>, <unk>, <s>, </s> have ids {special}, not {(PAD_ID, UNK_ID, BOS_ID, EOS_ID)}: "
-                "take the tokenizer that this pipeline made"
+                "use a tokenizer that this pipeline made"
             )
-        self._boundary = int(processor.PieceToId(BOUNDARY))  # <unk>, if there is no such piece
+        self._boundary = int(processor.PieceToId(BOUNDARY))  # UNK_ID if there is no such piece
 
     @property
     def vocab_size(self) -> int:
-        """Pieces, the four special ones included."""
+        """Number of pieces, the four special ones included."""
         return int(self._processor.GetPieceSize())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of each line."""
+        """Return the ids of each line, without <s> and </s>."""
         return self.encode_pretokenized(self.pretokenize(lines))
 
     def pretokenize(self, lines: Sequence[str]) -> list[str]:
-        """The lines as SentencePiece is to read them."""
+        """Return the lines as SentencePiece reads them."""
         if not self.pretokenizer:
             return list(lines)
         return [self.pretokenizer.split(line) if line else "" for line in lines]
 
     def encode_pretokenized(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of lines that `pretokenize` gave."""
-        # One thread: whoever needs more has processes or threads of its own.
+        """Return the ids of lines that `pretokenize` returned."""
+        # One thread: a caller that needs more uses processes or threads of its own.
         ids: list[list[int]] = self._processor.EncodeAsIds(list(lines), num_threads=1)
         if self._boundary == UNK_ID:
             return ids
         return [[index for index in row if index != self._boundary] for row in ids]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each sequence of ids; special ids leave no trace but <unk>, which shows as U+2047."""
+        """Return the text of each sequence of ids. Special ids are omitted, except <unk>, which becomes U+2047."""
         lines: list[str] = self._processor.DecodeIds([list(map(int, row)) for row in ids])
-        # Of an unknown word, bytes spell the mark of its space too.
+        # The bytes of an unknown word spell its space mark too.
         lines = [line.replace(SPACE_MARK, " ").lstrip(" ") if SPACE_MARK in line else line for line in lines]
         return list(map(self.pretokenizer.join, lines)) if self.pretokenizer else lines
 
     def has_unknown(self, lines: Sequence[str]) -> list[bool]:
-        """Whether a line holds something that is <unk> to this vocabulary."""
+        """Return True for each line that contains something that is <unk> in this vocabulary."""
         return [UNK_ID in ids for ids in self.encode(lines)]
 
     def piece(self, index: int) -> str:
-        """The piece with this id, for people to look at."""
+        """Return the piece with this id, for display."""
         return str(self._processor.IdToPiece(index))
 
     def is_byte(self, index: int) -> bool:
-        """Whether the piece with this id spells one byte of a character that has no piece."""
+        """Return True if the piece with this id encodes one byte of a character that has no piece."""
         return bool(self._processor.IsByte(index))
 
     def serialised(self) -> bytes:
-        """The SentencePiece model as a protocol buffer."""
+        """Return the SentencePiece model as a protocol buffer."""
         model: bytes = self._processor.serialized_model_proto()
         return model
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of both languages: of one file if the vocabulary is joint."""
+    """Tokenizers of both languages. They are one object if the vocabulary and the pretokenization are shared."""
 
     source: Tokenizer
     target: Tokenizer
 
     @classmethod
     def load(cls, folder: Path, files: Sequence[str] = ()) -> "Tokenizers":
-        """Load what the stage `tokenizer` wrote, or what a bundle holds.
+        """Load the tokenizers that the stage `tokenizer` wrote, or those of a bundle.
 
         Args:
-            folder: of the files.
-            files: names of those of SentencePiece, as `tokenizer_files` gives them; none: whichever are there.
+            folder: folder of the files.
+            files: names of the SentencePiece files, as `tokenizer_files` returns them. Empty means the files that the
+                folder has.
 
         Raises:
-            ModelError: as of `Tokenizer`.
+            ModelError: a file is missing, damaged, or has other special ids.
         """
         files, cut = files or tokenizer_files(folder), Pretokenizers.read(folder)
         source = Tokenizer(folder / files[0], cut.source.make())
@@ -125,17 +126,17 @@ class Tokenizers:
 
     @property
     def source_vocab_size(self) -> int | None:
-        """Pieces of the source's own vocabulary; None if the vocabulary is joint."""
+        """Number of pieces of the source's own vocabulary. None means that the vocabulary is joint."""
         return None if self.source.file == self.target.file else self.source.vocab_size
 
 
 def tokenizer_files(folder: Path) -> tuple[str, ...]:
-    """Names of the SentencePiece files: one for both languages, or the source's and the target's."""
+    """Return the names of the SentencePiece files: one for both languages, or the source's and the target's."""
     separate = (folder / SOURCE_SPM_FILE).exists()
     return (SOURCE_SPM_FILE, TARGET_SPM_FILE) if separate else (SPM_FILE,)
 
 
 def files_of(folder: Path) -> tuple[str, ...]:
-    """Names of all files that make the tokenizers: those of SentencePiece, and what says how text is cut before."""
+    """Return the names of all files of the tokenizers: SentencePiece files, and `pretokenizers.json` if it exists."""
     cut = (PRETOKENIZERS_FILE,) if (folder / PRETOKENIZERS_FILE).exists() else ()
     return tokenizer_files(folder) + cut

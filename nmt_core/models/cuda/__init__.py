@@ -1,6 +1,6 @@
-"""Kernels for NVIDIA GPUs, in Triton: what PyTorch's own operators leave to be gained in training.
+"""Triton kernels for NVIDIA GPUs that train faster than PyTorch's own operators.
 
-They compute what the plain formulas beside them compute (`attention.attend_reference`, `loss.py`), and are tested
-against these without a GPU, by Triton's interpreter. Triton comes with PyTorch's builds for CUDA; with the others
-nothing here is imported.
+They compute the same as the plain formulas beside them (`attention.attend_reference`, `loss.py`). Tests compare both
+without a GPU, in Triton's interpreter. Triton comes with PyTorch's builds for CUDA. With other builds, nothing here is
+imported.
 """

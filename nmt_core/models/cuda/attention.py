@@ -1,14 +1,14 @@
 """Attention over packed streams of short sentences (Vaswani et al. 2017, section 3.2.1).
 
-The tiles of flash attention (Dao 2023) are cut from one sentence each. A sentence of a parallel corpus has some 25
-tokens and a tile room for 128, so most of such a kernel's work is padding. Here tiles are cut from the stream: a tile
-holds whichever sentences lie there, and looks at all keys from those of its first sentence to those of its last; a mask
-keeps the sentences apart. Shapes and the grid depend on the lengths of the streams alone, never on the sentences.
+Flash attention (Dao 2023) cuts its tiles from one sentence each. A sentence of a parallel corpus has some 25 tokens and
+a tile has room for 128, so most of the work would be padding. Here tiles are cut from the stream. A tile holds all
+sentences in its range, and reads all keys from its first sentence to its last. A mask keeps the sentences apart. Shapes
+and the grid depend on the lengths of the streams only, never on the sentences.
 
-Nothing is added up in an order that could change (no atomics), so gradients are the same bit for bit in each run.
+No sum depends on the order of threads (no atomics), so gradients are bit-identical in each run.
 
-Letters in names of tensors: N queries of a stream, S keys of a stream, H heads, D width of a head, B sentences; in
-kernels Q queries and K keys of a tile.
+Letters: see `nmt_core.models`. Here N counts the queries of a stream and S the keys of a stream. In kernels, Q counts
+the queries of a tile and K the keys of a tile.
 """
 
 import math
@@ -39,18 +39,17 @@ def attend_packed(
     """Compute softmax(q k^T / sqrt(D)) v within each sentence of a packed stream, differentiably.
 
     Args:
-        q_NHD: queries, bf16, fp16 or fp32; D is a power of two, from 16 to 128.
+        q_NHD: queries, bf16, fp16 or fp32. D is a power of two, from 16 to 128.
         k_SHD: keys, of the same dtype.
         v_SHD: values, of the same dtype and width.
         query_sentence_N: number of the sentence of each query.
-        query_starts_B: where each sentence of the queries begins and the next one ends it; int32, one more than
-            sentences.
+        query_starts_B: start of each sentence of the queries, and end of the last one; int32, one more than sentences.
         key_sentence_S: number of the sentence of each key.
-        key_starts_B: where each sentence of the keys begins and ends.
-        causal: a query sees no keys behind its own place in the stream.
+        key_starts_B: start of each sentence of the keys, and end of the last one, like `query_starts_B`.
+        causal: True if a query sees no keys after its own place in the stream.
 
     Returns:
-        [N, H, D]; zeros for a query whose sentence has no keys.
+        Attended values, [N, H, D]. They are zeros for a query whose sentence has no keys.
     """
     attended_NHD, _ = _attend(
         q_NHD, k_SHD, v_SHD, query_sentence_N, query_starts_B, key_sentence_S, key_starts_B, causal
@@ -59,7 +58,7 @@ def attend_packed(
 
 
 def fits(q: Tensor, v: Tensor) -> bool:
-    """Return whether the kernels are right for tensors on a GPU: half precision, heads of one width that fits."""
+    """Return True if the kernels support these tensors: half precision, and heads of one width that fits."""
     width = q.shape[-1]
     is_half = q.dtype in {torch.bfloat16, torch.float16}
     return is_half and width == v.shape[-1] and width in {16, 32, 64, 128}
@@ -137,12 +136,12 @@ _attend.register_autograd(_differentiate, setup_context=_keep)
 
 
 def _block(width: int) -> int:
-    """Return how many tokens a tile has: what its rows of this width leave room for."""
+    """Return the number of tokens of a tile: as many as its rows of this width leave room for."""
     return 64 if width <= 64 else 32
 
 
 def _strides(x_NHD: Tensor) -> tuple[int, int]:
-    """Return the strides between tokens and between heads; a head's own numbers must be side by side."""
+    """Return the strides between tokens and between heads. The numbers of a head must be contiguous."""
     assert x_NHD.stride(-1) == 1
     return x_NHD.stride(0), x_NHD.stride(1)
 
@@ -153,7 +152,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     q_token, q_head, k_token, k_head, v_token, v_head, attended_token, attended_head,
     SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """One tile of queries of one head; `SCALE_2` is the scale of the scores, times log2(e)."""
+    """Compute one tile of queries of one head. `SCALE_2` is the scale of the scores, times log2(e)."""
     head, column_D = tl.program_id(1), tl.arange(0, D)
     row_Q = tl.program_id(0) * Q + tl.arange(0, Q)
     is_query_Q = row_Q < queries
@@ -181,7 +180,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
         attended_QD = attended_QD * shrink_Q[:, None]
         attended_QD += tl.dot(weight_QK.to(v_KD.dtype), v_KD, input_precision="ieee")
         largest_Q = new_largest_Q
-    sum_Q = tl.where(sum_Q > 0, sum_Q, 1.0)  # no keys: zeros, not numbers that are none
+    sum_Q = tl.where(sum_Q > 0, sum_Q, 1.0)  # no keys: zeros, not NaN
     place_QD = row_Q[:, None] * attended_token + head * attended_head + column_D
     tl.store(attended + place_QD, (attended_QD / sum_Q[:, None]).to(q_QD.dtype), mask=is_query_Q[:, None])
     tl.store(log_sum + head * queries + row_Q, largest_Q + tl.log2(sum_Q), mask=is_query_Q)
@@ -193,9 +192,9 @@ def _query_gradient_kernel(  # type: ignore[no-untyped-def]
     q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head, dq_token, dq_head,
     SCALE: tl.constexpr, SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """One tile of queries of one head: their gradient, and `delta`, the sums of gradient times attended values.
+    """Compute the gradient of one tile of queries of one head, and `delta`, the sums of gradient times attended values.
 
-    What was attended and its gradient lie alike. `SCALE_2` is `SCALE` times log2(e).
+    The attended values and their gradient have the same strides. `SCALE_2` is `SCALE` times log2(e).
     """
     head, column_D = tl.program_id(1), tl.arange(0, D)
     row_Q = tl.program_id(0) * Q + tl.arange(0, Q)
@@ -234,7 +233,7 @@ def _key_gradient_kernel(  # type: ignore[no-untyped-def]
     q_token, q_head, k_token, k_head, v_token, v_head, gradient_token, gradient_head, dk_token, dk_head,
     SCALE: tl.constexpr, SCALE_2: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, Q: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """One tile of keys of one head: the gradients of keys and values, which lie alike."""
+    """Compute the gradients of the keys and values of one tile of one head. Both have the same strides."""
     head, column_D = tl.program_id(1), tl.arange(0, D)
     row_K = tl.program_id(0) * K + tl.arange(0, K)
     is_key_K = row_K < keys

@@ -1,9 +1,9 @@
-"""Softmax, label-smoothed loss and gradient of rows of logits in one kernel.
+"""Compute softmax, label-smoothed loss and gradient of rows of logits in one kernel.
 
-A row is read twice and written once, 6 bytes a logit in half precision, the second time mostly from the cache. The
-separate operators of `loss.py` need 40.
+A row is read twice and written once, which moves 6 bytes a logit in half precision. The second read is mostly from the
+cache. The separate operators of `loss.py` move 40 bytes.
 
-Letters in names of tensors: C tokens of a chunk, V vocabulary; in the kernel B pieces of a block.
+Letters: see `nmt_core.models`. Here C counts the tokens of a chunk. In the kernel, B counts the pieces of a block.
 """
 
 import torch
@@ -21,11 +21,11 @@ def cross_entropy_rows(
     """Compute the loss of each row, in nats, and put the gradient of the smoothed loss in place of the logits.
 
     Args:
-        logits_CV: logits; the pieces of a row are side by side. Changed if a gradient is asked for.
-        target_C: piece to predict, int64.
+        logits_CV: logits, contiguous within a row. They are overwritten if `with_gradient` is True.
+        target_C: id to predict, int64.
         label_smoothing: probability mass that is spread evenly over the vocabulary (Szegedy et al. 2016, section 7).
-        padding: a row with this target has no loss and no gradient.
-        with_gradient: whether to overwrite the logits by softmax less the distribution to learn.
+        padding: id of padding. A row with this target has no loss and no gradient.
+        with_gradient: True to overwrite the logits with softmax minus the distribution to learn.
 
     Returns:
         -log p(target), and the mean of -log p over the vocabulary, both fp32 [C].
@@ -68,7 +68,7 @@ def _rows_kernel(  # type: ignore[no-untyped-def]
     )
     tl.store(evenly + row, (log_sum - tl.sum(logits_B, 0) / pieces) * is_token)
     if WITH_GRADIENT:
-        tl.debug_barrier()  # the answer's logit is read above by whichever thread, and overwritten below by another
+        tl.debug_barrier()  # any thread may read the answer's logit above, and another one overwrites it below
         for start in range(0, pieces, B):
             inside_B = start + place_B < pieces
             logit_B = tl.load(logits + start + place_B, mask=inside_B, other=-1e30).to(tl.float32)

@@ -1,4 +1,4 @@
-"""Start Triton kernels, on a GPU or in Triton's interpreter."""
+"""Launch Triton kernels, on a GPU or in Triton's interpreter."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from triton.runtime.jit import JITFunction
 
 
 def launchable(kernel: Any) -> Any:
-    """Return a kernel that `torch.compile` sees into, or, under Triton's interpreter, the kernel as it is."""
+    """Return the kernel in a form that `torch.compile` can trace, or unchanged under Triton's interpreter."""
     return wrap_triton(kernel) if isinstance(kernel, JITFunction) else kernel

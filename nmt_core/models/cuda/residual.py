@@ -1,13 +1,12 @@
-"""Dropout, residual sum and layer norm in one kernel, and their gradients in another (Vaswani et al. 2017, 5.4).
+"""Compute dropout, residual sum and layer norm in one kernel, and their gradients in another.
 
-What these cost on a GPU is the bytes that they move. Forward reads two numbers of half precision and writes two,
-backward reads two and writes two: 16 bytes a number, where separate kernels move three times as many. Which numbers
-were dropped is not kept but drawn again.
+They are steps of each sub-layer (Vaswani et al. 2017, sections 3.1 and 5.4). Their cost on a GPU is the bytes that they
+move. Forward reads two numbers of half precision and writes two, and so does backward: 16 bytes a number, where
+separate kernels move three times as many. The mask of dropout is not stored but drawn again.
 
-Nothing is added up in an order that could change (no atomics), so gradients are the same bit for bit in each run.
+No sum depends on the order of threads (no atomics), so gradients are bit-identical in each run.
 
-Letters in names of tensors: N tokens, M `d_model`, P programs; in kernels M a row with room for more, up to a power of
-two.
+Letters: see `nmt_core.models`; in addition P counts programs. In kernels, M is rounded up to a power of two.
 """
 
 from typing import Any, cast
@@ -22,7 +21,7 @@ from nmt_core.models.cuda.launch import launchable
 
 _DRAWS = 2**16
 _ROWS = 16
-"""Rows of a program that adds up the gradients of weight and bias."""
+"""Number of rows of a program that sums the gradients of weight and bias."""
 _NUMBERS_PER_THREAD = 8
 
 
@@ -32,17 +31,18 @@ def normed_residual(
     """Compute norm(x + dropout(output)) of each row, differentiably.
 
     Args:
-        x_M: what the sub-layer has read, [..., M].
-        output_M: what it has made of that, of the same shape and dtype.
+        x_M: input of the sub-layer, [..., M].
+        output_M: output of the sub-layer, of the same shape and dtype.
         weight_M: weight of the norm, fp32.
         bias_M: bias of the norm, fp32.
-        dropout: probability that a number of the output is zero; rounded to a multiple of 2^-16, others are scaled up.
-        epsilon: added to the variance.
+        dropout: probability that a number of the output is zero, rounded to a multiple of 2^-16. Other numbers are
+            scaled up.
+        epsilon: number that is added to the variance.
 
     Returns:
-        As `x_M`. Sums, means and variances are fp32.
+        Tensor with the shape and dtype of `x_M`. Sums, means and variances are fp32.
     """
-    # One number of PyTorch's own generator, on the device: nobody waits for it, and a CUDA graph draws it anew.
+    # One number of PyTorch's own generator, on the device: the host does not wait, and a CUDA graph draws it anew.
     seed_1 = torch.randint(2**31 - 1, (1,), device=x_M.device)
     x_NM, output_NM = (each.reshape(-1, x_M.shape[-1]).contiguous() for each in (x_M, output_M))
     normed_NM, _, _, _ = _forward(x_NM, output_NM, weight_M, bias_M, seed_1, round(dropout * _DRAWS), epsilon)
@@ -108,12 +108,12 @@ _forward.register_autograd(_differentiate, setup_context=_keep)
 
 
 def _block(width: int) -> int:
-    """Return the power of two that a row has room for: at least the eight numbers that are drawn at once."""
+    """Return the width of a row rounded up to a power of two, and at least the eight numbers drawn at once."""
     return max(_NUMBERS_PER_THREAD, int(triton.next_power_of_2(width)))
 
 
 def _warps(block: int) -> int:
-    """Return so many that a thread reads 16 bytes of half precision at once."""
+    """Return the number of warps with which a thread reads 16 bytes of half precision at once."""
     return max(1, block // (32 * _NUMBERS_PER_THREAD))
 
 
@@ -121,9 +121,9 @@ def _warps(block: int) -> int:
 def _kept(  # type: ignore[no-untyped-def]
     seed, row, DROPPED: tl.constexpr, M: tl.constexpr, ROUNDS: tl.constexpr = 7
 ):
-    """Return what each number of a row is multiplied by: 16 bits are drawn for each, and 128 at once.
+    """Return the factor of each number of a row. Each takes 16 bits, and 128 bits are drawn at once.
 
-    Seven rounds of Philox 4x32 withstand all tests of randomness that are known (Salmon et al. 2011, table 2).
+    Seven rounds of Philox 4x32 pass all known tests of randomness (Salmon et al. 2011, table 2).
     """
     a, b, c, d = tl.randint4x(seed, row * (M // 8) + tl.arange(0, M // 8), ROUNDS)
     bits = tl.join(tl.join(a, b), tl.join(c, d))
@@ -136,7 +136,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     x, output, weight, bias, seed, normed, summed, mean, inverse,
     width, epsilon, DROPPED: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
-    """One row. The norm is that of the sum as it is kept, so that backward finds what forward has seen."""
+    """Compute one row. The norm is taken of the sum as it is stored, so that backward reads what forward used."""
     row = tl.program_id(0)
     column_M = tl.arange(0, M)
     is_inside_M = column_M < width
@@ -164,7 +164,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     gradient, summed, mean, inverse, weight, seed, dx, doutput, dweight, dbias,
     tokens, width, DROPPED: tl.constexpr, ROWS: tl.constexpr, M: tl.constexpr,
 ):  # fmt: skip
-    """Some rows, one after the other, and what they add to the gradients of weight and bias."""
+    """Compute some rows, one after the other, and their part of the gradients of weight and bias."""
     program = tl.program_id(0)
     column_M = tl.arange(0, M)
     is_inside_M = column_M < width

@@ -1,8 +1,9 @@
-"""Recurrent models that look at every source position: RNNsearch, and attention by dot products.
+"""Recurrent models that attend to every source position: RNNsearch, and attention by dot products.
 
 Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
-"Effective Approaches to Attention-based Neural Machine Translation". Letters as in `model.py`, and N hidden units of
-the alignment model.
+"Effective Approaches to Attention-based Neural Machine Translation".
+
+Letters: see `model.py`, and `cells.py` for G; in addition N counts the hidden units of the alignment model.
 """
 
 from typing import cast
@@ -15,16 +16,14 @@ from nmt_core.models.recurrent.model import RecurrentModel, Source, draw_normal,
 
 
 class SearchLayer(nn.Module):
-    """The decoder of RNNsearch: alignment model and recurrence (Bahdanau et al. 2015, equations 4 to 6, and A.1.2).
+    """Alignment model and recurrence of RNNsearch (Bahdanau et al. 2015, equations 4 to 6 and appendix A.1.2).
 
-    e_ij = v^T tanh(W s_(i-1) + U h_j), alpha_i = softmax(e_i), c_i = sum over j of alpha_ij h_j; and the recurrence
-    reads the word y_(i-1) and c_i.
-
-    U h_j is computed once per source, outside.
+    e_ij = v^T tanh(W s_(i-1) + U h_j), alpha_i = softmax(e_i), c_i = sum over j of alpha_ij h_j. The recurrence reads
+    the word y_(i-1) and c_i. U h_j is computed once per source, outside of this layer.
 
     Args:
-        recurrence: reads words, and contexts of the annotations' width.
-        alignment_size: N.
+        recurrence: recurrent layer that reads words, and contexts of the annotations' width.
+        alignment_size: number of hidden units of the alignment model (N).
     """
 
     def __init__(self, recurrence: Recurrence, alignment_size: int) -> None:
@@ -36,7 +35,7 @@ class SearchLayer(nn.Module):
     def forward(
         self, y_BTE: Tensor, annotations_BSA: Tensor, key_BSN: Tensor, is_token_BS: Tensor, state: State
     ) -> tuple[Tensor, Tensor]:
-        """States before each word, s_(i-1) [B, T, H], and contexts c_i [B, T, A]."""
+        """Return the states before each word, s_(i-1) [B, T, H], and the contexts c_i [B, T, A]."""
         before, contexts = [], []
         for projected_BG in self.recurrence.input(y_BTE).unbind(1):
             context_BA, after = self.step(projected_BG, annotations_BSA, key_BSN, is_token_BS, state)
@@ -48,14 +47,14 @@ class SearchLayer(nn.Module):
     def step(
         self, projected_RG: Tensor, annotations_BSA: Tensor, key_BSN: Tensor, is_token_BS: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """Context [R, A] and state behind it, of words whose projection is at hand."""
+        """Return the context [R, A] and the next state, for words that are projected already."""
         align_BKS = self.align(key_BSN, is_token_BS, state[0])
         context_RA = (align_BKS @ annotations_BSA).flatten(0, 1)
         assert self.recurrence.context is not None
         return context_RA, self.recurrence.step(projected_RG + self.recurrence.context(context_RA), state)
 
     def align(self, key_BSN: Tensor, is_token_BS: Tensor, hidden_RH: Tensor) -> Tensor:
-        """alpha [B, K, S]: the share of its attention that each row pays to each source position."""
+        """Return alpha [B, K, S], the share of its attention that each row pays to each source position."""
         query_RN = self.query(hidden_RH)
         query_BKN = query_RN.view(key_BSN.shape[0], -1, query_RN.shape[-1])
         score_BKS = self.score(torch.tanh(query_BKN[:, :, None] + key_BSN[:, None])).squeeze(-1)
@@ -65,8 +64,8 @@ class SearchLayer(nn.Module):
 class SearchModel(RecurrentModel):
     """RNNsearch (Bahdanau et al. 2015, section 3 and appendix A).
 
-    s_0 = tanh(W_s h) of the backward direction's state at the first word, which is its last; the readout is maxout of
-    U_o s_(i-1) + V_o y_(i-1) + C_o c_i (appendix A.2.2).
+    s_0 = tanh(W_s h), where h is the last state of the backward direction, at the first word. The readout is maxout of
+    U_o s_(i-1) + V_o y_(i-1) + C_o c_i (Bahdanau et al. 2015, appendix A.2.2).
     """
 
     def _build(self) -> None:
@@ -80,7 +79,10 @@ class SearchModel(RecurrentModel):
         self.readout_context = nn.Linear(self.annotation_size, 2 * rnn.maxout_size, bias=False)
 
     def initialise(self) -> None:
-        """As `RecurrentModel.initialise` (appendix B.1): W and U of the alignment of deviation 0.001, v of 0."""
+        """Draw the weights as Bahdanau et al. (2015, appendix B.1).
+
+        W and U of the alignment model have a deviation of 0.001, and v is 0.
+        """
         draw_normal(self)
         (layer,) = cast(list[SearchLayer], self.decoder)
         nn.init.normal_(layer.query.weight, std=0.001)
@@ -89,28 +91,28 @@ class SearchModel(RecurrentModel):
 
     @property
     def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """As `RecurrentModel.cross_shapes`: annotations h_j, and U h_j."""
+        """Shapes of the annotations h_j, and of U h_j (see `RecurrentModel.cross_shapes`)."""
         return {
             "annotation": ("sentences", "source_positions", self.annotation_size),
             "key": ("sentences", "source_positions", self.config.rnn.alignment_size),
         }
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
-        """As `RecurrentModel.start`."""
+        """Return the annotations and U h_j, and the first state (see `RecurrentModel.start`)."""
         last, *rest = source.states[-1][-1]
         first_BH = first_hidden(self.first_state, last)
         annotations_BSA = source.annotations_BSA
         return [annotations_BSA, self.key(annotations_BSA)], [(first_BH, *(torch.zeros_like(first_BH) for _ in rest))]
 
     def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
-        """As `RecurrentModel.decode`."""
+        """Return the readouts [B, T, M] (see `RecurrentModel.decode`)."""
         before_BTH, contexts_BTA = self.decoder[0](y_BTE, *cross, is_token_BS, states[0])
         return self._read_out(before_BTH, y_BTE, contexts_BTA)
 
     def step(
         self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
     ) -> tuple[Tensor, list[State]]:
-        """As `RecurrentModel.step`."""
+        """Return the readouts [R, M] and the next state (see `RecurrentModel.step`)."""
         layer, (state,) = cast(SearchLayer, self.decoder[0]), states
         annotations_BSA, key_BSN = cross
         context_RA, after = layer.step(layer.recurrence.input(y_RE), annotations_BSA, key_BSN, is_token_BS, state)
@@ -129,8 +131,9 @@ class SearchModel(RecurrentModel):
 class DotAttentionModel(RecurrentModel):
     """Global attention with the score `dot` (Luong et al. 2015, sections 3 and 3.1), without input feeding.
 
-    The decoder's layers start from the last states of the encoder's and read words alone; of the last one's state h_t,
-    alpha = softmax over s of h_t^T h_s, c_t = sum of alpha_s h_s, and what leaves is tanh(W_c [c_t; h_t]) (equation 5).
+    The layers of the decoder start from the last states of the encoder's layers, and read words only. With the state
+    h_t of the last layer, alpha = softmax over s of h_t^T h_s, c_t = sum of alpha_s h_s, and the output of the decoder
+    is tanh(W_c [c_t; h_t]) (Luong et al. 2015, equation 5).
     """
 
     def _build(self) -> None:
@@ -142,20 +145,20 @@ class DotAttentionModel(RecurrentModel):
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)
 
     def initialise(self) -> None:
-        """As `RecurrentModel.initialise` (section 4.1)."""
+        """Draw the weights as Luong et al. (2015, section 4.1)."""
         draw_uniform(self, 0.1)
 
     @property
     def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """As `RecurrentModel.cross_shapes`: the encoder's states h_s."""
+        """Shape of the encoder's states h_s (see `RecurrentModel.cross_shapes`)."""
         return {"annotation": ("sentences", "source_positions", self.annotation_size)}
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
-        """As `RecurrentModel.start`."""
+        """Return the encoder's states, and the first state of each layer (see `RecurrentModel.start`)."""
         return [source.annotations_BSA], [state for (state,) in source.states]
 
     def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
-        """As `RecurrentModel.decode`."""
+        """Return the outputs of the decoder [B, T, M] (see `RecurrentModel.decode`)."""
         x_BTH = y_BTE
         for number, (layer, state) in enumerate(zip(self.decoder, states, strict=True)):
             x_BTH, _ = layer(self.dropout(x_BTH) if number else x_BTH, state)
@@ -164,7 +167,7 @@ class DotAttentionModel(RecurrentModel):
     def step(
         self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
     ) -> tuple[Tensor, list[State]]:
-        """As `RecurrentModel.step`."""
+        """Return the outputs of the decoder [R, M] and the next states (see `RecurrentModel.step`)."""
         x_RH, after = y_RE, []
         for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=True):
             after.append(layer.step(layer.input(x_RH), state))
@@ -173,7 +176,7 @@ class DotAttentionModel(RecurrentModel):
         return self._attend(x_BKH, cross[0], is_token_BS).flatten(0, 1), after
 
     def align(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:
-        """alpha [B, T, S]: the share of its attention that each target position pays to each source position."""
+        """Return alpha [B, T, S], the share of its attention that each target position pays to each source position."""
         return softmax_over(hidden_BTH @ annotations_BSA.transpose(1, 2), is_token_BS[:, None])
 
     def _attend(self, hidden_BTH: Tensor, annotations_BSA: Tensor, is_token_BS: Tensor) -> Tensor:

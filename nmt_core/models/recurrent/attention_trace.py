@@ -1,6 +1,6 @@
-"""The attention of recurrent models in sight, a step at a time: for people to look at, and for word alignments.
+"""Compute recurrent models step by step, and return their attention for display and for word alignments.
 
-Letters in names of tensors: B sentences, S source positions, E `d_model`, H hidden units.
+Letters: see `model.py`.
 """
 
 from typing import cast
@@ -15,10 +15,10 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class RecurrentAttentionStep(Graph):
-    """One step of decoding, with the share of its attention that it pays to each source position.
+    """Graph of one step of decoding that returns the attention to each source position.
 
     Args:
-        kernels: they hold a model with attention, in evaluation mode.
+        kernels: kernels that hold a model with attention, in evaluation mode.
     """
 
     model: SearchModel | DotAttentionModel
@@ -30,12 +30,12 @@ class RecurrentAttentionStep(Graph):
 
         Args:
             source_BS: source ids with end mark, padded.
-            tokens_B: what the decoder reads.
-            cross: what `RnnEncoderGraph` gave of the source.
-            past: the first states, or the last result of the step before; each [B, H].
+            tokens_B: ids of the tokens that the decoder reads.
+            cross: first part of the result of `RnnEncoderGraph` for the source.
+            past: first states of the decoder, or last result of the previous step, each [B, H].
 
         Returns:
-            Attention [B, S], embeddings of the source [B, S, E] and of the tokens [B, E], and the states behind them.
+            Attention [B, S], embeddings of the source [B, S, E] and of the tokens [B, E], and the next states.
         """
         model, is_token_BS = self.model, source_BS != PAD_ID
         width = len(CELLS[model.config.rnn.cell].names)

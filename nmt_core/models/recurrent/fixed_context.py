@@ -1,7 +1,9 @@
 """The RNN encoder-decoder, which sees the source as one vector of fixed length.
 
 Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation";
-Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks". Letters as in `model.py`.
+Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks".
+
+Letters: see `model.py`, and `cells.py` for G and X.
 """
 
 from typing import cast
@@ -14,13 +16,13 @@ from nmt_core.models.recurrent.model import RecurrentModel, Source, draw_normal,
 
 
 class FixedContextModel(RecurrentModel):
-    """With `rnn.context: every_step` the model of Cho et al. (appendix A.1), else that of Sutskever et al.
+    """Model of Cho et al. (2014, appendix A.1) with `rnn.context: every_step`, else of Sutskever et al. (2014).
 
-    Cho et al.: c = tanh(V h_S), h'_0 = tanh(V' c); each step reads the last word and c; the readout is maxout of
-    O_h h'_t + O_y y_(t-1) + O_c c. Layers above the first, which the paper has not, read the one below.
+    Cho et al.: c = tanh(V h_S), h'_0 = tanh(V' c). Each step reads the last word and c. The readout is maxout of O_h
+    h'_t + O_y y_(t-1) + O_c c. Layers above the first, which the paper does not have, read the layer below.
 
-    Sutskever et al.: the decoder's layers start from the last states of the encoder's, and logits are made of the state
-    of the last.
+    Sutskever et al.: the layers of the decoder start from the last states of the encoder's layers, and the logits are
+    computed from the state of the last layer.
     """
 
     def _build(self) -> None:
@@ -39,7 +41,11 @@ class FixedContextModel(RecurrentModel):
             self.readout_context = nn.Linear(hidden, 2 * rnn.maxout_size, bias=False)
 
     def initialise(self) -> None:
-        """As `RecurrentModel.initialise`; of Cho et al. as of Bahdanau et al., else Sutskever et al., section 3.4."""
+        """Draw the weights.
+
+        The model of Cho et al. draws them as Bahdanau et al. (2015, appendix B.1), the other as Sutskever et al. (2014,
+        section 3.4).
+        """
         if self.has_context:
             draw_normal(self)
         else:
@@ -47,11 +53,11 @@ class FixedContextModel(RecurrentModel):
 
     @property
     def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """As `RecurrentModel.cross_shapes`: the vector, if each step reads it."""
+        """Shape of the context vector, if each step reads it (see `RecurrentModel.cross_shapes`)."""
         return {"context": ("sentences", self.config.rnn.hidden_size)} if self.has_context else {}
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
-        """As `RecurrentModel.start`."""
+        """Return the context vector, if each step reads it, and the first states (see `RecurrentModel.start`)."""
         if not self.has_context:
             return [], [state for (state,) in source.states]
         last_BA = torch.cat([state[0] for state in source.states[-1]], dim=-1)
@@ -61,7 +67,7 @@ class FixedContextModel(RecurrentModel):
         return [context_BH], [(first_hidden(first, context_BH), *rest) for first in firsts]
 
     def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
-        """As `RecurrentModel.decode`."""
+        """Return the outputs of the decoder [B, T, M] (see `RecurrentModel.decode`)."""
         x_BTH = y_BTE
         for number, (layer, state) in enumerate(zip(self.decoder, states, strict=True)):
             if number:
@@ -75,7 +81,7 @@ class FixedContextModel(RecurrentModel):
     def step(
         self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
     ) -> tuple[Tensor, list[State]]:
-        """As `RecurrentModel.step`."""
+        """Return the outputs of the decoder [R, M] and the next states (see `RecurrentModel.step`)."""
         x_RH, after = y_RE, []
         for layer, state in zip(cast(list[Recurrence], self.decoder), states, strict=True):
             projected_RG = layer.input(x_RH)
@@ -85,8 +91,8 @@ class FixedContextModel(RecurrentModel):
             x_RH = after[-1][0]
         if not cross:
             return x_RH, after
-        read_RM = self.readout_state(x_RH) + self.readout_word(y_RE)
-        return maxout(beside(read_RM, self.readout_context(cross[0]))), after
+        read_RX = self.readout_state(x_RH) + self.readout_word(y_RE)
+        return maxout(beside(read_RX, self.readout_context(cross[0]))), after
 
     def _once(self) -> list[nn.Module]:
         if not self.has_context:

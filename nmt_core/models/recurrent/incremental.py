@@ -1,6 +1,6 @@
-"""A recurrent model cut in two for decoding, as `incremental.py` cuts the Transformer.
+"""Split a recurrent model for decoding, as `models/incremental.py` splits the Transformer.
 
-Letters in names of tensors: as in `model.py`; C candidates.
+Letters: see `model.py`, and `cells.py` for I.
 """
 
 from collections.abc import Sequence
@@ -15,34 +15,38 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class RnnKernels(Kernels):
-    """The parts in PyTorch.
+    """Operations of decoding in PyTorch, for recurrent models.
 
     Args:
-        model: recurrent, in evaluation mode; its parameters are shared, not copied.
+        model: recurrent model in evaluation mode. Its parameters are shared, not copied.
     """
 
     def read(
         self, recurrence: Recurrence, x_BLI: Tensor, is_token_BL: Tensor, *, reverse: bool
     ) -> tuple[Tensor, State]:
-        """As `rnn_cells.Read`."""
+        """Read a source (see `cells.Read`)."""
         return read_steps(recurrence, x_BLI, is_token_BL, reverse=reverse)
 
 
 class RnnEncoderGraph(Graph):
-    """Source ids to what stays with each sentence, and to the first states of the decoder."""
+    """Graph that maps source ids to the tensors that stay with each sentence, and to the decoder's first states."""
 
     model: RecurrentModel
     kernels: RnnKernels
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
-        """Source ids, end marks included and padded, to tensors of `cross_shapes`, then of `state_names`."""
+        """Return the tensors of `cross_shapes`, then the tensors of `state_names`.
+
+        Args:
+            source_BS: source ids, end marks included, padded.
+        """
         source = self.model.encode(source_BS, source_BS != PAD_ID, self.kernels.read)
         cross, states = self.model.start(source)
         return [*cross, *(part for state in states for part in state)]
 
 
 class RnnStepGraph(Graph):
-    """As `incremental.StepGraph`, with states of the decoder in place of keys and values."""
+    """Graph of one step of decoding, with states of the decoder in place of keys and values."""
 
     model: RecurrentModel
 
@@ -55,13 +59,13 @@ class RnnStepGraph(Graph):
         cross: list[Tensor],
         past: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Decode one position further; what is not said here is as of `incremental.StepGraph`.
+        """Decode one more position (see `incremental.StepGraph` for the other arguments and the results).
 
         Args:
-            position_1: of no consequence here.
-            choice: as of `incremental.StepGraph`.
-            cross: the first part of what `RnnEncoderGraph` gave.
-            past: the rest of it, or the second result of the step before, in the order of the rows; each [R, H].
+            position_1: not used.
+            choice: see `incremental.StepGraph`.
+            cross: first part of the result of `RnnEncoderGraph`.
+            past: rest of that result, or second result of the previous step, in the order of the rows; each [R, H].
         """
         model = self.model
         width = len(CELLS[model.config.rnn.cell].names)

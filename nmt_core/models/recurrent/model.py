@@ -1,10 +1,10 @@
-"""What the recurrent models have in common: embeddings, the encoder, and how they start to decode.
+"""Common parts of the recurrent models: the embeddings, the encoder, and the interface of the decoders.
 
-Which part of the source the decoder sees makes three of them: `fixed_context.py` and `attention.py`.
+The models differ in the part of the source that the decoder sees (`fixed_context.py` and `attention.py`).
 
-Letters in names of tensors: B sentences, K beams of a sentence, R rows (R = B * K, those of one sentence side by side),
-S source positions, T target positions, E `d_model`, A width of an annotation, H hidden units, M width of a state that
-leaves the decoder.
+Letters: see `nmt_core.models`. Here E is `d_model`, H counts hidden units, and M is the width of the decoder's outputs;
+in addition A is the width of an annotation. A variable of a loop over layers has the letters of what the layers return,
+although it holds the embeddings at first.
 """
 
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from nmt_core.tokenizer.tokenizer import PAD_ID
 
 @dataclass(frozen=True)
 class Source:
-    """A batch that the encoder has read."""
+    """Batch of sources that the encoder has read."""
 
     annotations_BSA: Tensor
-    """What its last layer says of each position."""
+    """Output of the last layer at each position."""
     states: list[list[State]]
     """Last states, by layer and direction."""
 
 
 class RecurrentModel(TranslationModel):
-    """Embeddings and encoder; what is behind them is made by the three kinds.
+    """Embeddings and encoder of a recurrent model. Subclasses add the decoder.
 
-    Args: as of `TranslationModel`. `max_positions` limits nothing in here.
+    See `TranslationModel` for the arguments. `max_positions` has no effect.
     """
 
     compiles = False  # a loop over positions would be compiled anew for each length
@@ -64,21 +64,21 @@ class RecurrentModel(TranslationModel):
         self.initialise()
 
     def _build(self) -> None:
-        """Make `decoder` and the parts around it."""
+        """Create `decoder` and the parts around it."""
         raise NotImplementedError
 
     def initialise(self) -> None:
-        """Draw the weights as the paper of this kind does."""
+        """Draw the weights as in the paper of this model."""
         raise NotImplementedError
 
     @property
     def cross_shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """Shape of each tensor that `start` keeps for a sentence; sizes that vary go by their names."""
+        """Shape of each tensor that `start` keeps for the sentences. A size that varies is given by its name."""
         raise NotImplementedError
 
     @property
     def state_names(self) -> list[str]:
-        """Names of the tensors of a decoder's states, each [R, H], in order."""
+        """Names of the tensors of the decoder's states, each [R, H], in order."""
         names = CELLS[self.config.rnn.cell].names
         return [f"{name}_{layer}" for layer in range(len(self.decoder)) for name in names]
 
@@ -91,29 +91,46 @@ class RecurrentModel(TranslationModel):
         return Source(x_BSA, states)
 
     def start(self, source: Source) -> tuple[list[Tensor], list[State]]:
-        """What stays with each sentence, in the order of `cross_shapes`, and the first state of each decoder layer."""
+        """Return the tensors that stay with each sentence, and the first state of each layer of the decoder.
+
+        The tensors are in the order of `cross_shapes`.
+        """
         raise NotImplementedError
 
     def decode(self, y_BTE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]) -> Tensor:
-        """Embedded target so far and what `start` gave, to the states that leave the decoder [B, T, M]."""
+        """Return the outputs of the decoder, [B, T, M].
+
+        Args:
+            y_BTE: embeddings of the target so far.
+            cross: first result of `start`.
+            is_token_BS: True at source tokens and False at padding.
+            states: second result of `start`.
+        """
         raise NotImplementedError
 
     def step(
         self, y_RE: Tensor, cross: list[Tensor], is_token_BS: Tensor, states: list[State]
     ) -> tuple[Tensor, list[State]]:
-        """The same for one position of each row: [R, M], and the states behind it."""
+        """Decode one position of each row. Return the outputs [R, M] and the next states.
+
+        Args:
+            y_RE: embedding of the last token of each row.
+            cross: first result of `start`.
+            is_token_BS: True at source tokens and False at padding.
+            states: second result of `start`, or of the previous step, in the order of the rows.
+        """
         raise NotImplementedError
 
     def forward(
         self, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
     ) -> Tensor:
-        """As `TranslationModel.forward`, padded: [B, T, M].
+        """Return the states before `output`, [B, T, M] (see `TranslationModel.forward`). Sentences are padded.
 
         Raises:
             ConfigError: sentences are packed.
         """
         if isinstance(source_layout, Packed) or isinstance(target_layout, Packed):
-            raise ConfigError("a recurrent network reads no packed sentences: set train.batching to padded")
+            raise ConfigError("a recurrent network cannot read packed sentences: set train.batching to padded")
         is_token_BS = source != PAD_ID
         cross, states = self.start(self.encode(source, is_token_BS))
         y_BTE = self.dropout(F.embedding(target, self.target_embedding.weight))
@@ -122,7 +139,10 @@ class RecurrentModel(TranslationModel):
 
     @property
     def weights_per_token(self) -> tuple[int, int]:
-        """As `TranslationModel.weights_per_token`; what is computed once per sentence does not count."""
+        """Number of weights that multiply each source token, and number of weights that multiply each target token.
+
+        Weights that multiply once per sentence are not counted.
+        """
         once = {id(weight) for part in self._once() for weight in part.parameters()}
         at_source = [weight for part in (self.encoder, *self._at_source()) for weight in part.parameters()]
         embeddings = (self.source_embedding.weight, self.target_embedding.weight)
@@ -132,27 +152,33 @@ class RecurrentModel(TranslationModel):
         return sum(weight.numel() for weight in at_source), sum(weight.numel() for weight in at_target) + output
 
     def _once(self) -> list[nn.Module]:
-        """Parts that are computed once per sentence."""
+        """Return the parts that are computed once per sentence."""
         return []
 
     def _at_source(self) -> list[nn.Module]:
-        """Parts of the decoder that read each source position once."""
+        """Return the parts of the decoder that read each source position once."""
         return []
 
 
 def first_hidden(layer: nn.Linear, x_BH: Tensor) -> Tensor:
-    """tanh(W x), in the type of the weights: a state is summed up, and half precision is for products alone."""
+    """Return tanh(W x), [B, H], for x of any width.
+
+    The result has the dtype of the weights: a state is a sum of many steps, and half precision is for products only.
+    """
     return torch.tanh(layer(x_BH)).to(layer.weight.dtype)
 
 
 def draw_uniform(model: nn.Module, bound: float) -> None:
-    """All weights from -bound to bound, evenly."""
+    """Draw all weights evenly from -bound to bound."""
     for weight in model.parameters():
         nn.init.uniform_(weight, -bound, bound)
 
 
 def draw_normal(model: nn.Module) -> None:
-    """Weights of deviation 0.01, those of recurrences orthogonal, and biases of 0 (Bahdanau et al. 2015, B.1)."""
+    """Draw weights with a deviation of 0.01, orthogonal recurrent weights, and zeros for biases.
+
+    These are the choices of Bahdanau et al. (2015, appendix B.1).
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=0.01)

@@ -123,7 +123,9 @@ def test_a_vocabulary_that_cuts_in_one_way_cannot_be_sampled(
     tiny: dict[str, Artifact], make_config: Any, learn_into: Any, tmp_path: Path, job: Job
 ) -> None:
     tokenizer = learn_into(tmp_path / "tokenizer", kind="char")
-    with pytest.raises(ConfigError, match=r"encode\.subword_sampling=0\.1: the vocabulary cuts text in one way alone"):
+    with pytest.raises(
+        ConfigError, match=r"encode\.subword_sampling=0\.1: the vocabulary allows only one segmentation"
+    ):
         run(
             make_config(encode={"subword_sampling": 0.1}),
             {"split": tiny["split"], "tokenizer": tokenizer},

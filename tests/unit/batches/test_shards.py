@@ -111,7 +111,7 @@ def test_other_ids_than_were_written_have_another_hash(
 
 def test_shards_of_an_earlier_version_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"source": [[1]], "target": [[1]]}), tmp_path / "old.parquet")
-    with pytest.raises(DataError, match=r"old\.parquet: no token shard of this version: run with `--force encode`"):
+    with pytest.raises(DataError, match=r"old\.parquet: not a token shard of this version: run with `--force encode`"):
         TokenShards([tmp_path / "old.parquet"])
 
 

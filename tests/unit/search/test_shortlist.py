@@ -229,8 +229,8 @@ def test_a_file_of_another_model_or_of_none_is_refused(tmp_path: Path) -> None:
         Shortlist.load(file, PIECES, 50)
     for content in (b"", b"nothing of the kind", file.read_bytes()[:100]):
         file.write_bytes(content)
-        with pytest.raises(ModelError, match=r"shortlist\.npz: no shortlist \(.*\): fetch or export"):
+        with pytest.raises(ModelError, match=r"shortlist\.npz: not a shortlist \(.*\): fetch or export"):
             Shortlist.load(file, PIECES, PIECES)
     np.savez(file, frequent=FEW.frequent_F)
-    with pytest.raises(ModelError, match=r"shortlist\.npz: no shortlist"):
+    with pytest.raises(ModelError, match=r"shortlist\.npz: not a shortlist"):
         Shortlist.load(file, PIECES, PIECES)

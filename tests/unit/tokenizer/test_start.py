@@ -44,9 +44,7 @@ def test_a_symbol_that_the_vocabulary_does_not_hold_is_refused(learn: Any, tmp_p
 
 
 def test_a_folder_without_a_vocabulary_is_told(learn: Any, tmp_path: Path) -> None:
-    with pytest.raises(
-        StageError, match=r"tokenizer\.start_from=/gone: /gone/spm\.model is not there: give the folder"
-    ):
+    with pytest.raises(StageError, match=r"tokenizer\.start_from=/gone: /gone/spm\.model is missing: give the folder"):
         learn(tmp_path, start_from="/gone")
 
 

@@ -242,7 +242,7 @@ def test_embeddings_and_output_may_be_one_matrix() -> None:
 def test_packed_sentences_are_refused() -> None:
     zeros = torch.zeros(4, dtype=torch.int64)
     layout = Packed(torch.tensor([0, 4], dtype=torch.int32), zeros, torch.arange(4), 4, 1)
-    with pytest.raises(ConfigError, match=r"reads no packed sentences: set train\.batching to padded"):
+    with pytest.raises(ConfigError, match=r"cannot read packed sentences: set train\.batching to padded"):
         random_model("bahdanau")(torch.ones(4), torch.ones(4), layout, layout)
 
 
