@@ -24,9 +24,9 @@ from nmt_core.execution.processes import note_signals
 from nmt_core.execution.torchrun import CONFIG
 from nmt_core.models.build import build_model
 from nmt_core.train.curves import Curves
+from nmt_core.train.device import profiled
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
-from nmt_core.train.profile import profiled
 from nmt_core.train.restarts import restart_limit_reached
 from nmt_core.train.spent import Meter
 from nmt_core.train.start import Start

@@ -27,8 +27,8 @@ from nmt_core.models.build import build_model
 from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
+from nmt_core.train.device import autocast, compute_dtype
 from nmt_core.train.distributed import World
-from nmt_core.train.precision import autocast, compute_dtype
 
 _CHECKPOINT_WRAPPER = "_checkpoint_wrapped_module."
 

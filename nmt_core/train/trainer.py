@@ -22,14 +22,13 @@ from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
+from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
-from nmt_core.train.precision import missing_bf16
 from nmt_core.train.sharing import imbalance_warning
-from nmt_core.train.speed import peak_matmul_flops, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
 from nmt_core.train.watchdog import INCIDENTS, Incidents

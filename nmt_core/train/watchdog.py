@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt_core.train.lines import Lines
+from nmt_core.train.curves import Lines
 
 INCIDENTS = "incidents.jsonl"
 """What it saw, in the folder of the run: each time the reason, where training went back to, and the update's pairs."""
