@@ -1,8 +1,8 @@
 """Use of the device: precision of the matrix products, utilisation and profiles.
 
 Model FLOP utilisation (Chowdhery et al. 2022, "PaLM", appendix B) is the rate of the operations that the formulas of
-the model require, divided by the rate that the device reaches in a large matrix product. Recomputed operations and operations
-on padding do not count.
+the model require, divided by the rate that the device reaches in a large matrix product. Recomputed operations, and
+operations on padding, do not count.
 """
 
 import functools
