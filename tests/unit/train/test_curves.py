@@ -132,7 +132,7 @@ def test_lines_wait_for_room_on_a_full_disk(tmp_path: Path, capsys: pytest.Captu
         curves.point({"update": 3})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert capsys.readouterr().out.count("its lines wait until there is some") == 1
+    assert capsys.readouterr().out.count("Until then its lines wait in memory") == 1
     curves.point({"update": 4})
     assert updates(file) == [1, 2, 3, 4]
 
@@ -154,6 +154,6 @@ def test_training_is_taken_up_on_a_full_disk(tmp_path: Path, capsys: pytest.Capt
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert updates(file) == [10, 20]
-    assert "its lines wait until there is some" in capsys.readouterr().out
+    assert "Until then its lines wait in memory" in capsys.readouterr().out
     again.point({"update": 26})
     assert updates(file) == [10, 20, 25, 26]
