@@ -138,7 +138,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 
 def _examine(other: Other, config: TrainConfig) -> _Legacy:
-    """Return the files that the training would have by the other one's newest update. Do not check the checkpoint.
+    """Return the files that the training would have by the newest update of `other`. Do not check the checkpoint.
 
     Raises:
         UnfitError: the other training is not suitable.

@@ -1,4 +1,7 @@
-"""Make the optimizer and compute the learning rate (Vaswani et al. 2017, section 5.3; Zeiler 2012)."""
+"""Make the optimizer and compute the learning rate.
+
+Sources: Vaswani et al. 2017, section 5.3 (Adam and the schedule), and Zeiler 2012 (Adadelta).
+"""
 
 import torch
 from torch import nn

@@ -12,7 +12,7 @@ from nmt_core.train.curves import Lines
 INCIDENTS = "incidents.jsonl"
 """Name of the file of incidents in the folder of the run: reason, update that training went back to, and pairs."""
 
-_LEAST_SHARE_OF_MEAN = 0.01  # a smaller deviation says little: a model that hardly learns has a constant loss
+_LEAST_SHARE_OF_MEAN = 0.01  # smaller deviations mean little: a model that hardly learns has a constant loss
 
 
 @dataclass

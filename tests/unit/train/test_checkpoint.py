@@ -237,7 +237,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
     checkpoints.wait()
     for name in ("000000010", "000000020"):
         damage(tmp_path / "checkpoints" / name)
-    remedies = ("restore", "use the Python and the PyTorch that wrote", "move that folder")
+    remedies = ("restore", "use the Python and PyTorch that wrote", "move the folder")
     with facts.raises(StageError, f"{tmp_path}/checkpoints", r"Python 3\.\d+", r"PyTorch \d", *remedies):
         Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training)
     assert len(checkpoints.complete()) == 2
