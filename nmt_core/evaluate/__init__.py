@@ -1,1 +1,1 @@
-"""Scores of the exported model."""
+"""Evaluate the exported model: scores, and the gate before production."""

@@ -1,7 +1,8 @@
-"""How good translations of short and of long sentences are (after Bahdanau et al. 2015, figure 2).
+"""Compute BLEU by the length of the source (after Bahdanau et al. 2015, figure 2).
 
-Their figure has buckets of ten words. Ours hold about equally many sentences each, so that no point of the curve is
-that of three sentences. They follow from the sources alone: two models have the same on the same test set.
+Bahdanau et al. use buckets of ten words. The buckets here hold about equally many sentences each, so that no point of
+the curve comes from three sentences. They depend on the sources alone, so two models have the same buckets on the same
+test set.
 """
 
 from collections import Counter
@@ -18,14 +19,15 @@ _FEWEST_SENTENCES = 10
 
 
 def by_length(test: TestSet, hypotheses: Sequence[str], languages: LanguagesConfig) -> list[LengthBucket]:
-    """The buckets of one test set, shortest sentences first."""
+    """Return the buckets of one test set, shortest sentences first."""
     has_words = bool(joiner(languages.source))
     lengths = [len(source.split()) if has_words else len("".join(source.split())) for source in test.sources]
     buckets = []
     for shortest, longest in ranges(lengths):
         places = [place for place, length in enumerate(lengths) if shortest <= length <= longest]
-        ours, theirs = [hypotheses[place] for place in places], [test.references[place] for place in places]
-        bleu = next(each.score for each in score(test.name, ours, theirs, languages.target) if each.metric == "BLEU")
+        texts, references = [hypotheses[place] for place in places], [test.references[place] for place in places]
+        scores = score(test.name, texts, references, languages.target)
+        bleu = next(one.score for one in scores if one.metric == "BLEU")
         buckets.append(
             LengthBucket(
                 test_set=test.name,
@@ -41,17 +43,20 @@ def by_length(test: TestSet, hypotheses: Sequence[str], languages: LanguagesConf
 
 
 def ranges(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Shortest and longest length of each bucket: at most eight of about the same size, and none of under ten sentences
-    unless there are no more."""
+    """Return the shortest and longest length of each bucket.
+
+    There are at most eight buckets of about the same size. Each has at least ten sentences, unless there are fewer in
+    all.
+    """
     enough = max(_FEWEST_SENTENCES, len(lengths) / _MOST_BUCKETS)
-    found: list[tuple[int, int]] = []
+    buckets: list[tuple[int, int]] = []
     first, held, left = None, 0, len(lengths)
     for length, sentences in sorted(Counter(lengths).items()):
         first = length if first is None else first
         held, left = held + sentences, left - sentences
         if held >= enough and (left >= enough or not left):
-            found.append((first, length))
+            buckets.append((first, length))
             first, held = None, 0
     if first is not None:
-        found.append((first, max(lengths)))
-    return found
+        buckets.append((first, max(lengths)))
+    return buckets

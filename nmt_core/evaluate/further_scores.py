@@ -1,4 +1,4 @@
-"""Scores that are reported beside the main ones, and decide nothing."""
+"""Compute additional scores, which are reported beside the main ones and do not affect the gate."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,23 +12,23 @@ from nmt_core.translator import Translator
 def further_scores(
     test: TestSet, hypotheses: Sequence[str], known: Mapping[int, str], target_language: str, log: Callable[[str], None]
 ) -> list[Score]:
-    """Of Korean, BLEU over morphemes; and BLEU of the sentences that the vocabulary knows, where there are others.
+    """Return BLEU over Korean morphemes, and BLEU of the sentences without unknown words.
 
-    The latter is the column "No UNK" of Bahdanau et al. (2015, table 1): neither the source nor the reference holds an
-    unknown word, and the model may not say one.
+    The second is the column "No UNK" of Bahdanau et al. (2015, table 1): neither the source nor the reference has an
+    unknown word, and the model must not produce one. It is left out if no sentence, or every sentence, is like this.
 
     Args:
-        test: what was translated.
+        test: test set.
         hypotheses: its translations.
-        known: what `translate_known` gives.
+        known: result of `translate_known`.
         target_language: ISO 639 code.
-        log: is told what is left out, and why.
+        log: receives a message if a score is left out.
     """
     scores = list[Score]()
     if target_language == "ko":
         scores += score_morphemes(test.name, hypotheses, test.references)
         if not scores:
-            log("BLEU over Korean morphemes is left out: `pip install 'nmt-pipeline[korean]'` brings what it needs")
+            log("BLEU over Korean morphemes is left out: `pip install 'nmt-pipeline[korean]'` installs what it needs")
     if 0 < len(known) < len(test.sources):
         references = [test.references[place] for place in known]
         bleu, _ = score(test.name, list(known.values()), references, target_language)
@@ -37,9 +37,9 @@ def further_scores(
 
 
 def translate_known(test: TestSet, hypotheses: Sequence[str], translator: Translator) -> dict[int, str]:
-    """Translations without <unk> of the pairs that hold none on either side, by their places.
+    """Translate, without <unk>, the pairs that have no <unk> on either side, and return translations by index.
 
-    Where all are such pairs, and nothing would be compared, they are the `hypotheses`.
+    If no pair has <unk>, return the `hypotheses`, because nothing would be compared.
     """
     places = known_sentences(test, translator)
     if len(places) == len(test.sources):
@@ -58,7 +58,7 @@ def translate_known(test: TestSet, hypotheses: Sequence[str], translator: Transl
 
 
 def known_sentences(test: TestSet, translator: Translator) -> list[int]:
-    """Places of the pairs that hold no <unk> on either side."""
+    """Return the indices of the pairs that have no <unk> on either side."""
     tokenizers = translator.tokenizers
     sources = tokenizers.source.has_unknown([translator.spelling.tidy(line) for line in test.sources])
     targets = tokenizers.target.has_unknown(_tidied_references(test, translator))
@@ -66,12 +66,12 @@ def known_sentences(test: TestSet, translator: Translator) -> list[int]:
 
 
 def unknown_in_references(test: TestSet, translator: Translator) -> float:
-    """Share of the tokens of the references that are <unk>: no translation can have what they stand for."""
+    """Return the share of the references' tokens that are <unk>. No translation can contain their text."""
     ids = translator.tokenizers.target.encode(_tidied_references(test, translator))
     return round(sum(line.count(UNK_ID) for line in ids) / max(1, sum(map(len, ids))), 6)
 
 
 def _tidied_references(test: TestSet, translator: Translator) -> list[str]:
-    """As the target side of the training text is spelt."""
+    """Return the references in the spelling of the training text's target side."""
     spelling = Spelling(translator.spelling.unicode_form)
     return [spelling.tidy(line) for line in test.references]

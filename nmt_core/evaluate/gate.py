@@ -1,7 +1,8 @@
-"""The conditions on which a challenger becomes champion, each from what is known of both; nothing is fetched here.
+"""Check the conditions on which a challenger becomes champion. This module fetches nothing: callers pass all values.
 
-A model without a champion before it must be better than its own source text, or reach the floor of the recipe. It must
-compute what was trained, must not have seen the test sets, and must translate the sentences that have to be right.
+Without a champion, the challenger must be better than the source text as its own translation, or reach the minimum
+score of the recipe. It must compute the same as the trained model, must not be trained on the test sets, and must
+translate the sentences of the recipe correctly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,19 +13,19 @@ from nmt_core.evaluate.must_translate import SentenceCheck
 from nmt_core.evaluate.verdict import BY_HAND, Check, CheckKind, Verdict
 
 _SHOWN_PROBLEMS = 2
-_ASK_FOR_LESS = "registry.built_in_sentences='no_worse' would ask for as many as the champion's"
+_ASK_FOR_LESS = "registry.built_in_sentences='no_worse' would require only as many as the champion has"
 
 Report = Mapping[str, Any]
-"""What a stage reported, as JSON."""
+"""Report of a stage, as JSON."""
 
 
 def parity(export: Report, config: ExportConfig) -> Check:
-    """Whether the graphs compute what was trained, as `export` measured it."""
+    """Check that the exported graphs compute the same as the trained model, as measured by `export`."""
     compared, identical = export.get("compared_sentences", 0), export.get("identical_beams", 0)
     difference = export.get("max_difference", float("inf"))
     passed = compared > 0 and identical == compared and difference <= config.parity_tolerance
     why = (
-        f"{identical:,} of {compared:,} held-out sentences are translated by ONNX Runtime as by PyTorch, "
+        f"ONNX Runtime translates {identical:,} of {compared:,} held-out sentences as PyTorch does, with "
         f"log-probabilities within {difference:.1e} nats"
         if compared
         else "export reported no comparison with PyTorch: run the recipe again with --force export"
@@ -35,13 +36,13 @@ def parity(export: Report, config: ExportConfig) -> Check:
 
 
 def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[float, float] | None = None) -> Check:
-    """Whether the challenger is fast enough beside the champion: not if all of the interval is beyond what is allowed.
+    """Check that the challenger is fast enough. It fails only if the whole interval is below the allowed ratio.
 
     Args:
-        ratio: the challenger's tokens per second over the champion's.
-        note: beside which version, and how both translated.
-        registry: how much slower it may be.
-        between: the 95% interval of the ratio, if it is known.
+        ratio: the challenger's tokens per second divided by the champion's.
+        note: version of the champion, and how both translated.
+        registry: options of the gate. `max_slowdown` is used.
+        between: 95% interval of the ratio, if it is known.
     """
     low, high = between or (ratio, ratio)
     slowest = 1 - registry.max_slowdown
@@ -49,7 +50,7 @@ def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[floa
     why = f"{ratio:.2f} times as many tokens per second as {note}"
     if ratio < slowest:
         why += f"; registry.max_slowdown={registry.max_slowdown:g} is allowed"
-        why += f", which the 95% interval holds ({low:.2f} to {high:.2f})" if passed else ""
+        why += f", which is within the 95% interval ({low:.2f} to {high:.2f})" if passed else ""
     return Check(
         kind="speed",
         name=_speed_name(registry),
@@ -65,7 +66,13 @@ def speed(ratio: float, note: str, registry: RegistryConfig, between: tuple[floa
 
 
 def speed_unknown(problem: str, registry: RegistryConfig, *, passed: bool) -> Check:
-    """Speeds that were not compared: that lets a challenger pass if it is the champion that cannot be had."""
+    """Return the check of speeds that were not compared.
+
+    Args:
+        problem: reason why they were not compared.
+        registry: options of the gate. `max_slowdown` is used.
+        passed: True to let the challenger pass, because the champion is not available.
+    """
     return Check(kind="speed", name=_speed_name(registry), passed=passed, why=f"speed is not compared ({problem})")
 
 
@@ -74,22 +81,23 @@ def _speed_name(registry: RegistryConfig) -> str:
 
 
 def not_measured(kind: CheckKind, problem: str) -> Check:
-    """What cannot be known of the challenger, as the champion cannot be had; it may be there again by the next time."""
+    """Return a failed check that could not be made because the champion is not available."""
     return Check(
         kind=kind,
-        name=f"{kind}: the champion can be asked",
+        name=f"{kind}: the champion is available",
         passed=False,
-        why=f"the champion cannot be asked ({problem}): see that its files are there, and run it again; or {BY_HAND}",
+        why=f"the champion is not available ({problem}): check that its files exist, and run it again; or {BY_HAND}",
     )
 
 
 def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConfig) -> Check:
-    """Whether no test sentence was trained on.
+    """Check that no test sentence was trained on.
 
     Args:
-        unknown: why that is not known; empty: all that shared text with a held-out set was left out.
-        leaks: how many training pairs that were, by set.
-        registry: whether it has to be known.
+        unknown: reason why this is not known. Empty means that all pairs that share text with a held-out set were left
+            out.
+        leaks: number of training pairs that were left out, by held-out set.
+        registry: options of the gate. `contamination` is used.
     """
     name = "no test sentence was trained on"
     if not unknown:
@@ -98,8 +106,8 @@ def contamination(unknown: str, leaks: Mapping[str, int], registry: RegistryConf
         why = f"{count:,} training pairs shared text with dev or test sets{sets}, and none of them was trained on"
         return Check(kind="contamination", name=name, passed=True, why=why)
     allowed = registry.contamination == "allow"
-    knob = "registry.contamination=allow" + (" lets it pass" if allowed else " would let it pass")
-    return Check(kind="contamination", name=name, passed=allowed, why=f"{unknown}; {knob}")
+    option = "registry.contamination=allow" + (" lets it pass" if allowed else " would let it pass")
+    return Check(kind="contamination", name=name, passed=allowed, why=f"{unknown}; {option}")
 
 
 def sentences(
@@ -108,27 +116,26 @@ def sentences(
     registry: RegistryConfig,
     unread: str = "",
 ) -> list[Check]:
-    """Whether the sentences that a model must get right are right: one check for those of the recipe, if it has any,
-    and one for each kind of the built-in ones.
+    """Check the must-translate sentences: one check for the recipe's sentences, and one for each built-in kind.
 
     Args:
-        challenger: its translations.
-        champion: its translations; None: there are none.
-        registry: how many must be right.
-        unread: why a champion that there is has none.
+        challenger: the challenger's translations.
+        champion: the champion's translations. None means that there are none.
+        registry: options of the gate. `built_in_sentences` is used.
+        unread: reason why an existing champion has no translations.
     """
     checks = []
     for kind in dict.fromkeys(one.kind for one in challenger):
         own = [one for one in challenger if one.kind == kind]
-        theirs = [one for one in champion or () if one.kind == kind]
-        kept, before = (sum(not one.problem for one in group) for group in (own, theirs))
+        old = [one for one in champion or () if one.kind == kind]
+        kept, before = (sum(not one.problem for one in group) for group in (own, old))
         if kind != "recipe" and registry.built_in_sentences == "off":
             continue
         absolute = kind == "recipe" or registry.built_in_sentences == "all"
         needed = len(own) if absolute else before
         wrong = [one for one in own if one.problem]
         examples = "; ".join(f"{one.source!r} -> {one.translation!r}: {one.problem}" for one in wrong[:_SHOWN_PROBLEMS])
-        why = f"{kept} of {len(own)} are right" + (f", {before} of the champion's" if theirs else "")
+        why = f"{kept} of {len(own)} are right" + (f", {before} of the champion's" if old else "")
         passed = kept >= needed
         why += f"; {unread}" if unread else ""
         why += f"; {examples}" if wrong and (absolute or not passed) else ""
@@ -139,9 +146,9 @@ def sentences(
                 kind="sentences",
                 name=what if absolute else f"{what} no worse than by the champion",
                 metric="sentences",
-                champion=float(before) if theirs else None,
+                champion=float(before) if old else None,
                 challenger=float(kept),
-                difference=float(kept - before) if theirs else None,
+                difference=float(kept - before) if old else None,
                 passed=passed,
                 why=why,
             )
@@ -150,24 +157,24 @@ def sentences(
 
 
 def history(taken_back: str) -> Check:
-    """Whether the model was never champion and taken back; `taken_back` says when, by whom and why."""
-    why = f"{taken_back}: it is never promoted by itself again; {BY_HAND}" if taken_back else "it was never taken back"
+    """Check that the model was never rolled back. `taken_back` names time, author and reason, or is empty."""
+    why = f"{taken_back}: the gate never promotes it again; {BY_HAND}" if taken_back else "it was never rolled back"
     return Check(kind="history", name="was never rolled back", passed=not taken_back, why=why)
 
 
 def decide(model_name: str, versions: tuple[str, str], checks: Sequence[Check]) -> Verdict:
-    """The verdict: every condition must hold.
+    """Return the verdict. The challenger is promoted if every check has passed.
 
     Args:
-        model_name: of the registered model.
-        versions: the champion's (empty: there is none) and the challenger's.
-        checks: all of them.
+        model_name: name of the registered model.
+        versions: version of the champion and of the challenger. An empty champion means that there is none.
+        checks: all checks of the gate.
     """
     champion, challenger = versions
     failed = [check for check in checks if not check.passed]
     main = next((check for check in checks if check.kind == "quality"), None)
     if failed:
-        others = f"; {len(failed) - 1} further check{'s' * (len(failed) > 2)} failed" if len(failed) > 1 else ""
+        others = f"; {len(failed) - 1} more check{'s' * (len(failed) > 2)} failed" if len(failed) > 1 else ""
         reason = f"stays challenger: {failed[0].why}{others}"
     elif champion:
         reason = f"replaces version {champion}" + (f": {main.why}" if main else "")

@@ -1,19 +1,22 @@
-"""What is known of the sentences of about one length; light to import, for whoever shows it."""
+"""Define the scores of sentences of similar length. This module imports only pydantic, for programs that show them."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class LengthBucket(BaseModel):
-    """The sentences of a test set whose sources are of about one length."""
+    """Sentences of a test set whose sources have a similar length."""
 
     model_config = ConfigDict(frozen=True)
     test_set: str
     shortest: int
-    """Source length, in `unit`, of the shortest sentence in it."""
+    """Length of the shortest source, in `unit`."""
     longest: int
+    """Length of the longest source, in `unit`."""
     mean: float
+    """Mean length of the sources, in `unit`."""
     unit: str
-    """words, or characters of a source language that has no spaces between words."""
+    """`words`, or `characters` if the source language has no spaces between words."""
     sentences: int
+    """Number of sentences."""
     bleu: float
     """Corpus BLEU of these sentences, 0 to 100."""

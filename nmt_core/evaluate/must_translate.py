@@ -1,6 +1,6 @@
-"""Sentences that a model must get right: those of the recipe, and a few that are the same in every language.
+"""Check sentences that a model must translate correctly: the recipe's, and built-in ones for every language.
 
-What has to be kept - numbers, addresses, placeholders, tags - is found as the filters of `clean` find it.
+Numbers, addresses, placeholders and tags that have to be kept are found by the filters of `clean`.
 """
 
 import re
@@ -16,7 +16,7 @@ from nmt_core.corpus.cleaning.filters import agreement
 from nmt_core.corpus.cleaning.thresholds import rules_for
 
 SentenceKind = Literal["recipe", "numbers", "addresses", "placeholders"]
-"""Whose sentence it is: the recipe's, or which of the built-in ones."""
+"""Origin of a sentence: the recipe, or a kind of the built-in ones."""
 
 _BUILT_IN: dict[SentenceKind, tuple[Kept, tuple[str, ...]]] = {
     "numbers": ("numbers", ("7", "1984", "12:45", "3.14", "2,500")),
@@ -31,7 +31,7 @@ _BUILT_IN: dict[SentenceKind, tuple[Kept, tuple[str, ...]]] = {
     ),
     "placeholders": ("placeholders", ("%s", "{name}", "${path}", "%1$s: %2$d", "{0} / {1}")),
 }
-"""No word of any language is in them, so that they serve every pair."""
+"""Built-in sentences by kind. They contain no words of a language, so that they fit every language pair."""
 
 _EVERYTHING = CleanConfig(
     numbers_must_match=True, addresses_must_match=True, placeholders_must_match=True, tags_must_match=True
@@ -39,18 +39,18 @@ _EVERYTHING = CleanConfig(
 
 
 class SentenceCheck(BaseModel):
-    """How a model translates one of the sentences."""
+    """Translation of one of the sentences by a model."""
 
     model_config = ConfigDict(frozen=True)
     kind: SentenceKind
     source: str
     translation: str
     problem: str
-    """What is wrong with the translation; empty: nothing."""
+    """Problem of the translation. Empty means that it is right."""
 
 
 def sentences(config: EvaluateConfig) -> list[tuple[SentenceKind, MustTranslate]]:
-    """Those of the recipe, then the built-in ones."""
+    """Return the sentences of the recipe, followed by the built-in ones."""
     own: list[tuple[SentenceKind, MustTranslate]] = [("recipe", sentence) for sentence in config.must_translate]
     return own + [
         (kind, MustTranslate(source=source, keep=(kept,)))
@@ -60,19 +60,19 @@ def sentences(config: EvaluateConfig) -> list[tuple[SentenceKind, MustTranslate]
 
 
 def check(config: EvaluateConfig, translations: Sequence[str], languages: LanguagesConfig) -> list[SentenceCheck]:
-    """Look at the translations of `sentences(config)`, one for each."""
-    asked = sentences(config)
-    unlike = _unlike([sentence.source for _, sentence in asked], translations, languages)
+    """Check the translations of `sentences(config)`, one for each sentence."""
+    expected = sentences(config)
+    unlike = _unlike([sentence.source for _, sentence in expected], translations, languages)
     return [
         SentenceCheck(
             kind=kind,
             source=sentence.source,
             translation=translation,
             problem="; ".join(
-                [*_missing(sentence, translation), *(found[kept] for kept in sentence.keep if kept in found)]
+                [*_missing(sentence, translation), *(changed[kept] for kept in sentence.keep if kept in changed)]
             ),
         )
-        for (kind, sentence), translation, found in zip(asked, translations, unlike, strict=True)
+        for (kind, sentence), translation, changed in zip(expected, translations, unlike, strict=True)
     ]
 
 
@@ -86,19 +86,19 @@ def _missing(sentence: MustTranslate, translation: str) -> list[str]:
 
 
 def _unlike(sources: Sequence[str], translations: Sequence[str], languages: LanguagesConfig) -> list[dict[Kept, str]]:
-    """For each pair what of it is not kept, by its kind, in words."""
+    """Return a message for each kind of text that a pair does not keep, by pair."""
     digits = [[_western_digits(text) for text in side] for side in (sources, translations)]
     pairs = pl.DataFrame(dict(zip(("source", "target"), digits, strict=True)))
-    found: list[dict[Kept, str]] = [{} for _ in sources]
+    unlike: list[dict[Kept, str]] = [{} for _ in sources]
     for rule in agreement.filters(rules_for(_EVERYTHING, languages, "")):
         kept = next(kind for kind in get_args(Kept) if rule.reason.startswith(kind))
         judged = pairs.select(drop=rule.drop, value=rule.value)
         for place, (drop, value) in enumerate(judged.iter_rows()):
             if drop:
-                found[place][kept] = f"{kept} differ: {value}"
-    return found
+                unlike[place][kept] = f"{kept} differ: {value}"
+    return unlike
 
 
 def _western_digits(text: str) -> str:
-    """The text with the digits of every script as 0 to 9: a number is kept in whichever of them it is written."""
+    """Return the text with the digits of every script as 0 to 9, because a number may change its script."""
     return "".join(str(unicodedata.decimal(character, character)) for character in text)

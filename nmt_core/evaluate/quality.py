@@ -1,4 +1,4 @@
-"""How good a challenger must be: better than the champion, or, without one, better than its own source text."""
+"""Check the quality of a challenger against the champion, or without one against the source text."""
 
 from collections.abc import Sequence
 
@@ -17,29 +17,29 @@ def against_champion(
     *,
     is_main: bool,
 ) -> Check:
-    """Whether the challenger is better on the main test set, or no worse on another.
+    """Check that the challenger is significantly better on the main test set, or not significantly worse on another.
 
     Args:
         test: the test set.
         hypotheses: the champion's and the challenger's translations of it.
-        languages: the target language decides how BLEU finds words.
+        languages: languages. The target language decides how BLEU splits text into words.
         registry: metric and test of significance.
-        is_main: which of the two is asked.
+        is_main: True for the main test set.
     """
     champion, challenger = (
         SentenceStatistics(registry.metric, texts, test.references, languages.target) for texts in hypotheses
     )
-    found = _found(champion, challenger, registry)
-    is_what = "better" if found.is_better else "worse" if found.is_worse else "neither better nor worse"
+    comparison = _found(champion, challenger, registry)
+    outcome = "better" if comparison.is_better else "worse" if comparison.is_worse else "neither better nor worse"
     why = (
-        f"{registry.metric} of {test.name} is {found.challenger:.2f} and the champion's {found.champion:.2f}: "
-        f"{_difference(found, registry)}, significantly {is_what}"
+        f"{registry.metric} of {test.name} is {comparison.challenger:.2f} and the champion's "
+        f"{comparison.champion:.2f}: {_difference(comparison, registry)}, significantly {outcome}"
     )
-    passed = found.is_better if is_main else not found.is_worse
-    wanted = "significantly better" if is_main else "not significantly worse"
-    if not passed and not found.is_worse:
+    passed = comparison.is_better if is_main else not comparison.is_worse
+    condition = "significantly better" if is_main else "not significantly worse"
+    if not passed and not comparison.is_worse:
         why += f"; on the main test set it must be better with p < {registry.significance:g}"
-    check = _unjudged(f"{registry.metric} of {test.name} is {wanted}", test.name, found, registry)
+    check = _unjudged(f"{registry.metric} of {test.name} is {condition}", test.name, comparison, registry)
     return check.model_copy(update={"passed": passed, "why": why})
 
 
@@ -48,7 +48,7 @@ def _found(one: SentenceStatistics, other: SentenceStatistics, registry: Registr
 
 
 def _difference(found: Comparison, registry: RegistryConfig) -> str:
-    """A difference with its interval and its p, which say the same."""
+    """Return a difference with its interval and its p-value, which always agree."""
     return (
         f"by {number(found.difference, '+')} ({percent(1 - registry.significance)} interval "
         f"{interval(found.low, found.high)}, p = {found.p_value:.3f})"
@@ -56,7 +56,7 @@ def _difference(found: Comparison, registry: RegistryConfig) -> str:
 
 
 def _unjudged(name: str, test_set: str, found: Comparison, registry: RegistryConfig) -> Check:
-    """The numbers of a comparison as a check, without a verdict."""
+    """Return a check with the numbers of a comparison, not yet passed."""
     return Check(
         kind="quality",
         name=name,
@@ -65,7 +65,7 @@ def _unjudged(name: str, test_set: str, found: Comparison, registry: RegistryCon
         champion=round(found.champion, 4),
         challenger=round(found.challenger, 4),
         difference=round(found.difference, 4),
-        low=found.low,  # not rounded, for that may make 0 of what is not
+        low=found.low,  # not rounded: rounding may turn an end into 0
         high=found.high,
         level=round(1 - registry.significance, 6),
         p_value=round(found.p_value, 6),
@@ -77,61 +77,61 @@ def _unjudged(name: str, test_set: str, found: Comparison, registry: RegistryCon
 def first_champion(
     test: TestSet, hypotheses: Sequence[str], languages: LanguagesConfig, registry: RegistryConfig, *, is_main: bool
 ) -> Check:
-    """Whether a model that is compared with no champion is good enough to be one.
+    """Check that a model is good enough to be the first champion.
 
-    On the main test set it must reach `registry.min_score`; if the recipe names none, it must be significantly better
-    than the source would be as a translation of itself. Half of its translations must not be empty.
+    On the main test set it must reach `registry.min_score`. Without a minimum, it must be significantly better than the
+    source text as its own translation. Fewer than half of its translations may be empty.
 
     Args:
         test: the test set.
         hypotheses: its translations.
-        languages: the target language decides how BLEU finds words.
-        registry: metric, floor and test of significance.
-        is_main: other test sets are only reported.
+        languages: languages. The target language decides how BLEU splits text into words.
+        registry: metric, minimum score and test of significance.
+        is_main: True for the main test set. Other test sets are only reported.
     """
     metric, floor = registry.metric, registry.min_score
-    copied, ours = (
+    copied, own = (
         SentenceStatistics(metric, texts, test.references, languages.target) for texts in (test.sources, hypotheses)
     )
     named = f"{metric} of {test.name}"
-    why = f"{named} is {ours.score:.2f}, and there is no champion to compare with"
+    why = f"{named} is {own.score:.2f}, and there is no champion to compare with"
     if not is_main or floor == 0:
-        return _scored(named, test.name, metric, ours.score, why)
+        return _scored(named, test.name, metric, own.score, why)
     empty = sum(not text.strip() for text in hypotheses)
     too_many = 2 * empty >= len(hypotheses)
     if floor is None:
-        found = _found(copied, ours, registry)
-        is_enough = found.is_better
-        why += f"; the source as its own translation has {found.champion:.2f}: {_difference(found, registry)}"
-        remedy = "the first champion must be significantly better than that; registry.min_score sets another floor"
+        comparison = _found(copied, own, registry)
+        is_enough = comparison.is_better
+        why += f"; the source as its own translation has {comparison.champion:.2f}: {_difference(comparison, registry)}"
+        remedy = "the first champion must be significantly better than that; registry.min_score sets another minimum"
     else:
-        is_enough = ours.score >= floor
-        remedy = f"registry.min_score={floor:g} is what the first champion must reach"
+        is_enough = own.score >= floor
+        remedy = f"the first champion must reach registry.min_score={floor:g}"
     why += f"; {remedy}" if not is_enough else "" if floor is None else f"; registry.min_score={floor:g}"
     why += f"; {empty:,} of {len(hypotheses):,} translations are empty" if empty else ""
     why += ", and it must be fewer than half of them" if too_many else ""
-    wanted = "better than the source itself" if floor is None else f"at least {floor:g}"
-    check = _scored(f"{named} is {wanted}", test.name, metric, ours.score, why)
+    condition = "better than the source itself" if floor is None else f"at least {floor:g}"
+    check = _scored(f"{named} is {condition}", test.name, metric, own.score, why)
     return check.model_copy(update={"passed": is_enough and not too_many})
 
 
 def _scored(name: str, test_set: str, metric: str, score: float, why: str) -> Check:
-    """A score that is compared with nothing."""
+    """Return a passed check with a score that is not compared."""
     return Check(
         kind="quality", name=name, test_set=test_set, metric=metric, challenger=round(score, 4), passed=True, why=why
     )
 
 
 def not_compared(test_set: str, metric: str, problem: str, *, champion: bool = True) -> Check:
-    """A test set on which a model cannot be judged.
+    """Return a failed check of a test set on which a model cannot be compared.
 
     Args:
-        test_set: its name.
-        metric: what would be compared.
-        problem: why not.
-        champion: whether there is one, whose translations cannot be had; else the challenger's cannot be judged.
+        test_set: name of the test set.
+        metric: metric of the comparison.
+        problem: reason.
+        champion: True if the champion's translations are missing, False if the challenger cannot be scored.
     """
-    what = f"the champion's translations of {test_set} cannot be had" if champion else f"{test_set} cannot be judged"
+    what = f"the champion's translations of {test_set} are missing" if champion else f"{test_set} cannot be scored"
     return Check(
         kind="quality",
         name=f"{metric} of {test_set}",

@@ -1,4 +1,4 @@
-"""Stage `evaluate`: translate the test sets with the exported bundle, and score them. What is scored is what ships."""
+"""Stage `evaluate`: translate the test sets with the exported bundle, which is the one that ships, and score them."""
 
 import time
 from collections.abc import Sequence
@@ -21,48 +21,52 @@ from nmt_core.translator import Translator
 
 
 class Sample(BaseModel):
-    """One sentence for people to look at."""
+    """Sample sentence for people to read."""
 
     model_config = ConfigDict(frozen=True)
     source: str
     reference: str
-    """Empty for a sentence of `evaluate.sentences`, which has none."""
+    """Reference translation. Empty for sentences of `evaluate.sentences`, which have none."""
     translation: str
 
 
 class EvaluateReport(StageReport):
-    """Scores and samples; items are the sentences of all test sets."""
+    """Report of `evaluate`: scores and samples. Its items are the sentences of all test sets."""
 
     scores: list[Score]
-    """BLEU and chrF of each test set, the main test set first; behind those of each, what `further_scores` adds."""
+    """BLEU, chrF and additional scores (`further_scores`) of each test set, the main test set first."""
     known_sentences: dict[str, int]
-    """Sentences of each test set that hold nothing that is <unk> to the vocabulary, on either side."""
+    """Number of sentences in each test set that have no <unk> on either side."""
     unknown_in_references: dict[str, float]
-    """Share of the target tokens of each test set's references that are <unk> to the vocabulary."""
+    """Share of the tokens in each test set's references that are <unk>."""
     samples: list[Sample]
+    """Samples of the main test set, followed by the sentences of `evaluate.sentences`."""
     by_length: list[LengthBucket]
     """BLEU of each test set by the length of the source."""
     must_translate: list[SentenceCheck]
-    """The sentences of `evaluate.must_translate`, and the built-in ones."""
+    """Translations of the sentences of `evaluate.must_translate`, and of the built-in ones."""
     unfinished: int
-    """Translations that reached their greatest length without an end."""
+    """Number of translations that reached the length limit without an end mark."""
     seconds: float
-    """Time that translating took."""
+    """Time of translation in seconds."""
     sentences_per_second: float
+    """Sentences per second of translation."""
     tokens_per_second: float
-    """Target tokens per second of translating."""
+    """Target tokens per second of translation."""
     tokens: int
-    """Target tokens of all translations, the end marks not counted."""
+    """Number of target tokens in all translations, without end marks."""
     threads: int
-    """CPU threads that translated."""
+    """Number of CPU threads that translated."""
     device: str
-    """cpu or cuda."""
+    """Device that translated, `cpu` or `cuda`."""
     test_sets: dict[str, str]
     """sha256 of the text of each test set."""
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EvaluateReport:
-    """Stage `evaluate`: `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set, and scores.
+    """Translate and score the test sets.
+
+    Write `<test set>.hypotheses.txt` and `<test set>.sentences.parquet` for each test set.
 
     Raises:
         ModelError: the bundle is damaged.
@@ -73,7 +77,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
     known_of, unknown_of = dict[str, int](), dict[str, float]()
     buckets = list[LengthBucket]()
     sentences = tokens = unfinished = 0
-    seconds = 1e-9  # no division by 0, whatever the clock's resolution
+    seconds = 1e-9  # avoids a division by 0 with a coarse clock
     for number, test in enumerate(tests):
         job.reporter.progress(number, len(tests), f"translating {test.name}")
         start = time.monotonic()
@@ -117,22 +121,22 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Evaluate
 
 
 def check_sentences(config: PipelineConfig, translator: Translator) -> list[SentenceCheck]:
-    """How a model translates the sentences that it must get right."""
-    asked = [sentence.source for _, sentence in must_translate.sentences(config.evaluate)]
-    translations = [translation.text for translation in translator.translate(asked)]
+    """Translate the must-translate sentences with a model, and check the translations."""
+    sources = [sentence.source for _, sentence in must_translate.sentences(config.evaluate)]
+    translations = [translation.text for translation in translator.translate(sources)]
     return must_translate.check(config.evaluate, translations, config.languages)
 
 
 def _further(config: PipelineConfig, translator: Translator) -> list[Sample]:
-    asked = config.evaluate.sentences
+    sources = config.evaluate.sentences
     return [
         Sample(source=source, reference="", translation=translation.text)
-        for source, translation in zip(asked, translator.translate(asked), strict=True)
+        for source, translation in zip(sources, translator.translate(sources), strict=True)
     ]
 
 
 def _spread(test: TestSet, hypotheses: Sequence[str], count: int) -> list[Sample]:
-    """Sentences at even distances: a test set often begins with a run of similar ones."""
+    """Return evenly spaced sentences as samples: a test set often begins with similar sentences."""
     count = min(count, len(hypotheses))
     places = [number * len(hypotheses) // count for number in range(count)]
     return [

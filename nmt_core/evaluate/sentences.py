@@ -1,7 +1,7 @@
-"""Every sentence of a test set with its translation and how good that is: `<test set>.sentences.parquet`.
+"""Write and read `<test set>.sentences.parquet`: every sentence of a test set with its translation and scores.
 
-Scores of one sentence are rough; they serve to find the sentences that a model finds hardest, and those that people
-should look at.
+Scores of one sentence are rough. They help to find the sentences that are hardest for a model, and sentences that
+people should look at.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _SUFFIX = ".sentences.parquet"
 
 
 def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translation]) -> None:
-    """Write one row a sentence, in the order of the test set.
+    """Write one row for each sentence, in the order of the test set.
 
-    Columns: `source`, `reference`, `hypothesis`; `chrf`, sentence chrF (Popović 2015), 0 to 100; `model_score`, see
-    `Translation.score`; `tokens` of the translation; `status`, see `Translation.status`.
+    The columns are `source`, `reference`, `hypothesis`, `chrf` (sentence chrF, 0 to 100, Popović 2015), `model_score`
+    (see `Translation.score`), `tokens` (number of tokens in the translation) and `status` (see `Translation.status`).
     """
     chrf = CHRF()
     hypotheses = [translation.text for translation in translations]
     pairs = zip(hypotheses, test.references, strict=True)
-    scores = [round(chrf.sentence_score(ours, [theirs]).score, 2) for ours, theirs in pairs]
+    scores = [round(chrf.sentence_score(hypothesis, [reference]).score, 2) for hypothesis, reference in pairs]
     rows = {
         "source": test.sources,
         "reference": test.references,
@@ -39,6 +39,6 @@ def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translat
 
 
 def read_sentences(folder: Path, test_set: str) -> polars.DataFrame | None:
-    """The rows; None if an earlier version of this package evaluated, which kept none."""
+    """Return the rows, or None if an earlier version of this package evaluated, which did not write them."""
     file = folder / f"{test_set}{_SUFFIX}"
     return polars.read_parquet(file, glob=False) if file.is_file() else None

@@ -1,15 +1,15 @@
-"""How far chance explains a score, or the difference of two: resampling of the test set.
+"""Estimate the confidence interval of a score, and the significance of a difference, by resampling the test set.
 
-A resample has as many sentences as the test set, drawn from it with replacement; a score is computed anew from the sums
-of its counts. Paired resampling draws the same sentences for both systems (Koehn 2004); approximate randomisation
-exchanges the translations of sentences drawn by chance (Riezler and Maxwell 2005). Counts, scores and draws are those
-of sacreBLEU; the memory does not grow with the number of resamples.
+A resample has as many sentences as the test set, drawn from it with replacement. Its score is computed from the sums of
+their counts. Paired resampling draws the same sentences for both systems (Koehn 2004). Approximate randomisation
+exchanges the translations of randomly chosen sentences (Riezler and Maxwell 2005). Counts, scores and draws are the
+same as in sacreBLEU. Memory does not grow with the number of resamples.
 
-A comparison has one construction for its p-value and its interval, so that "significant" and "the interval excludes 0"
-are the same statement. With the bootstrap, the interval holds the middle of the resampled differences, and p is the
-smallest level at which it excludes 0. sacreBLEU's `--paired-bs` shifts the absolute differences instead, which gives
-about half of that p and fits no interval. With randomisation, p is that of `sacrebleu --paired-ar`, and the interval
-reaches as far to both sides as exchanges alone move the difference.
+The p-value and the interval of a comparison have the same construction, so that "significant" and "the interval
+excludes 0" mean the same. With the bootstrap, the interval holds the middle of the resampled differences, and p is the
+smallest level at which the interval excludes 0. sacreBLEU's `--paired-bs` shifts the absolute differences instead,
+which gives about half of this p and matches no interval. With randomisation, p equals the p of `sacrebleu --paired-ar`,
+and the interval extends to both sides as far as exchanges alone move the difference.
 
 Letters in names of arrays: R resamples, S sentences, K counts of a metric.
 """
@@ -24,45 +24,47 @@ import numpy as np
 from nmt_core.config import SignificanceTest
 from nmt_core.scoring import Counts, Score, SentenceStatistics, statistics
 
-SEED = 12_345  # sacreBLEU's own, so that its command line draws the same sentences
+SEED = 12_345  # the default of sacreBLEU, so that its command line draws the same sentences
 _DRAWN_AT_ONCE = 1 << 20  # sentences: some MB
 _NOISE = 1e-9
-_ALIGNED = 32  # random bits are made 32 at a time, and what is left of them at the end of a block is thrown away
+_ALIGNED = 32  # random bits are generated 32 at a time, and unused ones are discarded at the end of a block
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on one test set."""
+    """Comparison of two systems on one test set."""
 
     champion: float
+    """Score of the champion."""
     challenger: float
+    """Score of the challenger."""
     low: float
     """Lower end of the confidence interval of the difference, at the level 1 - alpha."""
     high: float
-    """Upper end of it."""
+    """Upper end of the confidence interval of the difference."""
     p_value: float
-    """Two-sided; below alpha if and only if the interval excludes 0. 1 if there is no difference at all."""
+    """Two-sided p-value. It is below alpha if and only if the interval excludes 0, and 1 without any difference."""
 
     @property
     def difference(self) -> float:
-        """Challenger less champion."""
+        """Score of the challenger minus score of the champion."""
         return self.challenger - self.champion
 
     @property
     def is_better(self) -> bool:
-        """Whether the challenger is significantly better."""
+        """True if the challenger is significantly better."""
         return self.low > 0
 
     @property
     def is_worse(self) -> bool:
-        """Whether the challenger is significantly worse."""
+        """True if the challenger is significantly worse."""
         return self.high < 0
 
 
 def interval(found: SentenceStatistics, samples: int) -> tuple[float, float]:
-    """The 95% confidence interval of a score, from so many resamples.
+    """Return the 95% confidence interval of a score, from `samples` resamples.
 
-    Time grows with their number and with that of sentences.
+    Time grows with the number of resamples and the number of sentences.
     """
     return _middle([found.score_of(sums_K) for (sums_K,) in _resampled([found.counts_SK], samples)])
 
@@ -70,16 +72,16 @@ def interval(found: SentenceStatistics, samples: int) -> tuple[float, float]:
 def scores_with_intervals(
     test_set: str, translations: tuple[Sequence[str], Sequence[str]], target_language: str, samples: int
 ) -> list[Score]:
-    """BLEU and chrF of a test set with their confidence intervals.
+    """Return BLEU and chrF of a test set with their confidence intervals.
 
     Args:
-        test_set: its name.
+        test_set: name of the test set.
         translations: the hypotheses, and the references.
-        target_language: decides how BLEU finds words.
-        samples: resamples; 0: no intervals.
+        target_language: language that decides how BLEU splits text into words.
+        samples: number of resamples. 0 computes no intervals.
 
     Raises:
-        DataError: there are no sentences, or not as many hypotheses as references.
+        DataError: there are no sentences, or the numbers of hypotheses and references differ.
     """
     scores = []
     for found in statistics(test_set, *translations, target_language):
@@ -106,10 +108,10 @@ def compare(
     """Compare two translations of the same test set, by the same metric.
 
     Args:
-        champion: what is compared with.
-        challenger: what is compared.
-        samples: resamples, or trials.
-        test: which of the two tests.
+        champion: statistics of the champion.
+        challenger: statistics of the challenger.
+        samples: number of resamples, or of trials of the randomisation.
+        test: test of significance.
         alpha: level of significance. With fewer than 2 / alpha samples nothing can be significant.
     """
     both = [champion.counts_SK, challenger.counts_SK]
@@ -122,7 +124,7 @@ def compare(
 
 
 def _percentiles(drawn: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    """The interval that holds the middle of the differences drawn, and p."""
+    """Return the interval with the middle of the resampled differences, and the p-value."""
     ordered = np.sort(_without_noise(np.array(drawn)))
     samples = len(ordered)
 
@@ -131,16 +133,16 @@ def _percentiles(drawn: Sequence[float], alpha: float) -> tuple[float, float, fl
 
     p_value = p_of(min(int((ordered <= 0).sum()), int((ordered >= 0).sum())))
     cut = _cut(p_of, samples, alpha)
-    if cut < 0:  # too few to say anything
+    if cut < 0:  # too few samples for any significance
         return min(float(ordered[0]), 0.0), max(float(ordered[-1]), 0.0), p_value
     return float(ordered[cut]), float(ordered[samples - 1 - cut]), p_value
 
 
 def _around(difference: float, by_chance: Sequence[float], alpha: float) -> tuple[float, float, float]:
-    """The interval around a difference as wide as chance alone makes one, and p."""
+    """Return the interval around a difference, as wide as chance alone makes a difference, and the p-value."""
     difference = float(_without_noise(np.array(difference)))
     sizes = np.abs(by_chance)
-    # What equals the difference but for rounding counts as equal
+    # Values that equal the difference except for rounding count as equal.
     sizes = np.sort(np.where(np.abs(sizes - abs(difference)) < _NOISE, abs(difference), sizes))[::-1]
 
     def p_of(as_large: int) -> float:
@@ -153,17 +155,17 @@ def _around(difference: float, by_chance: Sequence[float], alpha: float) -> tupl
 
 
 def _cut(p_of: Callable[[int], float], samples: int, alpha: float) -> int:
-    """How many samples may lie beyond 0 while the p-value is below alpha; -1: not even none."""
+    """Return the largest number of samples beyond 0 with a p-value below alpha, or -1 if even 0 is too many."""
     return max((beyond for beyond in range(samples // 2) if p_of(beyond) < alpha), default=-1)
 
 
 def _without_noise(values: Any) -> Any:
-    """Differences that are 0 but for the rounding of sums are 0."""
+    """Set differences to 0 that are 0 except for the rounding of sums."""
     return np.where(np.abs(values) < _NOISE, 0.0, values)
 
 
 def _resampled(systems: Sequence[Counts], samples: int) -> Iterator[list[Counts]]:
-    """For each resample the sums of the counts of each system."""
+    """Yield the sums of the counts of each system, for each resample."""
     sentences = len(systems[0])
     generator = np.random.default_rng(SEED)
     for first, last in pairwise(_blocks(samples, max(1, _DRAWN_AT_ONCE // sentences))):
@@ -173,7 +175,7 @@ def _resampled(systems: Sequence[Counts], samples: int) -> Iterator[list[Counts]
 
 
 def _exchanged(systems: Sequence[Counts], samples: int) -> Iterator[tuple[Counts, Counts]]:
-    """For each trial the sums of two systems made of the two, each sentence by chance of the one or of the other."""
+    """Yield the sums of two mixed systems for each trial, which exchange randomly chosen sentences."""
     sentences = len(systems[0])
     generator = np.random.default_rng(SEED)
     rows = max(1, _DRAWN_AT_ONCE // sentences // _ALIGNED) * _ALIGNED
@@ -189,6 +191,6 @@ def _blocks(samples: int, rows: int) -> list[int]:
 
 
 def _middle(values: Sequence[float]) -> tuple[float, float]:
-    """Where the middle 95% of the values begin and end."""
+    """Return the lower and upper end of the middle 95% of the values."""
     ordered, cut = sorted(values), len(values) // 40
     return ordered[cut], ordered[len(ordered) - cut - 1]

@@ -1,4 +1,7 @@
-"""The test sets of a split, each known by the hash of its text: equal hashes, and old translations can be compared."""
+"""Read the test sets of a split and their translations.
+
+The hash of a test set's text shows if older translations are of the same text, and can be compared.
+"""
 
 import hashlib
 import json
@@ -10,9 +13,9 @@ import polars
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentences to translate, and their translations by people."""
+    """Test set: sentences to translate, with their reference translations."""
 
-    __test__ = False  # else pytest would take it for a class of tests
+    __test__ = False  # otherwise pytest collects it as a class of tests
 
     name: str
     sources: list[str]
@@ -20,31 +23,31 @@ class TestSet:
 
     @property
     def sha256(self) -> str:
-        """Of its text, whatever file holds it."""
+        """Hash of the text, which does not depend on the file that holds it."""
         text = json.dumps([self.sources, self.references], ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read_test_sets(split: Path) -> list[TestSet]:
-    """All of them, the main one first."""
+    """Return the test sets of a split, the main one first."""
     files: dict[str, str] = json.loads((split / "splits.json").read_text(encoding="utf-8"))["tests"]
-    found = []
+    test_sets = []
     for name, file in files.items():
         pairs = polars.read_parquet(split / file, columns=["source", "target"], glob=False)
-        found.append(TestSet(name, pairs["source"].to_list(), pairs["target"].to_list()))
-    return found
+        test_sets.append(TestSet(name, pairs["source"].to_list(), pairs["target"].to_list()))
+    return test_sets
 
 
 def hypotheses_file(folder: Path, test_set: str) -> Path:
-    """Where `evaluate` writes the translations of a test set: one line each."""
+    """Return the file to which `evaluate` writes the translations of a test set, one a line."""
     return folder / f"{test_set}.hypotheses.txt"
 
 
 def read_hypotheses(folder: Path, test_set: str) -> list[str]:
-    """The translations of a test set.
+    """Return the translations of a test set.
 
     Raises:
-        OSError: there are none.
+        OSError: there are no translations.
     """
-    text = hypotheses_file(folder, test_set).read_bytes().decode("utf-8")  # read_text would take "\\r" for a line's end
+    text = hypotheses_file(folder, test_set).read_bytes().decode("utf-8")  # read_text would turn "\\r" into a line end
     return text.split("\n")[:-1]

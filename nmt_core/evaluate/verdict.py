@@ -1,4 +1,4 @@
-"""What the gate before production says: pydantic only, so that whoever shows a verdict needs nothing else."""
+"""Define the verdict of the gate before production. This module imports only pydantic, for programs that show it."""
 
 from typing import Literal
 
@@ -10,55 +10,61 @@ CheckKind = Literal["quality", "parity", "speed", "contamination", "sentences", 
 
 
 class Check(BaseModel):
-    """One condition of promotion, with the numbers that decided it."""
+    """Check of one condition of promotion, with the numbers that decided it."""
 
     model_config = ConfigDict(frozen=True)
     kind: CheckKind
     name: str
-    """The condition in words, such as "BLEU of newstest2014 is significantly better"."""
+    """Condition in words, such as "BLEU of newstest2014 is significantly better"."""
     test_set: str = ""
-    """Empty if the condition is about no test set."""
+    """Name of the test set. Empty if the condition does not concern a test set."""
     metric: str = ""
+    """Metric of the values. Empty if there are no values."""
     champion: float | None = None
-    """The champion's value, in the metric's unit; None if there is no champion, or it has none."""
+    """Value of the champion, in the metric's unit. None if there is no champion, or it has no value."""
     challenger: float | None = None
+    """Value of the challenger, in the metric's unit. None if it has no value."""
     difference: float | None = None
-    """Challenger less champion."""
+    """Value of the challenger minus value of the champion."""
     low: float | None = None
     """Lower end of the confidence interval of the difference."""
     high: float | None = None
-    """Upper end of it."""
+    """Upper end of the confidence interval of the difference."""
     level: float = 0.95
-    """Of that interval: 1 less the level of significance that decides."""
+    """Level of the confidence interval: 1 minus the level of significance."""
     p_value: float | None = None
-    """Below 1 - level if and only if the interval excludes 0."""
+    """Two-sided p-value of the difference. It is below 1 - level if and only if the interval excludes 0."""
     passed: bool
+    """True if the condition holds."""
     why: str
-    """One sentence that a person understands, numbers and remedy included."""
+    """Reason in one sentence, with numbers and remedy."""
 
 
 class Verdict(BaseModel):
-    """Whether a challenger takes the champion's place, and why."""
+    """Verdict of the gate: the challenger replaces the champion or not, with reasons."""
 
     model_config = ConfigDict(frozen=True)
     model_name: str
+    """Name of the registered model."""
     challenger: str
-    """Version number."""
+    """Version number of the challenger."""
     champion: str = ""
-    """Version number; empty if there was none."""
+    """Version number of the champion before. Empty if there was none."""
     promoted: bool
+    """True if the challenger becomes champion."""
     reason: str
-    """The verdict in one sentence."""
+    """Verdict in one sentence."""
     checks: tuple[Check, ...] = ()
+    """All checks of the gate."""
 
     @property
     def failed(self) -> list[Check]:
-        """The conditions that do not hold."""
+        """Checks that did not pass."""
         return [check for check in self.checks if not check.passed]
 
 
 def number(value: float, sign: str = "") -> str:
-    """A value with two digits, or as many more as it takes to tell it from 0; zero has no minus.
+    """Return a value with two decimals, or with as many as it needs to differ from 0. Zero has no minus sign.
 
     Args:
         value: the number.
@@ -72,10 +78,10 @@ def number(value: float, sign: str = "") -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """An interval of differences."""
+    """Return an interval of differences as text."""
     return f"{number(low, '+')} to {number(high, '+')}"
 
 
 def percent(level: float) -> str:
-    """A level of confidence, such as 95% or 99.9%."""
+    """Return a level of confidence as text, such as 95% or 99.9%."""
     return f"{round(100 * level, 4):g}%"

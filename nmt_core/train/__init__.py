@@ -1,1 +1,1 @@
-"""Training through torchrun: launch, loop, checkpoints, averaging."""
+"""Training with torchrun: launch, loop, checkpoints, averaging."""

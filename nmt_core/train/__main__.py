@@ -1,8 +1,8 @@
-"""One training process; `torchrun -m nmt_core.train --config <run>/config.json` starts as many as there are GPUs.
+"""Run one training process. `torchrun -m nmt_core.train --config <run>/config.json` starts one for each GPU.
 
-The first process tells how it goes: one JSON object a line on standard output, and the same in `metrics.jsonl` beside
-the checkpoints. How it ended is noted in `status.json`. SIGTERM asks for a checkpoint and an end. `torchrun` starts
-processes again that have ended with an error; after an end that is noted there is nothing left for them to do.
+The first process reports progress as one JSON object a line, on standard output and in `metrics.jsonl` beside the
+checkpoints. The outcome is written to `status.json`. On SIGTERM, training writes a checkpoint and ends. `torchrun`
+restarts processes that end with an error. A restarted process ends at once if the outcome is already written.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from nmt_core.execution.processes import note_signals
 from nmt_core.execution.torchrun import CONFIG
 from nmt_core.models.build import build_model
 from nmt_core.train.curves import Curves
+from nmt_core.train.device import profiled
 from nmt_core.train.distributed import World, join_world
 from nmt_core.train.launch import BUDGET, DEV_TEXT, METRICS, PROFILE
-from nmt_core.train.profile import profiled
 from nmt_core.train.restarts import restart_limit_reached
 from nmt_core.train.spent import Meter
 from nmt_core.train.start import Start
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def train(folder: Path, world: World) -> Status:
-    """Train in `folder` by its configuration, to the end, until SIGTERM, or until the budget is spent."""
+    """Train in `folder` by its configuration, until training is finished, SIGTERM arrives or the budget is spent."""
     job = json.loads((folder / CONFIG).read_text())
     config = TrainConfig.model_validate(job["train"])
     data = Path(job["data"])
@@ -58,17 +58,20 @@ def train(folder: Path, world: World) -> Status:
     meter = Meter(folder, budget, world.size, world.size if world.device.type == "cuda" else 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the launcher decides
     with profiled(config.profile_updates, folder / PROFILE, world.rank, curves.say):
-        # One process asks for the end, and all end after the same update.
+        # One process requests the stop, and all stop after the same update.
         is_finished = trainer.fit(shards, dev, lambda: bool(asked_to_stop) or (world.is_first and meter.is_over()))
     if world.is_first:
         meter.note()
     is_spent = world.any(bool(meter.over)) and not is_finished
-    said = meter.over or "as the first process says" if is_spent else ""
-    return Status("finished" if is_finished else "stopped", trainer.saved_update, budget=said)
+    spent = meter.over or "see the log of the first process" if is_spent else ""
+    return Status("finished" if is_finished else "stopped", trainer.saved_update, budget=spent)
 
 
 def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator | None":
-    """What translates the dev set; if nothing is to be translated, neither text nor tokenizers need to be there."""
+    """Return the translator of the dev set, or None if no sentences are to be translated.
+
+    Without a translator, neither the dev text nor the tokenizers need to exist.
+    """
     if not config.dev_sentences:
         return None
     from nmt_core.train.translate_dev import DevTranslator  # sacreBLEU takes a while to load
@@ -77,19 +80,23 @@ def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "D
 
 
 def _require_progress(folder: Path, world: World, saved_update: int) -> None:
-    """Raise, in all processes, if they die again and again without a new checkpoint."""
-    restarts = max(int(each) for (each,) in world.gather([os.environ.get(_RESTARTS, "0")]))
-    said = restart_limit_reached(folder, saved_update, restarts) if world.is_first else ""
-    if said := world.agree(said):
-        raise StageError(said)
+    """Raise an error in all processes if they die repeatedly without a new checkpoint.
+
+    Raises:
+        StageError: the restart limit is reached.
+    """
+    restarts = max(int(count) for (count,) in world.gather([os.environ.get(_RESTARTS, "0")]))
+    problem = restart_limit_reached(folder, saved_update, restarts) if world.is_first else ""
+    if problem := world.agree(problem):
+        raise StageError(problem)
 
 
 def main() -> int:
-    """Entry of each process."""
+    """Run this process and return its exit code."""
     parser = argparse.ArgumentParser(prog="nmt_core.train", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="config.json in the folder of the run")
     folder = parser.parse_args().config.parent
-    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # a process that is alone saves alone
+    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # a single process saves by itself
     if int(os.environ.get(_RESTARTS, "0")) and read_status(folder):
         return 0
     try:
@@ -102,7 +109,7 @@ def main() -> int:
     except NmtError as error:
         write_status(folder, Status("failed", error=f"{error}"))
         return 1
-    is_all = status.state == "finished" or status.budget  # nobody should start it again
+    is_all = status.state == "finished" or status.budget  # a restart would not help
     return 0 if is_all else PreemptedError.exit_code
 
 

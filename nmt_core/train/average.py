@@ -1,6 +1,7 @@
-"""The `average` stage: the mean of some checkpoints' weights (Vaswani et al. 2017, section 6.1), if it is any better.
+"""Stage `average`: average the weights of several checkpoints (Vaswani et al. 2017, section 6.1).
 
-The average and every checkpoint that training kept are scored on the dev set; what has the lowest loss goes on.
+The average and every checkpoint that training kept are scored on the dev set. The stage writes the weights with the
+lowest loss.
 """
 
 import math
@@ -24,24 +25,24 @@ from nmt_core.train.distributed import World
 from nmt_core.train.validate import dev_loss
 from nmt_core.train.weights import MODEL_FILE, WEIGHTS
 
-_SLICE_TOKENS = 2_048  # of the dev set, computed together: any other number gives the same loss
+_SLICE_TOKENS = 2_048  # dev set tokens in one pass: their number does not change the loss
 
 
 class KeptCheckpoint(BaseModel):
-    """A checkpoint whose weights training kept."""
+    """Checkpoint whose weights training kept, with its dev loss."""
 
     update: int
     dev_loss: float
 
 
 class AverageReport(StageReport):
-    """What was averaged, and whether that was of use. Losses are plain, in nats per target token."""
+    """Report of `average`: the averaged checkpoints and their dev losses, unsmoothed, in nats per target token."""
 
     strategy: str
     checkpoints: list[str]
-    """Updates of what was averaged; of a moving average, its last."""
+    """Updates of the averaged checkpoints. For a moving average, its last update."""
     taken: Literal["averaged", "single"]
-    """What goes on: the average, or the best checkpoint alone."""
+    """Weights that the stage wrote: the average, or the best single checkpoint."""
     averaged_dev_loss: float
     best_single: int
     """Update of the checkpoint with the lowest dev loss."""
@@ -50,10 +51,10 @@ class AverageReport(StageReport):
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageReport:
-    """Average checkpoints as `average.strategy` says, and write the average or the best of them, by their dev loss.
+    """Average checkpoints by `average.strategy`, and write the average or the best checkpoint, by dev loss.
 
     Raises:
-        StageError: training left too few checkpoints, or no moving average, or none of all has a finite dev loss.
+        StageError: training left too few checkpoints or no moving average, or no dev loss is finite.
     """
     folder, average = inputs["train"].path / WEIGHTS, out / MODEL_FILE
     kept = sorted(file for file in folder.glob("*.safetensors") if file.stem.isdigit())
@@ -71,7 +72,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
     best = min(kept, key=losses.__getitem__)
     if not math.isfinite(min(averaged_loss, losses[best])):
         raise StageError(
-            "average: no checkpoint has a finite dev loss: lower train.learning_rate_scale and train again"
+            "average: no checkpoint has a finite dev loss: lower train.learning_rate_scale, then train again"
         )
     is_better = averaged_loss <= losses[best]
     if not is_better:
@@ -79,7 +80,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
     job.reporter.progress(len(kept) + 1, len(kept) + 1, f"dev loss {averaged_loss:.4f} averaged")
     job.reporter.log(
         f"dev loss {averaged_loss:.4f} averaged, {losses[best]:.4f} of update {_update(best):,} alone: the "
-        f"{'average' if is_better else 'checkpoint'} goes on"
+        f"{'average' if is_better else 'checkpoint'} is used"
     )
     return AverageReport(
         items_in=len(kept),
@@ -96,24 +97,32 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> AverageR
 
 
 def choose(config: AverageConfig, losses: Mapping[Path, float]) -> list[Path]:
-    """Which to average of some checkpoints, given oldest first with their dev losses; oldest first as well."""
+    """Return the checkpoints to average, oldest first.
+
+    Args:
+        config: strategy and number of checkpoints.
+        losses: dev loss of each checkpoint, oldest first.
+    """
     ranked = list(losses) if config.strategy == "last" else sorted(losses, key=losses.__getitem__, reverse=True)
     return sorted(ranked[-config.checkpoints :])
 
 
 def mean_weights(files: list[Path]) -> dict[str, torch.Tensor]:
-    """Mean of the tensors of each name, summed in fp64. One tensor of each file is in memory at a time."""
+    """Return the mean of the tensors of each name, summed in fp64.
+
+    One tensor of each file is in memory at a time.
+    """
     with ExitStack() as stack:
         readers = [stack.enter_context(safetensors.safe_open(file, "pt")) for file in files]
         mean = {}
-        for name in readers[0].keys():  # noqa: SIM118 - a reader is no mapping
+        for name in readers[0].keys():  # noqa: SIM118 - a reader is not a mapping
             total = sum((reader.get_tensor(name).double() for reader in readers), torch.zeros((), dtype=torch.float64))
             mean[name] = (total / len(readers)).float()
         return mean
 
 
 class _DevSet:
-    """The dev set, and a model that takes on one file of weights after another, on the GPU if there is one."""
+    """Dev set, and a model that loads one file of weights after another, on the GPU if there is one."""
 
     def __init__(self, file: Path, config: ModelConfig) -> None:
         shards = TokenShards([file])
@@ -123,7 +132,7 @@ class _DevSet:
         self._model = model.to(self._world.device)
 
     def loss_of(self, weights: Path) -> float:
-        """Mean plain loss in nats per target token; infinite if it is no number, so that it can be compared."""
+        """Return the mean unsmoothed loss in nats per target token. NaN becomes infinity, so that losses compare."""
         safetensors.torch.load_model(self._model, weights)
         loss = dev_loss(self._model, self._pairs, _SLICE_TOKENS, self._world)
         return math.inf if math.isnan(loss) else loss
@@ -132,7 +141,9 @@ class _DevSet:
 def _require_enough(config: AverageConfig, kept: int, moving: int) -> None:
     if config.strategy == "ema":
         if not moving:
-            raise StageError("average.strategy=ema: training left no moving average: set train.ema_decay, as to 0.999")
+            raise StageError(
+                "average.strategy=ema: training left no moving average: set train.ema_decay, such as 0.999"
+            )
     elif kept < config.checkpoints:
         raise StageError(
             f"average.checkpoints={config.checkpoints}: training left {kept}: set it lower, or lower "
@@ -141,20 +152,20 @@ def _require_enough(config: AverageConfig, kept: int, moving: int) -> None:
 
 
 def _metadata(file: Path) -> dict[str, str] | None:
-    """What a file of weights says of itself."""
+    """Return the metadata of a file of weights."""
     with safetensors.safe_open(file, "pt") as reader:
         metadata: dict[str, str] | None = reader.metadata()
         return metadata
 
 
 def _update(file: Path) -> int:
-    """After which the weights were written."""
+    """Return the update after which the weights were written."""
     return int(file.name.partition(".")[0])
 
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """PyTorch uses so many."""
+    """Let PyTorch use this many threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -1,14 +1,14 @@
-"""Checkpoints: all that training needs to go on, and the weights alone for averaging.
+"""Save and load checkpoints, which hold all that a training needs to resume, and the weights alone for averaging.
 
 Layout below the folder of a training run::
 
-    checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint; `.metadata` is
-                                    written last and marks a whole one, and every file ends in its checksum
-    weights/<update>.safetensors    the weights, written before
-    weights/<update>.ema.safetensors  their moving average, of the newest checkpoint only
+    checkpoints/<update>/           weights, optimizer and progress, by torch.distributed.checkpoint. `.metadata` is
+                                    written last and marks a complete checkpoint. Every file ends in its checksum.
+    weights/<update>.safetensors    the weights, written before the checkpoint
+    weights/<update>.ema.safetensors  their moving average, for the newest checkpoint only
 
-A checkpoint loads into any number of processes, however the weights are spread over them. It is copied at once and
-written while training goes on.
+A checkpoint loads into any number of processes, however the weights are spread over them. The state is copied at once
+and written while training continues.
 """
 
 import shutil
@@ -34,20 +34,20 @@ from nmt_core.train.weight_files import WeightFiles
 from nmt_core.train.weights import CHECKPOINTS as _CHECKPOINTS
 from nmt_core.train.weights import WEIGHTS, Label
 
-_TESTED_WITH = "Python 3.11, 3.12 or 3.13 and PyTorch 2.13"  # by this project's own tests
-_KEPT_FOR_RESUME = 2  # the newest may be torn by a crash of the disk; the one before is the spare
+_TESTED_WITH = "Python 3.11, 3.12 or 3.13 and PyTorch 2.13"  # by the tests of this project
+_KEPT_FOR_RESUME = 2  # a crash may tear the newest: the one before it is the spare
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a checkpoint holds beside the progress."""
+    """Content of a checkpoint, except the progress."""
 
     parallel: Parallel
     optimizer: Optimizer
     moving_average: MovingAverage | None = None
 
     def state(self) -> dict[str, Any]:
-        """All tensors, to be saved or loaded into."""
+        """Return all tensors, to save them or to load into them."""
         weights, moments = get_state_dict(self.parallel.model, self.optimizer)
         average = {"moving_average": self.moving_average.tensors} if self.moving_average else {}
         return {"model": weights, "optimizer": moments, **average}
@@ -55,22 +55,23 @@ class Training:
 
 @dataclass(frozen=True)
 class _Pending:
-    """A checkpoint that is being written."""
+    """Checkpoint that is being written."""
 
     path: Path
     done: Future[Any]
 
 
 class Checkpoints:
-    """The checkpoints of one training run. Every process has one, and calls the same methods in step.
+    """Checkpoints of one training run. Every process has an instance, and calls the same methods in step.
 
     Args:
-        folder: of the run.
-        keep: last checkpoints whose weights are kept.
+        folder: folder of the run.
+        keep: number of last checkpoints whose weights are kept.
         world: the processes.
-        warn: told when a checkpoint cannot be written and an older one is there.
-        keep_best: further checkpoints whose weights are kept: those with the least values in `Progress.scores`.
-        label: what the files of weights say of themselves; None: nothing.
+        warn: receives a message when a checkpoint cannot be written or read and an older one exists.
+        keep_best: number of additional checkpoints whose weights are kept: the ones with the lowest values in
+            `Progress.scores`.
+        label: metadata of the files of weights. None writes none.
     """
 
     def __init__(
@@ -89,29 +90,29 @@ class Checkpoints:
         self._world = world
         self._warn = warn
         self._pending: _Pending | None = None
-        # Messages of a save that is under way must not mix with those of training.
+        # A process group of its own keeps the messages of a running save apart from the messages of training.
         self._group = dist.new_group(backend="gloo")
 
     def complete(self) -> list[Path]:
-        """Whole checkpoints, oldest first."""
+        """Return the complete checkpoints, oldest first. Called by every process."""
         return self._places.complete()
 
     @property
     def newest(self) -> int:
-        """Update of the newest whole checkpoint; -1 if there is none. Asked by every process."""
+        """Update of the newest complete checkpoint, or -1 if there is none. Read by every process."""
         return max((int(path.name) for path in self.complete()), default=-1)
 
     def save(self, training: Training, progress: Progress, *, with_weights: bool) -> None:
-        """Copy all, and begin to write it; when the one before is not written yet, wait for that.
+        """Copy the state and begin to write it. If the previous checkpoint is not written yet, wait for it first.
 
         Args:
-            training: what to save.
-            progress: how far it is.
-            with_weights: whether to write the files of weights too. They are averaged, so it must not depend on when a
-                job was stopped.
+            training: state to save.
+            progress: progress of the training.
+            with_weights: True to write the files of weights too. They are averaged, so this must not depend on when
+                the job was stopped.
 
         Raises:
-            StageError: the one before could not be written, and there is no older one.
+            StageError: a checkpoint could not be written, and there is no older one.
         """
         self.wait()
         self._scores = dict(progress.scores)
@@ -125,14 +126,14 @@ class Checkpoints:
 
     @property
     def is_written(self) -> bool:
-        """Whether a checkpoint has been begun and this process has done its part; when all have, `wait` is due."""
+        """True if this process has written its part of the pending checkpoint. When all have, `wait` is due."""
         return self._pending is not None and self._pending.done.done()
 
     def wait(self) -> None:
-        """Wait until the checkpoint that was begun is whole; then remove what is too old.
+        """Wait until the pending checkpoint is complete, then remove checkpoints and weights that are too old.
 
         Raises:
-            StageError: it could not be written, and there is no older one.
+            StageError: the checkpoint could not be written, and there is no older one.
         """
         pending, self._pending = self._pending, None
         if not pending:
@@ -141,10 +142,10 @@ class Checkpoints:
             self._remove_old(_KEPT_FOR_RESUME)
 
     def save_first(self, training: Training, progress: Progress) -> None:
-        """Save a checkpoint and read it back, before hours are spent on what could not be resumed.
+        """Save a checkpoint and read it back, before hours are spent on a training that cannot be resumed.
 
         Raises:
-            StageError: it could not be written, or cannot be read.
+            StageError: the checkpoint could not be written, or cannot be read.
         """
         self.save(training, progress, with_weights=False)
         self.wait()
@@ -152,23 +153,23 @@ class Checkpoints:
         problem = ""
         try:
             if self._load(training, path) != progress:
-                problem = "its progress is not what was saved"
+                problem = "its progress differs from the saved one"
         except DamagedError as error:
             problem = f"{error}"
         if problem:
             if self._world.is_first:
-                self._places.leave_out(path)  # nothing has been learnt yet
+                self._places.leave_out(path)  # nothing is learnt yet
             raise StageError(
-                f"the first checkpoint was written to {path}, and {versions()} cannot read it ({problem}), so that "
-                "this training could not be resumed: see that its disk is sound, or make the environment anew with "
+                f"{path}: {versions()} cannot read the first checkpoint back ({problem}), so this training could not "
+                "be resumed: check that its disk is sound, or recreate the environment with "
                 f"{_TESTED_WITH}, then run the same command again"
             )
 
     def load_newest(self, training: Training) -> Progress:
-        """Load the newest whole checkpoint that can be read; if there has never been one, change nothing.
+        """Load the newest readable checkpoint and return its progress. Without any checkpoint, change nothing.
 
         Raises:
-            StageError: there are some, and none can be read, or one that other versions have written.
+            StageError: no checkpoint can be read, or other versions wrote one that cannot be read here.
         """
         problems: dict[Path, str] = {}
         for path in reversed(self.complete()):
@@ -177,8 +178,8 @@ class Checkpoints:
             except OtherVersionsError as error:
                 raise StageError(
                     f"checkpoint {int(path.name):,} was written by {error.versions}, and {versions()} cannot read it "
-                    f"({error}): run the same command with the versions that wrote it, or move {path} to another place "
-                    "to resume without it"
+                    f"({error}): run the same command with the versions that wrote it, or move {path} elsewhere to "
+                    "resume without it"
                 ) from None
             except DamagedError as error:
                 problems[path] = f"{error}"
@@ -192,20 +193,20 @@ class Checkpoints:
         if problems:
             path, problem = next(iter(problems.items()))
             raise StageError(
-                f"no checkpoint in {path.parent} can be read by {versions()}; of the newest, {problem}: restore these "
-                "files, or use the Python and the PyTorch that wrote them, or move that folder to another place to "
-                "begin anew, then run the same command again"
+                f"{path.parent}: {versions()} can read no checkpoint (newest: {problem}): restore these files, or use "
+                "the Python and PyTorch that wrote them, or move the folder elsewhere to start from the beginning, "
+                "then run the same command again"
             )
-        training.state()  # makes that of the optimizer, by a step without a gradient, which is not to count
-        for state_of_one in training.optimizer.state.values():
-            state_of_one["step"].zero_()
+        training.state()  # creates the optimizer state by a step without a gradient, which must not count
+        for state in training.optimizer.state.values():
+            state["step"].zero_()
         return Progress()
 
     def _load(self, training: Training, path: Path) -> Progress:
-        """Load one.
+        """Load one checkpoint and return its progress.
 
         Raises:
-            DamagedError: a process cannot read it; in all of them. Weights may have been changed.
+            DamagedError: a process cannot read it. Raised in all processes. Weights may already be changed.
         """
         state = training.state() | {"progress": ""}
         self._places.read(state, path)
@@ -218,9 +219,10 @@ class Checkpoints:
         return Progress.from_json(state["progress"])
 
     def discard_newest(self) -> None:
-        """Go on from the checkpoint before the newest, if there is one, and average nothing of the newest.
+        """Leave out the newest checkpoint, and remove its weights, if there is an older one.
 
-        For what was saved when training had gone wrong already, and nobody could see it yet. Called by every process.
+        The newest checkpoint may have been saved after training went wrong, before this showed. Called by every
+        process.
         """
         *older, newest = self.complete()
         if older and self._world.is_first:
@@ -228,54 +230,58 @@ class Checkpoints:
             self._weights.remove(newest.name)
 
     def take_over_moments(self, training: Training, checkpoint: Path) -> None:
-        """Load Adam's moments, and the number of steps that they are of, from a checkpoint of another training.
+        """Load Adam's moments, and the number of their steps, from a checkpoint of another training.
 
-        Rates and decays stay those of this one. Called by every process.
+        Learning rates and decays of this training stay. Called by every process.
 
         Raises:
-            StageError: that checkpoint cannot be read.
+            StageError: the checkpoint cannot be read.
         """
-        ours = training.state()["optimizer"]
-        theirs = {"optimizer": {"state": ours["state"]}}
+        own = training.state()["optimizer"]
+        loaded = {"optimizer": {"state": own["state"]}}
         try:
-            self._places.read(theirs, checkpoint)
+            self._places.read(loaded, checkpoint)
         except DamagedError as error:
-            wrote = error.versions if isinstance(error, OtherVersionsError) else "the Python and the PyTorch"
+            wrote = error.versions if isinstance(error, OtherVersionsError) else "the Python and PyTorch"
             raise StageError(
                 f"train.start_optimizer=kept: the checkpoint {checkpoint} cannot be read by {versions()} ({error}): "
                 f"restore it, or use {wrote} that wrote it, or set train.start_optimizer to fresh"
             ) from None
-        moments = theirs["optimizer"] | {"param_groups": ours["param_groups"]}
+        moments = loaded["optimizer"] | {"param_groups": own["param_groups"]}
         set_optimizer_state_dict(training.parallel.model, training.optimizer, moments)
 
     def finish(self, update: int) -> None:
-        """Keep one checkpoint, that of the last update, to go on from, now that no crash can tear it.
+        """Keep only the checkpoint of the last update. It is complete, so that no spare is needed.
 
         Raises:
-            StageError: it could not be written.
+            StageError: the checkpoint could not be written.
         """
         self.wait()
         if self.newest != update:
             raise StageError(
-                f"the last checkpoint, of update {update:,}, could not be written to {self._folder}: free space, then "
+                f"{self._folder}: the last checkpoint, of update {update:,}, could not be written: free space, then "
                 "run the same command again"
             )
         if self._world.is_first:
             self._remove_old(1)
 
     def _write_weights(self, training: Training, name: str) -> Exception | None:
-        """Write the files of weights; what kept one from being written."""
+        """Write the files of weights. Return the error if a file could not be written."""
         average = training.moving_average
         weights = whole_copies(training.parallel.parameters())
         averaged = whole_copies(average.tensors) if average else None
         return self._weights.write(name, weights, averaged) if self._world.is_first else None
 
     def _has_failed(self, path: Path, problem: BaseException | None) -> bool:
-        """Whether any process has a problem with a checkpoint. If so, what there is of it goes."""
+        """Return True if any process has a problem with a checkpoint, and remove what is written of it.
+
+        Raises:
+            StageError: there is no older checkpoint.
+        """
         if not self._world.any(problem is not None):
             return False
-        older = [each for each in self.complete() if each != path]
-        why = cause_of(problem) if problem else "another process tells why"
+        older = [checkpoint for checkpoint in self.complete() if checkpoint != path]
+        why = cause_of(problem) if problem else "another process logs the cause"
         message = f"checkpoint {int(path.name):,} could not be written to {self._folder} ({why})"
         if self._world.is_first:
             shutil.rmtree(path, ignore_errors=True)
@@ -283,7 +289,7 @@ class Checkpoints:
         if not older:
             raise StageError(f"{message}, and there is none before it: free space, then run the same command again")
         self._warn(
-            f"{message}: training goes on; the newest whole checkpoint is that of update {int(older[-1].name):,}"
+            f"{message}: training continues, and its newest complete checkpoint is at update {int(older[-1].name):,}"
         )
         return True
 

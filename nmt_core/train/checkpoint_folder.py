@@ -1,7 +1,7 @@
-"""Which checkpoints of a run are whole: the first process looks, and speaks for all.
+"""List, check and read the checkpoints of a run. The first process lists them for all processes.
 
-On a file system that several nodes share, such as NFS, what one node has written may be unseen by another for a minute.
-If each process looked for itself, some would go on from one checkpoint and some from another.
+On a file system that several nodes share, such as NFS, a file may stay invisible to another node for a minute after it
+was written. If each process listed the checkpoints itself, some would resume from one checkpoint and some from another.
 """
 
 import time
@@ -25,15 +25,15 @@ _SECONDS_BETWEEN_LOOKS = 0.2
 
 
 class DamagedError(Exception):
-    """A checkpoint cannot be read; what is wrong with it."""
+    """A checkpoint cannot be read. The message holds the reason."""
 
 
 class OtherVersionsError(DamagedError):
-    """A checkpoint cannot be read here, and is what another Python or PyTorch has written.
+    """A checkpoint cannot be read here, and another Python or PyTorch wrote it.
 
     Args:
-        problem: what is wrong with it here.
-        versions: that wrote it.
+        problem: reason why it cannot be read.
+        versions: versions that wrote it.
     """
 
     def __init__(self, problem: str, versions: str) -> None:
@@ -43,19 +43,19 @@ class OtherVersionsError(DamagedError):
 
 @dataclass(frozen=True)
 class _Size:
-    """Bytes of a file of a checkpoint."""
+    """Size of a file of a checkpoint."""
 
     content: int
-    """Bytes that the index tells of; 0 for the index itself."""
+    """Bytes that the index lists. 0 for the index itself."""
     in_all: int
-    """Bytes that the first process sees, or should see."""
+    """Bytes of the whole file, as the first process sees it, but at least `content`."""
 
 
 class CheckpointFolder:
-    """The checkpoints of one training run. Every process has one.
+    """Folder of the checkpoints of one training run. Every process has an instance.
 
     Args:
-        folder: holds a folder for each checkpoint, named by its update.
+        folder: folder with a subfolder for each checkpoint, named by its update.
         world: the processes.
     """
 
@@ -64,26 +64,26 @@ class CheckpointFolder:
         self._world = world
 
     def complete(self) -> list[Path]:
-        """Whole checkpoints, oldest first: those that the first process sees. Called by every process."""
+        """Return the complete checkpoints that the first process sees, oldest first. Called by every process."""
         names = [path.name for path in self.seen()] if self._world.is_first else []
         return [self._folder / name for name in self._world.agree(names)]
 
     def seen(self) -> list[Path]:
-        """Whole checkpoints that this process sees, oldest first."""
+        """Return the complete checkpoints that this process sees, oldest first."""
         return sorted(file.parent for file in self._folder.glob(f"*/{_METADATA}"))
 
     def all(self) -> set[Path]:
-        """What this process sees of whole and torn ones."""
+        """Return all checkpoints that this process sees, complete or torn."""
         return set(self._folder.iterdir())
 
     def require_all(self, path: Path) -> None:
-        """Wait until every process sees all that the `.metadata` of a checkpoint tells of, and check all of it.
+        """Wait until every process sees all files that the `.metadata` of a checkpoint lists, and check them.
 
-        Called by every process. Each checks some of the files, and all come to the same end.
+        Called by every process. Each process checks some of the files, and all return or raise together.
 
         Raises:
-            DamagedError: something of it is missing, or not what was written; in all processes.
-            StageError: the first process sees all of it, and another one does not; in all processes.
+            DamagedError: a file is missing or differs from its checksum.
+            StageError: the first process sees all files, and another process does not.
         """
         files, problem = self._world.agree(_files_of(path) if self._world.is_first else ({}, ""))
         if problem:
@@ -93,22 +93,21 @@ class CheckpointFolder:
             raise DamagedError(of_first)
         if unseen := next(filter(None, of_others), ""):
             raise StageError(
-                f"checkpoint {int(path.name):,}: {unseen} on a node after {_SECONDS_UNTIL_SEEN:.0f} s, and whole on "
-                "the first: see that all nodes share the file system of NMT_HOME, then run the same command again"
+                f"checkpoint {int(path.name):,}: {unseen} on a node after {_SECONDS_UNTIL_SEEN:.0f} s, and complete on "
+                "the first: check that all nodes share the file system of NMT_HOME, then run the same command again"
             )
-        mine = sorted(files.keys() - {_METADATA})[
-            self._world.rank :: self._world.size
-        ]  # an index was checked when read
+        # The index is left out: reading it has checked it.
+        mine = sorted(files.keys() - {_METADATA})[self._world.rank :: self._world.size]
         damages = (diagnose(path / name, files[name].content) for name in mine)
         if damage := next(filter(None, self._of_each(next(filter(None, damages), ""))), ""):
             raise DamagedError(damage)
 
     def read(self, state: dict[str, Any], path: Path) -> None:
-        """Check a checkpoint, and load it into `state`, in place. Called by every process.
+        """Check a checkpoint and load it into `state`, in place. Called by every process.
 
         Raises:
-            DamagedError: a process cannot read it; in all of them.
-            StageError: as `require_all` raises it.
+            DamagedError: a process cannot read it. Raised in all processes.
+            StageError: a process does not see all of it, see `require_all`.
         """
         self.require_all(path)
         problem: CheckpointException | DataError | None = None
@@ -117,57 +116,60 @@ class CheckpointFolder:
         except (CheckpointException, DataError) as error:
             problem = error
         if self._world.any(problem is not None):
-            cause = cause_of(problem)[:_MOST_OF_A_CAUSE] if problem else "another process tells why"
+            cause = cause_of(problem)[:_MOST_OF_A_CAUSE] if problem else "another process logs the cause"
             raise self._unreadable(path, cause)
 
     def _unreadable(self, path: Path, problem: str) -> DamagedError:
-        """Return the error of a checkpoint that cannot be read. Called by every process."""
+        """Return the error for a checkpoint that cannot be read. Called by every process."""
         versions = self._world.agree(other_versions(path) if self._world.is_first else "")
         return OtherVersionsError(problem, versions) if versions else DamagedError(problem)
 
     def _of_each(self, problem: str) -> list[str]:
         """Return the problem of each process, by rank. Called by every process with its own."""
-        return [each for (each,) in self._world.gather([problem])]
+        return [gathered for (gathered,) in self._world.gather([problem])]
 
     @staticmethod
     def leave_out(path: Path) -> None:
-        """Let a checkpoint count as torn from now on, and be removed as these are. Called by the first process."""
+        """Mark a checkpoint as torn, so that it is removed like other torn ones. Called by the first process."""
         with suppress(FileNotFoundError):
             (path / _METADATA).rename(path / _LEFT_OUT)
 
     def _missing(self, path: Path, files: dict[str, _Size]) -> str:
-        """What this process does not see of a checkpoint, even after some time if there are several nodes."""
+        """Return the first file of a checkpoint that this process does not see completely, or "" if it sees all.
+
+        With several nodes, wait up to 90 seconds for the files to appear.
+        """
         is_one_node = self._world.local_size >= self._world.size
         deadline = time.monotonic() + (0.0 if is_one_node else _SECONDS_UNTIL_SEEN)
         while True:
-            found = ((name, bytes_of(path / name), size.in_all) for name, size in files.items())
-            short = next(((name, size, wanted) for name, size, wanted in found if size < wanted), None)
+            sizes = ((name, bytes_of(path / name), size.in_all) for name, size in files.items())
+            short = next(((name, size, total) for name, size, total in sizes if size < total), None)
             if not short:
                 return ""
             if time.monotonic() >= deadline:
-                name, size, wanted = short
-                return f"{path / name} has {size:,} of {wanted:,} bytes" if size >= 0 else f"{path / name} is missing"
+                name, size, total = short
+                return f"{path / name} has {size:,} of {total:,} bytes" if size >= 0 else f"{path / name} is missing"
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def cause_of(error: BaseException) -> str:
-    """What went wrong, in one line: errors come wrapped, and with the tracebacks of all processes."""
+    """Return the cause of an error in one line, without the wrapping and the tracebacks of all processes."""
     if isinstance(error, CheckpointException):
-        return "; ".join(f"process {rank}: {cause_of(each)}" for rank, (each, _) in sorted(error.failures.items()))
+        return "; ".join(f"process {rank}: {cause_of(inner)}" for rank, (inner, _) in sorted(error.failures.items()))
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def bytes_of(file: Path) -> int:
-    """Size of a file as the file system tells it now; -1 if there is none."""
+    """Return the current size of a file, or -1 if it cannot be opened."""
     try:
-        with file.open("rb") as opened:  # NFS asks its server when a file is opened, and may remember a size
+        with file.open("rb") as opened:  # opening asks the server of NFS, which may cache sizes
             return opened.seek(0, 2)
     except OSError:
         return -1
 
 
 def _files_of(path: Path) -> tuple[dict[str, _Size], str]:
-    """Files of a checkpoint with their sizes; and why they cannot be known, if so."""
+    """Return the files of a checkpoint with their sizes, and the reason if they cannot be known."""
     try:
         pieces = index_of(path).storage_data or {}
     except Exception as error:

@@ -1,8 +1,8 @@
-"""Checksums of a checkpoint's files, each in the file itself.
+"""Write and check the checksums of a checkpoint's files. Each file holds its own.
 
 Every file that `torch.distributed.checkpoint` writes gets one more line at its end: the versions that wrote it, and the
-sha256 of all that is before. PyTorch's own readers do not mind it: they find pieces by their offset, and a pickle ends
-where it says so. A file of an older checkpoint has no such line, and is read unchecked.
+sha256 of everything before. PyTorch's own readers ignore the line: they find pieces by offset, and a pickle marks its
+own end. A file of an older checkpoint has no such line, and is read unchecked.
 """
 
 import hashlib
@@ -25,18 +25,18 @@ _READ_AT_ONCE = 1 << 22
 
 
 def versions() -> str:
-    """Name the versions that decide what a checkpoint looks like, as "Python 3.11.2 and PyTorch 2.13.0"."""
+    """Return the versions that decide the format of a checkpoint, such as "Python 3.11.2 and PyTorch 2.13.0"."""
     return f"Python {platform.python_version()} and PyTorch {torch.__version__}"
 
 
 @dataclass(frozen=True)
 class Checksum:
-    """The last line of a file."""
+    """Checksum in the last line of a file."""
 
     content: int
     """Bytes of the file before this line."""
     written_by: str
-    """Versions that wrote the file, as `versions` names them."""
+    """Versions that wrote the file, in the form of `versions`."""
     sha256: str
 
     @classmethod
@@ -54,7 +54,7 @@ class Checksum:
 
 
 def damage_of(file: Path) -> str:
-    """Return what is wrong with a file by its own checksum, or "" if nothing is known to be."""
+    """Return the damage that a file's own checksum shows, or "" if it shows none."""
     try:
         checksum = Checksum.read(file)
         return diagnose(file, checksum.content) if checksum else ""
@@ -63,11 +63,11 @@ def damage_of(file: Path) -> str:
 
 
 def diagnose(file: Path, content: int) -> str:
-    """Say why a file is not what was written, or return "" if it is, as far as that can be known.
+    """Return the difference between a file and what was written, or "" if none is known.
 
     Args:
         file: a file of a checkpoint.
-        content: its size without the line of the checksum.
+        content: its size in bytes, without the line of the checksum.
     """
     try:
         checksum = Checksum.read(file)
@@ -82,7 +82,7 @@ def diagnose(file: Path, content: int) -> str:
 
 
 def _sha256_before_line(file: Path, checksum: Checksum) -> str:
-    """Compute what `checksum.sha256` should be: the versions count too."""
+    """Compute the expected value of `checksum.sha256`, which covers the versions too."""
     sha256, left = hashlib.sha256(), checksum.content
     with file.open("rb") as opened:
         while left and (piece := opened.read(min(left, _READ_AT_ONCE))):
@@ -97,9 +97,9 @@ def _before_sha256(written_by: str) -> bytes:
 
 
 class Writer(filesystem._FileSystemWriter):
-    """Writes a checkpoint whose files end in checksums.
+    """Writer of a checkpoint whose files end in checksums.
 
-    Not a `FileSystemWriter`, which copies the state in another way than `async_save` does by default.
+    It is not a `FileSystemWriter`, which copies the state differently from the default of `async_save`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -108,11 +108,11 @@ class Writer(filesystem._FileSystemWriter):
 
 
 class _FileSystem(filesystem.FileSystem):
-    """Opens files to be written."""
+    """File system whose written files end in checksums."""
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[Any]:
-        """Open a file, which gets its checksum once all has been written without an error."""
+        """Open a file for writing, and append its checksum at the end of the block unless an error occurs."""
         with super().create_stream(path, mode) as stream:
             summing = _SummingStream(stream)
             yield summing
@@ -120,7 +120,7 @@ class _FileSystem(filesystem.FileSystem):
 
 
 class _SummingStream:
-    """A file that is written from its begin to its end, and gets its checksum when it is closed."""
+    """Stream that is written sequentially, and appends its checksum when it is closed."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -144,7 +144,7 @@ class _SummingStream:
         return number
 
     def close(self) -> None:
-        """Add the last line, and have it on the disk: PyTorch synchronises what it wrote itself, before this."""
+        """Append the last line and flush it to the disk. PyTorch has already synchronised what it wrote itself."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,10 +1,10 @@
-"""A training that goes on from another one: of the same recipe but for how long, and how watchfully, it trains.
+"""Continue from the checkpoint of another training that differs only in its length, validations or checkpoints.
 
-`train.max_updates` and the other options of `ONLY_THE_END` change no update of the weights. So a training with other
-values for them takes up the newest checkpoint of a training that differs in nothing else, and ends bit for bit as if it
-had begun at update 0. What those options do decide is worked out anew from what the other training has written down:
-its validations, and which weights are kept. Where that cannot be known, or the other training has come another way, the
-training begins at update 0, and the log says why.
+`train.max_updates` and the other options of `ONLY_THE_END` change no update of the weights. A training with other
+values for them therefore resumes from the newest checkpoint of a training that differs in nothing else, and ends
+bit-identical to a training from update 0. The results that these options do decide, such as the best validation and
+the kept weights, are recomputed from the files of the other training. Where this is impossible, or the other training
+took another course, the training begins at update 0, and the log gives the reason.
 """
 
 import json
@@ -30,17 +30,17 @@ from nmt_core.train.watchdog import INCIDENTS
 from nmt_core.train.weights import CHECKPOINTS, WEIGHTS
 
 CONTINUED = "continued.json"
-"""File of a training that goes on from another one: which, and from where."""
+"""File that names the training, and the update, that a training continues from."""
 
 _Point = Mapping[str, Any]
 
 
 class Continued(BaseModel):
-    """Where a training goes on from another one, and how far it would be there by its own options."""
+    """Update at which a training continues another one, and its progress there by its own options."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
     name: str
-    """The other training, for people."""
+    """Name of the other training, for display."""
     update: int
     best_dev_loss: float
     best: float
@@ -48,7 +48,7 @@ class Continued(BaseModel):
     scores: dict[str, float]
 
     def correct(self, progress: Progress) -> None:
-        """Put these in the place of what the other training has counted, where its checkpoint was loaded."""
+        """Replace the validation counts of the other training, if its checkpoint at `update` was loaded."""
         if progress.update == self.update:
             progress.best_dev_loss, progress.best = self.best_dev_loss, self.best
             progress.validations_since_best, progress.scores = self.validations_since_best, dict(self.scores)
@@ -56,7 +56,7 @@ class Continued(BaseModel):
 
 @dataclass(frozen=True)
 class _Legacy:
-    """What a training would have left behind by an update that another one has reached."""
+    """Files that a training would have written by an update that another training has reached."""
 
     continued: Continued
     points: list[dict[str, Any]]
@@ -66,7 +66,7 @@ class _Legacy:
 
 
 def read_continued(out: Path) -> Continued | None:
-    """From where the training in a folder goes on, if it does from another one."""
+    """Return the training that the one in a folder continues from, or None if there is none."""
     with suppress(FileNotFoundError):
         values = json.loads((out / CONTINUED).read_text(encoding="utf-8"))
         return Continued(**values)
@@ -74,12 +74,15 @@ def read_continued(out: Path) -> Continued | None:
 
 
 def take_up_another(out: Path, config: TrainConfig, log: Callable[[str], None]) -> Continued | None:
-    """Let the training in an empty folder go on from the newest checkpoint of another one, if one serves.
+    """Let the training in a new folder continue from the newest checkpoint of another training, if one is suitable.
 
     Args:
-        out: the folder, which holds its own identity.
-        config: how to train.
-        log: told what is taken up, and why what is there is not.
+        out: folder of the training, which holds its identity.
+        config: options of the training.
+        log: receives a message for the training that is continued, and for each one that is not, with the reason.
+
+    Returns:
+        The training that is continued, or None. A folder with checkpoints keeps its earlier result.
     """
     if any((out / CHECKPOINTS).glob("*/.metadata")):
         return read_continued(out)
@@ -92,36 +95,36 @@ def take_up_another(out: Path, config: TrainConfig, log: Callable[[str], None]) 
                 legacy = _examine(other, config)
                 _take(legacy, out)
             except (UnfitError, OSError) as error:
-                log(f"not going on from {other.name}, with {other.update:,} updates: {error}")
+                log(f"not continuing from {other.name}, with {other.update:,} updates: {error}")
                 _clear(out)
                 continue
-        log(f"going on from {other.name}, which has made the first {legacy.continued.update:,} updates")
+        log(f"continuing from {other.name}, which has made the first {legacy.continued.update:,} updates")
         return legacy.continued
     return None
 
 
 def foresee(out: Path, own: Identity, config: TrainConfig) -> str:
-    """Say from where a training would go on if it began now; empty if at update 0.
+    """Describe the checkpoint that a training would resume from if it began now. Return "" for update 0.
 
-    Whether the checkpoint there is sound, and whether somebody trains the other one, shows when it begins.
+    Damage of the checkpoint, and another process that trains in its folder, are noticed only when training begins.
 
     Args:
-        out: the folder in which it would be made, which need not be there.
-        own: its identity.
-        config: how to train.
+        out: folder of the training, which need not exist.
+        own: identity of the training.
+        config: options of the training.
     """
     if update := newest_update(out):
-        return f"goes on from update {update:,}"
+        return f"resumes from update {update:,}"
     for other in other_trainings(out, own):
         with suppress(UnfitError, OSError):
             continued = _examine(other, config).continued
-            return f"goes on from update {continued.update:,} of {continued.name}"
+            return f"resumes from update {continued.update:,} of {continued.name}"
     return ""
 
 
 @contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Keep a training that has not ended from being taken up by its own command meanwhile; false if it is now."""
+    """Lock the folder of another training within the block. Yield False if its own command holds the lock."""
     lock = FileLock(folder.with_name(f"{folder.name.removesuffix(PARTIAL)}.lock"))
     try:
         lock.acquire(timeout=0)
@@ -135,7 +138,11 @@ def _held(folder: Path) -> Iterator[bool]:
 
 
 def _examine(other: Other, config: TrainConfig) -> _Legacy:
-    """What the training would have left behind by that update, unless its checkpoint is damaged."""
+    """Return the files that the training would have by the newest update of `other`. Do not check the checkpoint.
+
+    Raises:
+        UnfitError: the other training is not suitable.
+    """
     update = other.update
     if update >= config.max_updates:
         raise UnfitError(f"this training ends at {config.max_updates:,}")
@@ -160,32 +167,40 @@ def _take(legacy: _Legacy, out: Path) -> None:
 
 
 def _is_ours(point: _Point, config: TrainConfig) -> bool:
-    """Whether this training would have drawn the point as well: at its end, a training draws one more of each kind."""
+    """Return True if this training would have this point too: the end of a training adds one more of each kind."""
     every = config.validate_every if "dev_loss" in point else LOG_EVERY
     return int(point["update"]) % every == 0
 
 
 def _require_its_curve(other: Other, points: list[dict[str, Any]]) -> None:
-    """Refuse the end of a training of an earlier version, which began a new point there and lost the sums before."""
+    """Refuse a last checkpoint of an earlier version, which lost the sums since the last point of the curves.
+
+    Raises:
+        UnfitError: the checkpoint is between two points, and an earlier version wrote it.
+    """
     report = other.folder / REPORT
     is_cut = other.update % LOG_EVERY and any(
         "train_loss" in each and each["update"] == other.update for each in points
     )
     if is_cut and report.is_file() and "continued_from" not in json.loads(report.read_text(encoding="utf-8")):
         raise UnfitError(
-            "an earlier version of this package has made its last checkpoint, between two points of the curves"
+            "an earlier version of this package wrote its last checkpoint, which is between two points of the curves"
         )
 
 
 def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -> Continued:
-    """The validations of this training up to there, as the other one has made them."""
+    """Return the progress of this training at that update, from the validations of the other training.
+
+    Raises:
+        UnfitError: a validation is missing, or this training would end earlier.
+    """
     by_update = {int(point["update"]): point for point in points if "dev_loss" in point}
     best_dev_loss = best = math.inf
     since_best, scores = 0, dict[str, float]()
     for update in range(config.validate_every, other.update + 1, config.validate_every):
         point = by_update.get(update)
         if point is None:
-            raise UnfitError(f"it did not validate at update {update:,}, as train.validate_every asks for")
+            raise UnfitError(f"it did not validate at update {update:,}, which train.validate_every requires")
         loss = float(point["dev_loss"])
         value = loss if config.stop_on == "dev_loss" else -float(point[f"dev_{config.stop_on}"])
         value = math.inf if math.isnan(value) else value
@@ -207,25 +222,33 @@ def _replayed(other: Other, points: list[dict[str, Any]], config: TrainConfig) -
 
 
 def _incidents(other: Other, config: TrainConfig) -> list[dict[str, Any]]:
-    """Incidents after which it went back: the same would have happened to this training."""
-    found = [each for each in other.lines(INCIDENTS) if each["back_to"] is not None]
-    if found and other.train["checkpoint_every"] != config.checkpoint_every:
-        raise UnfitError("it went back to a checkpoint, and train.checkpoint_every decides to which")
-    if len(found) > config.max_rollbacks:
-        raise UnfitError(f"it went back {len(found)} times, and train.max_rollbacks is {config.max_rollbacks}")
-    if any(other.update <= each["back_to"] for each in found):
-        raise UnfitError("it has gone back to its newest checkpoint, and has saved none since")
-    return found
+    """Return the incidents after which the other training went back. This training would have had the same ones.
+
+    Raises:
+        UnfitError: this training would have resumed from other checkpoints, or would have failed.
+    """
+    rollbacks = [incident for incident in other.lines(INCIDENTS) if incident["back_to"] is not None]
+    if rollbacks and other.train["checkpoint_every"] != config.checkpoint_every:
+        raise UnfitError("it went back to a checkpoint that depends on train.checkpoint_every")
+    if len(rollbacks) > config.max_rollbacks:
+        raise UnfitError(f"it went back {len(rollbacks)} times, and train.max_rollbacks is {config.max_rollbacks}")
+    if any(other.update <= incident["back_to"] for incident in rollbacks):
+        raise UnfitError("it went back to its newest checkpoint, and has saved none since")
+    return rollbacks
 
 
 def _weights(other: Other, config: TrainConfig, scores: Mapping[str, float]) -> list[Path]:
-    """Files of weights that this training would have by now, and that it would not miss in the end."""
+    """Return the files of weights of the other training that this training would have by that update.
+
+    Raises:
+        UnfitError: weights that this training would keep are missing.
+    """
     update, every = other.update, config.checkpoint_every
     there = {int(file.stem): file for file in (other.folder / WEIGHTS).glob("*.safetensors") if file.stem.isdigit()}
     there = {number: file for number, file in there.items() if number % every == 0 and number <= update}
     saved = range(every, update + 1, every)
     last = list(saved)
-    if not config.patience:  # then the end is known, and what is not kept then need not be there now
+    if not config.patience:  # then the last update is known, and only weights kept at the end must exist
         ahead = set(range(every, config.max_updates + 1, every)) | {config.max_updates}
         last = [number for number in last if number in sorted(ahead)[-config.keep_checkpoints :]]
     ranked = sorted((scores[str(number)], -number) for number in saved if str(number) in scores)
@@ -245,12 +268,12 @@ def _require_sound(checkpoint: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Copy a file or a folder; nothing of ours writes into a file that is there, so a link will do where it can."""
+    """Link a file or a folder, or copy it where links are impossible. Files of a training never change in place."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         target.mkdir()
         *files, index = sorted(source.iterdir(), key=lambda file: file.name == ".metadata")
-        for file in (*files, index):  # the index last, for it makes a checkpoint
+        for file in (*files, index):  # the index last: it marks a complete checkpoint
             _link(file, target / file.name)
         return
     try:
@@ -262,7 +285,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _clear(out: Path) -> None:
-    """Remove what was copied before something failed."""
+    """Remove what was copied before an error."""
     for name in (CHECKPOINTS, WEIGHTS):
         shutil.rmtree(out / name, ignore_errors=True)
     for name in (METRICS, INCIDENTS, CONTINUED):

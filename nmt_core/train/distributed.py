@@ -1,4 +1,4 @@
-"""The processes of one training job, as `torchrun` started them."""
+"""Join the processes of one training job, as `torchrun` started them, and exchange values between them."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ _BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1_024
 
 @dataclass(frozen=True)
 class World:
-    """Who this process is among its peers, and what it computes on."""
+    """Rank and device of this process, and the number of processes."""
 
     rank: int
     size: int
@@ -28,28 +28,28 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process speaks for all."""
+        """True if this process has rank 0, and reports for all."""
         return self.rank == 0
 
     def sum(self, *values: float) -> list[float]:
-        """Sums over all processes, in float64."""
+        """Return the sum of each value over all processes, in float64."""
         if self.size == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
-        summed: list[float] = total.tolist()  # one copy from the device, not one for each value
+        summed: list[float] = total.tolist()  # one copy from the device for all values
         return summed
 
     def gather(self, mine: list[str]) -> list[list[str]]:
-        """What each process gives, by rank; it travels by gloo, through the memory of the CPU."""
+        """Return the values of every process, by rank. They are sent over gloo, through CPU memory."""
         if self.size == 1:
             return [mine]
-        found: list[list[str]] = [[] for _ in range(self.size)]
-        dist.all_gather_object(found, mine)
-        return found
+        gathered: list[list[str]] = [[] for _ in range(self.size)]
+        dist.all_gather_object(gathered, mine)
+        return gathered
 
     def agree(self, mine: Value) -> Value:
-        """What the first process gives, in all of them; it travels as `gather` does."""
+        """Return the value of the first process in all processes. It is sent over gloo, like `gather`."""
         if self.size == 1:
             return mine
         box = [mine]
@@ -57,22 +57,23 @@ class World:
         return box[0]
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says yes; all get the same answer."""
+        """Return True in all processes if `flag` is true in any of them."""
         return self.sum(float(flag))[0] > 0
 
     def peak_memory(self) -> int:
-        """Most bytes that this process has held at a time, of the GPU's memory where it computes on one."""
+        """Return the peak memory of this process in bytes: of the GPU if it computes on one, else of the CPU."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_OF_MAXRSS
 
 
 def is_alone() -> bool:
-    """Whether no other process takes part, so that nothing has to be agreed upon to save or load a checkpoint.
+    """Return True if no other process takes part, so that saving and loading a checkpoint needs no communication.
 
-    Agreeing costs more than its time: gloo copies what it sends by PyTorch, on threads of its own, and OpenMP gives a
-    thread that copies much a pool of threads for good. Where OpenMP has more threads than the machine has cores, none
-    stays awake for the next operator, and training is a fifth slower to its end (measured with two threads).
+    Communication slows down more than itself. gloo copies what it sends with PyTorch, on threads of its own, and OpenMP
+    permanently gives a pool of threads to each thread that copies much. Where OpenMP has more threads than the machine
+    has cores, no thread stays awake for the next operator, and the rest of training is a fifth slower (measured with
+    two threads).
     """
     return not dist.is_initialized() or dist.get_world_size() == 1
 
@@ -81,14 +82,14 @@ def is_alone() -> bool:
 def join_world() -> Iterator[World]:
     """Join the process group that `torchrun` describes in the environment, and leave it at the end.
 
-    NCCL is used where CUDA is, gloo elsewhere and for what is on the CPU. Run on one GPU by `tests/bench/gpu.sh`; on
-    several it has not been run yet.
+    NCCL is used with CUDA. gloo is used without CUDA, and for tensors on the CPU. `tests/bench/gpu.sh` runs this on one
+    GPU. It has not been run on several GPUs yet.
     """
     local_rank = int(os.environ["LOCAL_RANK"])
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-        # Checkpoints travel through the memory of the CPU, by gloo.
+        # Checkpoints are sent over gloo, through CPU memory.
         dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
     else:
         device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""The `train` stage: have the training processes started, relay what they tell, and see how they ended."""
+"""Stage `train`: start the training processes, relay their output, and check how they ended."""
 
 import json
 from collections import deque
@@ -22,56 +22,58 @@ from nmt_core.train.status import clear_status, read_status
 from nmt_core.train.watchdog import updates_passed_by
 
 DEV_TEXT = "dev_text"
-"""Section of a job's configuration: where the text of the dev set is, if validations translate it."""
+"""Section of a job's configuration with the location of the dev text. Present only if validations translate it."""
 BUDGET = "budget"
-"""Section of a job's configuration: what it may take."""
+"""Section of a job's configuration with its budget."""
 PROFILE = "profile"
-"""Folder of the profiler's traces and tables, one of each for each process."""
+"""Name of the folder of the profiler, with one trace and one table for each process."""
 _HOW_IT_IS_SPREAD = {"parallel", "shard_size", "max_tokens_per_pass", "activation_checkpointing", "compile_layers"}
 _HOW_IT_IS_WATCHED = {"dev_samples", "profile_updates"}
 
 
 class TrainReport(StageReport):
-    """How training went."""
+    """Report of `train`."""
 
     updates: int
     train_loss: float
     dev_loss: float
-    """Plain loss in nats per target token, as are the others."""
+    """Last unsmoothed loss on the dev set, in nats per target token, the unit of all losses here."""
     best_dev_loss: float
     target_tokens_per_second: float
     useful_token_share: float
-    """Share of the computed tokens that are no padding."""
+    """Share of the computed tokens that are not padding."""
     model_flop_utilisation: float
-    """Share of what the devices can do in large matrix products that the model made use of."""
+    """Share of the devices' rate in large matrix products that the model used."""
     dev_bleu: float | None
-    """Of the last validation's translations, as the next; None if `train.dev_sentences` is 0."""
+    """BLEU of the last validation's translations. None if `train.dev_sentences` is 0."""
     dev_chrf: float | None
+    """chrF of the last validation's translations. None if `train.dev_sentences` is 0."""
     updates_passed_by: int
-    """Updates without effect, for their loss was too high or no number, or they were between such a one and the
-    checkpoint that training went back to; their data was left out: see `incidents.jsonl`."""
+    """Updates without effect. Training went back to a checkpoint before them because a loss was too high or not finite,
+    and left out their data. See `incidents.jsonl`."""
     started_from: str
-    """Artifact or file of the weights that it started from; empty: random weights."""
+    """Artifact or file of the initial weights. Empty means random weights."""
     continued_from: str = ""
-    """Training whose first updates it took over, and how many, for it differs in its length or its watching alone;
-    seconds and attempts are its own. Empty: it made all updates itself."""
+    """Training that made the first updates, with their number. It differs only in `ONLY_THE_END`. Its seconds and
+    attempts are not counted here. Empty means that this training made all updates."""
     tokens: int
-    """Target tokens that it learnt from, each time that it read them counted."""
+    """Target tokens of all updates. Tokens that are read several times count each time."""
     seconds: float
-    """From the start of its processes to their end, over all attempts, as the next two."""
+    """Seconds from the start of the processes to their end, over all attempts."""
     gpu_seconds: float
-    """The same for each GPU; 0 on CPUs."""
+    """Sum of `seconds` over all GPUs. 0 on CPUs."""
     cpu_seconds: float
+    """CPU time of all processes in seconds, over all attempts."""
     attempts: int
-    """How often its processes were started."""
+    """Number of times that the processes were started."""
 
 
 def identity(config: PipelineConfig) -> Identity:
-    """What decides the weights and the curves: all but how the work is spread and watched.
+    """Return the options that decide the weights and the curves: all except how the work is spread and logged.
 
-    What decides which checkpoints are kept, and when training stops, is among it. Languages and spelling, by which the
-    dev set is translated and scored, decide the text and are in its fingerprint. What training starts from counts by
-    its content, not by its place.
+    Options that decide which checkpoints are kept, and when training stops, are included. Languages and spelling decide
+    how the dev set is translated and scored, but they are part of the text's fingerprint already. Initial weights count
+    by their content, not by their path.
     """
     no_part = _HOW_IT_IS_SPREAD | _HOW_IT_IS_WATCHED
     sections = {"model": config.model.model_dump(mode="json"), "train": config.train.model_dump(mode="json")}
@@ -81,12 +83,12 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainReport:
-    """Train, or go on training, in `out`.
+    """Train, or resume training, in `out`.
 
     Raises:
-        StageError: training cannot start or go on; the message holds the reason.
-        PreemptedError: its processes were asked to stop, and have written a checkpoint to go on from.
-        BudgetError: they have done so because the budget is spent, or earlier ones had spent it before.
+        StageError: training cannot start or continue. The message holds the reason.
+        PreemptedError: the processes were stopped from outside, and have written a checkpoint to resume from.
+        BudgetError: the budget is spent, by this attempt or by earlier ones.
     """
     start = find_start(config.train, config.model, inputs["tokenizer"])
     if start.name:
@@ -110,14 +112,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> TrainRep
 
 
 def _tell_the_curves_of_another(out: Path, job: Job) -> None:
-    """Report the points of the updates that another training has made, so that no curve begins in its middle."""
+    """Report the points of the updates that another training made, so that the curves begin at update 0."""
     for line in (out / METRICS).read_text(encoding="utf-8").splitlines():
         point = json.loads(line)
         job.reporter.metrics(int(point.pop("update")), point)
 
 
 def _job(config: PipelineConfig, inputs: Inputs, start: Start) -> dict[str, Any]:
-    """What the processes read: they need the text and the tokenizers only if they translate."""
+    """Return the configuration of the processes. Text and tokenizers are included only if validations translate."""
     data = str(inputs["encode"].path.resolve())
     sections = {"train": config.train.model_dump(), "model": config.model.model_dump(), "data": data}
     sections["start"] = start.model_dump(mode="json")
@@ -132,7 +134,11 @@ def _job(config: PipelineConfig, inputs: Inputs, start: Start) -> dict[str, Any]
 
 
 def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
-    """Turn the lines of the first process into progress, curves and log, until all have ended; the last of the log."""
+    """Turn the lines of the first process into progress, curves and log, until all processes have ended.
+
+    Returns:
+        The last 20 lines of the log.
+    """
     last_lines: deque[str] = deque(maxlen=20)
     for line in launched.lines():
         point = _parse(line)
@@ -148,7 +154,11 @@ def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
 
 
 def _require_a_budget(out: Path, budget: BudgetConfig) -> None:
-    """Raise if earlier attempts have spent it: another would come no further than its first update."""
+    """Raise an error if earlier attempts have spent the budget: another one would end after its first update.
+
+    Raises:
+        BudgetError: the budget is spent.
+    """
     if spent := read_spent(out).over(budget):
         saved = max((int(file.parent.name) for file in out.glob("checkpoints/*/.metadata")), default=0)
         raise _out_of_budget(spent, saved)
@@ -157,23 +167,23 @@ def _require_a_budget(out: Path, budget: BudgetConfig) -> None:
 def _out_of_budget(spent: str, update: int) -> BudgetError:
     return BudgetError(
         f"train: the budget is spent ({spent}) after {update:,} updates, with a checkpoint: raise it, and the same "
-        "command goes on from there"
+        "command resumes from there"
     )
 
 
 def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
-    """Raise what kept the job from its end, if it did not come to it."""
+    """Raise the error that kept the job from finishing, if it is not finished."""
     status = read_status(out)
     if status is None:
         detail = "\n".join(last_lines)
-        raise StageError(f"train: the processes ended with exit code {code}, and not by themselves: {detail}")
+        raise StageError(f"train: the processes crashed or were killed, with exit code {code}: {detail}")
     if status.state == "failed":
         raise StageError(f"train: {status.error}")
     if status.budget:
         raise _out_of_budget(status.budget, status.update)
     if status.state == "stopped":
         raise PreemptedError(
-            f"train: stopped from outside after {status.update:,} updates, with a checkpoint: the same command goes on "
+            f"train: stopped from outside after {status.update:,} updates, with a checkpoint: the same command resumes "
             "from there"
         )
 
@@ -189,7 +199,7 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def _note(point: Mapping[str, float]) -> str:
-    """In short, for the terminal."""
+    """Return a point as a short text for the terminal."""
     if "dev_loss" in point:
         scores = f", BLEU {point['dev_bleu']:.1f}, chrF {point['dev_chrf']:.1f}" if "dev_bleu" in point else ""
         return f"dev loss {point['dev_loss']:.3f}{scores}"
@@ -198,12 +208,12 @@ def _note(point: Mapping[str, float]) -> str:
 
 
 def _line(update: int, max_updates: int, point: Mapping[str, float]) -> str:
-    """In one line, for the log."""
+    """Return a point as one line for the log."""
     if "dev_loss" in point:
         return f"update {update:,} of {max_updates:,}: {_note(point)}, lowest dev loss {point['best_dev_loss']:.3f}"
     return (
         f"update {update:,} of {max_updates:,}: {_note(point)}, {point['useful_token_share']:.1%} of tokens useful, "
-        f"{point['model_flop_utilisation']:.1%} of the device's matrix rate, learning rate "
+        f"{point['model_flop_utilisation']:.1%} model FLOP utilisation, learning rate "
         f"{point['learning_rate']:.2e}, gradient norm {point['gradient_norm']:.3f}, {point['data_wait_share']:.1%} "
         f"waiting for data, {point['memory_bytes'] / 1e9:.2f} GB"
     )

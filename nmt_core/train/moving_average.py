@@ -1,4 +1,4 @@
-"""Exponential moving average of the weights, kept up while training goes on (Polyak and Juditsky 1992)."""
+"""Maintain an exponential moving average of the weights during training (Polyak and Juditsky 1992)."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 class MovingAverage:
-    """An average of the weights after each update, of which the last ones count most.
+    """Exponential moving average of the weights over the updates.
 
     Args:
         parameters: the weights, or this process' parts of them, by name.
-        decay: share of the average that an update leaves.
+        decay: factor on the average at each update.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], decay: float) -> None:
@@ -21,7 +21,10 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, number: int) -> None:
-        """Count the weights after update `number`, from 1; early ones count more, for what was before was random."""
+        """Add the weights after update `number`, counted from 1.
+
+        The decay is smaller in early updates, so that the random initial weights are soon forgotten.
+        """
         decay = min(self._decay, (number - 1) / (number + 9))
         for average, parameter in zip(self.tensors.values(), self._parameters, strict=True):
             average.lerp_(parameter, 1 - decay)

@@ -1,4 +1,7 @@
-"""Optimizers, and the learning rate (Vaswani et al. 2017, section 5.3; Zeiler 2012)."""
+"""Make the optimizer and compute the learning rate.
+
+Sources: Vaswani et al. 2017, section 5.3 (Adam and the schedule), and Zeiler 2012 (Adadelta).
+"""
 
 import torch
 from torch import nn
@@ -7,9 +10,10 @@ from nmt_core.config import TrainConfig
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5), or the scale itself if it is constant.
+    """Return the learning rate of an update, counted from 1.
 
-    The first update has number 1.
+    It is scale * d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5), or the scale itself with the constant
+    schedule.
     """
     if config.learning_rate_schedule == "constant":
         return config.learning_rate_scale
@@ -18,7 +22,7 @@ def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """The optimizer of the configuration, Adam and AdamW fused; the trainer sets the learning rate."""
+    """Return the optimizer of the configuration. Adam and AdamW are fused. The trainer sets the learning rate."""
     rate = torch.finfo(torch.float32).tiny
     if config.optimizer == "adadelta":
         return torch.optim.Adadelta(

@@ -1,4 +1,4 @@
-"""Trainings of the same recipe that differ in how long, and how watchfully, they train: one may go on from another."""
+"""Find trainings that differ only in length, validations or checkpoints, so that one can continue another."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,49 +12,50 @@ from nmt_core.store.artifacts import MANIFEST, PARTIAL, Identity, Manifest
 from nmt_core.train.weights import CHECKPOINTS
 
 ONLY_THE_END = ("max_updates", "patience", "checkpoint_every", "validate_every", "keep_checkpoints", "max_rollbacks")
-"""Options of `train` that change no update."""
+"""Options of `train` that change no update of the weights."""
 
 
 @dataclass(frozen=True)
 class Other:
-    """A training that differs in `ONLY_THE_END` at most."""
+    """Training that differs in `ONLY_THE_END` at most."""
 
     folder: Path
     train: Mapping[str, Any]
-    """Its section `train`, as far as its fingerprint holds it."""
+    """Options of its section `train` that are part of its fingerprint."""
 
     @property
     def name(self) -> str:
+        """Short address, such as `train/0123456789ab`."""
         return f"train/{self.folder.name.removesuffix(PARTIAL)[:12]}"
 
     @property
     def update(self) -> int:
-        """Update of its newest checkpoint, as of `newest_update`."""
+        """Update of its newest checkpoint, see `newest_update`."""
         return newest_update(self.folder)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """Records of one of its files, up to a line that a crash has cut off."""
+        """Return the records of one of its files, without a line that a crash has cut off."""
         file = self.folder / name
         lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
         return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 class UnfitError(Exception):
-    """Why another training is of no use."""
+    """Another training cannot be continued. The message holds the reason."""
 
 
 def newest_update(training: Path) -> int:
-    """Return the update of the newest checkpoint in a training's folder; 0 if there is none, or none but the first."""
-    found = (training / CHECKPOINTS).glob("*/.metadata")
-    return max((int(file.parent.name) for file in found if file.parent.name.isdigit()), default=0)
+    """Return the update of the newest checkpoint in a training's folder, or 0 if there is none."""
+    indexes = (training / CHECKPOINTS).glob("*/.metadata")
+    return max((int(file.parent.name) for file in indexes if file.parent.name.isdigit()), default=0)
 
 
 def other_trainings(out: Path, own: Identity) -> list[Other]:
-    """Return the trainings beside one, finished or not, that differ in `ONLY_THE_END` at most: the longest first.
+    """Return the other trainings that differ in `ONLY_THE_END` at most, finished or not, the longest first.
 
     Args:
-        out: the folder of the one, which need not be there.
-        own: its identity.
+        out: folder of the training, which need not exist. The others are in the same parent folder.
+        own: identity of the training.
     """
     return sorted(_others(out, own), key=lambda other: other.update, reverse=True)
 

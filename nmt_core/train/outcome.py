@@ -1,7 +1,7 @@
-"""What updates came to, read from a GPU one update late.
+"""Read the losses and norms of updates from a GPU one update late.
 
-To read a number from a GPU is to wait until it has done all that it was asked for before, and to ask it for nothing
-meanwhile. So an update's loss is copied while the next update is being asked for, and looked at after that.
+Reading a number from a GPU waits for all work that was queued before it, and leaves the queue empty. So the loss of an
+update is copied while the next update is being queued, and is read after that.
 """
 
 from collections import deque
@@ -17,37 +17,39 @@ from nmt_core.train.distributed import World
 from nmt_core.train.watchdog import LossWindow, diagnose
 
 UPDATES_LATE = {"cuda": 1}
-"""How many updates later an outcome is looked at, by the kind of device; elsewhere at once."""
+"""Updates between an update and the reading of its outcome, by type of device. 0 for types not listed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one update came to, over all processes."""
+    """Outcome of one update, over all processes."""
 
     number: int
-    """Of the update, from 1."""
+    """Number of the update, from 1."""
     update: Update
     loss: float
-    """Sum of the plain loss over the target tokens, in nats."""
+    """Sum of the unsmoothed loss over the target tokens, in nats."""
     gradient_norm: float
-    """Before clipping."""
+    """Norm of the gradient before clipping."""
     stopping: int
-    """Processes that were asked to stop."""
+    """Number of processes that were requested to stop."""
     written: int
-    """Processes that had written their part of the pending checkpoint."""
+    """Number of processes that had written their part of the pending checkpoint."""
 
 
 @dataclass(frozen=True)
 class _Copied:
-    """Numbers on their way from the device."""
+    """Numbers of an update that are being copied from the device."""
 
     number: int
     update: Update
     values_4: Tensor
-    """Loss, processes asked to stop, processes that have written, norm: fp64 on the CPU, after `arrived`."""
+    """Loss, processes that were requested to stop, processes that have written, norm: fp64, on the CPU."""
     arrived: "torch.cuda.Event | None"
+    """Event after which `values_4` is valid. None means at once."""
 
     def read(self) -> Outcome:
+        """Wait for the copy and return the outcome."""
         if self.arrived:
             self.arrived.synchronize()
         loss, stopping, written, norm = self.values_4.tolist()
@@ -55,7 +57,7 @@ class _Copied:
 
 
 class Outcomes:
-    """Outcomes of updates in their order. Every process has one, and calls the same methods in step.
+    """Queue of the outcomes of updates. Every process has an instance, and calls the same methods in step.
 
     Args:
         world: the processes.
@@ -69,15 +71,15 @@ class Outcomes:
     def add(
         self, number: int, update: Update, loss: Tensor | float, norm: Tensor, *, stop: bool, is_written: bool
     ) -> None:
-        """Sum an update's numbers over the processes, and have them copied.
+        """Sum the numbers of an update over the processes, and begin to copy them.
 
         Args:
-            number: of the update, from 1.
-            update: what was computed.
-            loss: this process's sum of the plain loss, in nats.
-            norm: of the gradient, the same in all processes.
-            stop: whether this process was asked to stop.
-            is_written: whether this process has written its part of the pending checkpoint.
+            number: number of the update, from 1.
+            update: the update.
+            loss: this process' sum of the unsmoothed loss, in nats.
+            norm: norm of the gradient, equal in all processes.
+            stop: True if this process was requested to stop.
+            is_written: True if this process has written its part of the pending checkpoint.
         """
         device = self._world.device
         flags_2 = torch.tensor([stop, is_written], dtype=torch.float64, pin_memory=device.type == "cuda")
@@ -93,25 +95,25 @@ class Outcomes:
         self._pending.append(_Copied(number, update, values_4, arrived))
 
     def known(self, *, wait: bool) -> Iterator[Outcome]:
-        """Give the outcomes that need not be waited for, or all, oldest first."""
+        """Yield the outcomes that are due, oldest first. With `wait`, yield all pending outcomes."""
         while len(self._pending) > (0 if wait else self._late):
             yield self._pending.popleft().read()
 
     def forget(self) -> None:
-        """Drop what has not been looked at: training goes back to before it."""
+        """Drop all pending outcomes, because training goes back to an earlier update."""
         self._pending.clear()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What went wrong, and in which update."""
+    """Problem of an update, with its outcome."""
 
     what: str
     outcome: Outcome
 
 
 def look_at(outcome: Outcome, window: LossWindow, length: int, most_deviations: float) -> Problem | None:
-    """Return what is wrong with an update, if anything is, and count its loss; see `diagnose`."""
+    """Return the problem of an update, if it has one, and add its loss to the window. See `diagnose`."""
     loss = outcome.loss / outcome.update.target_tokens
     what = diagnose(loss, outcome.gradient_norm, window, length, most_deviations)
     window.add(loss, length)

@@ -1,9 +1,9 @@
-"""One model over many processes: replicated (DDP), sharded (FSDP), or sharded in groups that are replicated (HSDP).
+"""Spread one model over many processes: replicated (DDP), sharded (FSDP), or sharded in replicated groups (HSDP).
 
-Each process computes the loss of its own micro-batches. The gradients that reach the optimizer are those of the whole
-update, whatever the number of processes is and whichever way the weights are spread. FSDP is PyTorch's `fully_shard`
-(Zhao et al. 2023, "PyTorch FSDP"): every layer is a group of its own, and what is in no layer is one group. So the
-embeddings and the output matrix are in one group, as they must be where they are the same weights.
+Each process computes the loss of its own micro-batches. The optimizer gets the gradients of the whole update, for any
+number of processes and any way to spread the weights. FSDP is PyTorch's `fully_shard` (Zhao et al. 2023, "PyTorch
+FSDP"). Every layer is a group of its own, and the weights outside of layers form one group. So the embeddings and the
+output matrix are in one group, which is necessary where they share weights.
 """
 
 from collections.abc import Mapping
@@ -27,19 +27,19 @@ from nmt_core.models.build import build_model
 from nmt_core.models.loss import smoothed_cross_entropy
 from nmt_core.models.model import TranslationModel
 from nmt_core.tokenizer.tokenizer import PAD_ID
+from nmt_core.train.device import autocast, compute_dtype
 from nmt_core.train.distributed import World
-from nmt_core.train.precision import autocast, compute_dtype
 
 _CHECKPOINT_WRAPPER = "_checkpoint_wrapped_module."
 
 
 class Objective(nn.Module):
-    """A model and its loss: what the processes compute together.
+    """Model with its loss, as the processes compute it together.
 
     Args:
         model: the model.
-        label_smoothing: of the loss to descend on.
-        dtype: of the matrix products.
+        label_smoothing: label smoothing of the training loss.
+        dtype: type of the matrix products.
     """
 
     def __init__(self, model: TranslationModel, label_smoothing: float, dtype: torch.dtype) -> None:
@@ -49,7 +49,7 @@ class Objective(nn.Module):
         self.dtype = dtype
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Sums over the target tokens of a pass: smoothed and plain loss in nats."""
+        """Return the smoothed and the unsmoothed loss in nats, each summed over the target tokens of a pass."""
         with autocast(self.dtype, batch.source.device):
             states_M = self.model(batch.source, batch.decoder_input, batch.source_layout, batch.target_layout)
         weight_VM = self.model.output.weight
@@ -57,15 +57,16 @@ class Objective(nn.Module):
 
 
 class Parallel:
-    """A model on this process' device, as its share of the work is organised.
+    """Model on this process' device, replicated or sharded.
 
     Args:
-        model: the same in every process; from here on the parameters may be shards.
-        config: `parallel`, `shard_size`, `activation_checkpointing`, `compile_layers` and `precision` decide.
+        model: model, equal in every process. Its parameters may become shards.
+        config: options of the training. `parallel`, `shard_size`, `activation_checkpointing`, `compile_layers`,
+            `batching`, `label_smoothing` and `precision` are used.
         world: the processes.
 
     Raises:
-        ConfigError: the processes cannot be cut into groups of `shard_size`.
+        ConfigError: `shard_size` does not divide the number of processes.
     """
 
     def __init__(self, model: TranslationModel, config: TrainConfig, world: World) -> None:
@@ -73,7 +74,7 @@ class Parallel:
         self.dtype = compute_dtype(config.precision, world.device)
         objective = Objective(self.model, config.label_smoothing, self.dtype)
         self._compiled = self._graphed = False
-        """Whether layers are compiled, and their kernels started as one CUDA graph each."""
+        """True if layers are compiled, and if the kernels of each layer are launched as one CUDA graph."""
         if config.compile_layers and model.compiles and world.device.type == "cuda":
             self._compile(config)
         for layers in (self.model.encoder, self.model.decoder):
@@ -84,14 +85,15 @@ class Parallel:
         if config.parallel != "ddp":
             self._objective = _sharded(objective, _mesh(config, world), self.dtype)
         elif world.size > 1:
-            # Buffers are constants; gradients need not be copied from where they are summed.
+            # Buffers are constants. A view of the bucket saves a copy of the summed gradients.
             self._objective = DistributedDataParallel(objective, broadcast_buffers=False, gradient_as_bucket_view=True)
 
     def _compile(self, config: TrainConfig) -> None:
         """Compile each layer, so that layers of one kind share their code.
 
-        Where shapes and the places of weights never change, a layer is started as one CUDA graph: a host takes longer
-        to start some 600 kernels than an H200 to run them (438,859 and 783,163 target tokens per second, base).
+        Where shapes and the addresses of weights never change, each layer is launched as one CUDA graph. Otherwise a
+        host takes longer to launch some 600 kernels than an H200 to run them: the base model reaches 783,163 target
+        tokens per second with graphs, and 438,859 without.
         """
         self._compiled = True
         self._graphed = config.batching == "packed" and config.parallel == "ddp" and not config.activation_checkpointing
@@ -99,25 +101,25 @@ class Parallel:
             layer.compile(mode="reduce-overhead" if self._graphed else None)
 
     def eager(self) -> AbstractContextManager[Any]:
-        """Return a context without compiling: for a few batches of other shapes, it would take longer than they do."""
+        """Return a context without compilation, which would take longer than a few batches of other shapes."""
         return torch.compiler.set_stance("force_eager") if self._compiled else nullcontext()
 
     @property
     def is_sharded(self) -> bool:
-        """Whether this process has but a part of each parameter."""
+        """True if this process holds only a part of each parameter."""
         return isinstance(self._objective, FSDPModule)
 
     def backward(self, batch: Batch, weight: float, *, is_last: bool) -> Tensor:
-        """One forward and backward pass; gradients travel between the processes with the last pass of an update.
+        """Run one forward and backward pass. The last pass of an update exchanges the gradients between processes.
 
         Args:
-            batch: on the device of this process.
-            weight: factor on the summed loss. The processes' gradients are averaged, so for the gradient of a mean over
-                all tokens it is the number of processes by that of tokens.
-            is_last: whether no other pass of the update follows.
+            batch: batch on the device of this process.
+            weight: factor on the summed loss. Gradients are averaged over the processes, so the gradient of a mean over
+                all tokens needs the number of processes divided by the number of tokens.
+            is_last: True for the last pass of an update.
 
         Returns:
-            Sum of the plain loss, in nats.
+            Sum of the unsmoothed loss, in nats.
         """
         if self._graphed:
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
@@ -132,7 +134,7 @@ class Parallel:
         return summed
 
     def clip(self, max_norm: float) -> Tensor:
-        """Scale the gradient down to this norm, if it is larger and a norm is given; its norm before."""
+        """Scale the gradient down to at most this norm, and return its norm before. 0 does not scale."""
         parameters = list(self.model.parameters())
         norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
         if isinstance(norm, DTensor):
@@ -142,23 +144,23 @@ class Parallel:
         return norm
 
     def plain_model(self) -> TranslationModel:
-        """The model with whole weights, to be asked outside of training: itself, or a copy if they are sharded.
+        """Return the model with complete weights, for use outside of training. Sharded weights are copied.
 
         Called by every process.
         """
         if not self.is_sharded:
             return self.model
-        found, model = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True)), self.model
+        weights, model = get_model_state_dict(self.model, options=StateDictOptions(full_state_dict=True)), self.model
         copy = build_model(model.config, model.vocab_size, model.max_positions, model.source_vocab_size)
-        copy.load_state_dict(found)
+        copy.load_state_dict(weights)
         return copy.to(model.device)
 
     def parameters(self) -> dict[str, Tensor]:
-        """Each parameter, or this process' part of it, by name; tied ones once."""
+        """Return each parameter, or this process' part of it, by name. Tied parameters are listed once."""
         return {name.replace(_CHECKPOINT_WRAPPER, ""): weight for name, weight in self.model.named_parameters()}
 
     def _own_gradients(self) -> None:
-        """Have gradients added to memory that is theirs: a graph's own results are overwritten by the next pass."""
+        """Allocate memory for the gradients. The next pass of a CUDA graph overwrites the graph's own results."""
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -172,27 +174,27 @@ class Parallel:
 
 @torch.no_grad()
 def whole_copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies on the CPU, put together where a process has but a part. Called by every process."""
-    whole = {name: each.full_tensor() if isinstance(each, DTensor) else each for name, each in tensors.items()}
-    return {name: each.detach().to("cpu", copy=True) for name, each in whole.items()}
+    """Return copies of tensors on the CPU, assembled from the parts of all processes. Called by every process."""
+    whole = {name: part.full_tensor() if isinstance(part, DTensor) else part for name, part in tensors.items()}
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in whole.items()}
 
 
 def _mesh(config: TrainConfig, world: World) -> DeviceMesh:
-    """One row of all processes, or a row for each copy of the weights."""
+    """Return a mesh with one row of all processes, or with one row for each copy of the weights."""
     if config.parallel == "fsdp":
         return init_device_mesh(world.device.type, (world.size,), mesh_dim_names=("shard",))
     size = config.shard_size or world.local_size
     if world.size % size:
         raise ConfigError(
-            f"train.shard_size={size} does not divide the {world.size} processes: set it to a divisor, or change their "
-            "number"
+            f"train.shard_size={size} does not divide the {world.size} processes: set it to a divisor, or change the "
+            "number of processes"
         )
     return init_device_mesh(world.device.type, (world.size // size, size), mesh_dim_names=("replicate", "shard"))
 
 
 def _sharded(objective: Objective, mesh: DeviceMesh, dtype: torch.dtype) -> nn.Module:
-    """On GPUs weights travel in the dtype of the matrix products; gradients are summed in fp32."""
-    is_half = dtype != torch.float32 and mesh.device_type != "cpu"  # whose layer norm wants weights in fp32
+    """Shard the objective. GPUs exchange weights in the type of the matrix products, and sum gradients in fp32."""
+    is_half = dtype != torch.float32 and mesh.device_type != "cpu"  # layer norm on CPUs needs weights in fp32
     policy = MixedPrecisionPolicy(
         param_dtype=dtype if is_half else None,
         reduce_dtype=torch.float32 if is_half else None,

@@ -1,4 +1,4 @@
-"""How far training is."""
+"""Keep the progress of a training."""
 
 import json
 import math
@@ -9,27 +9,27 @@ from nmt_core.train.watchdog import LossWindow
 
 @dataclass
 class Progress:
-    """How far training is; with the configuration, the whole state of the data and of the random numbers."""
+    """Progress of a training. With the configuration, it is the whole state of the data and of the random numbers."""
 
     update: int = 0
     epoch: int = 0
     batch: int = 0
-    """Updates of this epoch that are done."""
+    """Number of finished updates of this epoch."""
     best_dev_loss: float = math.inf
     best: float = math.inf
-    """Least value of a validation (`count_validation`)."""
+    """Lowest value of a validation, see `count_validation`."""
     validations_since_best: int = 0
     scores: dict[str, float] = field(default_factory=dict)
     """Value of each validation by update, if the best checkpoints are kept."""
     window: list[float] = field(default_factory=lambda: [0.0] * 4)
-    """Sums since the last point of the curves: a resumed run draws the point that an undisturbed one draws."""
+    """Sums since the last point of the curves, so that a resumed run draws the same points as an uninterrupted one."""
     losses: LossWindow = field(default_factory=LossWindow)
-    """What the watchdog compares with."""
+    """Window of losses that the watchdog compares with."""
     rollbacks: int = 0
-    """How often the watchdog has gone back."""
+    """Number of times that training went back to a checkpoint."""
 
     def count_validation(self, value: float, *, remember: bool) -> None:
-        """Note how good the model is now: the less `value` is, the better."""
+        """Record the value of a validation. Lower is better. With `remember`, keep it in `scores`."""
         value = math.inf if math.isnan(value) else value
         self.validations_since_best = 0 if value < self.best else self.validations_since_best + 1
         self.best = min(self.best, value)
@@ -37,11 +37,11 @@ class Progress:
             self.scores[str(self.update)] = value
 
     def to_json(self) -> str:
-        """As text."""
+        """Return the progress as JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> "Progress":
-        """From text."""
+        """Return the progress from JSON."""
         values = json.loads(text)
         return Progress(**values | {"losses": LossWindow(**values["losses"])})

@@ -1,10 +1,10 @@
-"""Reading a checkpoint without letting it run code.
+"""Read a checkpoint without letting it run code.
 
-`torch.distributed.checkpoint` reads its index `.metadata` with `pickle.load`, and whatever is no tensor with
-`torch.load(weights_only=False)`, so that who writes such a file chooses what is called. Here an index may name the
-classes that an index is made of and nothing else, and other values are read with `weights_only`.
+`torch.distributed.checkpoint` reads its index `.metadata` with `pickle.load`, and values that are not tensors with
+`torch.load(weights_only=False)`. So the author of such a file chooses which functions are called. Here an index may
+name only the classes that an index consists of, and other values are read with `weights_only`.
 
-Which names an index has depends on the Python that wrote it too: `tests/golden/checkpoints` has one of each kind.
+The names in an index also depend on the Python that wrote it. `tests/golden/checkpoints` has one of each kind.
 """
 
 import io
@@ -35,19 +35,19 @@ _OF_AN_INDEX = {
 }
 _ENUMS: tuple[type[Enum], ...] = (metadata._MEM_FORMAT_ENCODING,)
 _ALLOWED = {(module.__name__, name): getattr(module, name) for module, names in _OF_AN_INDEX.items() for name in names}
-_PATHS = {("pathlib", "PosixPath"), ("pathlib._local", "PosixPath")}  # the second is that of Python 3.13
-_GETATTR = ("builtins", "getattr")  # by which Python 3.11.0 to 3.11.3 pickles an enum
+_PATHS = {("pathlib", "PosixPath"), ("pathlib._local", "PosixPath")}  # Python 3.13 writes the second name
+_GETATTR = ("builtins", "getattr")  # Python 3.11.0 to 3.11.3 pickles an enum by it
 
 METADATA = ".metadata"
-"""The index of a checkpoint. It is written last, and its presence marks a whole one."""
+"""Name of the index of a checkpoint. It is written last, and its presence marks a complete checkpoint."""
 
 
 def read_checkpoint(state: dict[str, Any], checkpoint: Path) -> None:
     """Load a checkpoint into `state`, in place. Called by every process.
 
     Raises:
-        DataError: it names what a checkpoint of ours does not, and what could be code.
-        CheckpointException: it cannot be read, or is not of these tensors.
+        DataError: the checkpoint names something that does not belong in a checkpoint and could run code.
+        CheckpointException: the checkpoint cannot be read, or does not match these tensors.
     """
     reader = _Reader(checkpoint)
     try:
@@ -57,12 +57,15 @@ def read_checkpoint(state: dict[str, Any], checkpoint: Path) -> None:
         failures = [failure for failure, _ in error.failures.values()] if isinstance(error, CheckpointException) else []
         for failure in (error, *failures):
             if isinstance(failure, _NamesCodeError):
-                raise DataError(f"{checkpoint}: {failure}, and is refused, for it could run code") from None
+                raise DataError(f"{checkpoint}: {failure}, and is refused because it could run code") from None
         raise
 
 
 def other_versions(checkpoint: Path) -> str:
-    """Name the versions that wrote a checkpoint whose index is intact, or return "" if they are not known to differ."""
+    """Return the versions that wrote a checkpoint, if they differ from the present ones and its index is intact.
+
+    Return "" otherwise, and where the versions are not known.
+    """
     file = checkpoint / METADATA
     try:
         checksum = Checksum.read(file)
@@ -74,42 +77,48 @@ def other_versions(checkpoint: Path) -> str:
 
 
 def index_of(checkpoint: Path) -> metadata.Metadata:
-    """What a checkpoint's `.metadata` says of its files and tensors.
+    """Return the index of a checkpoint, which lists its files and tensors.
 
     Raises:
-        Exception: of any kind; a pickle that is cut off, damaged, or not ours fails in many ways.
+        Exception: the index cannot be read. A truncated, damaged or foreign pickle raises errors of many types.
     """
     return _Reader(checkpoint).read_metadata()
 
 
 def _refuse_code(reader: "_Reader") -> None:
-    """By every process: `load` would say of a refusal only that there is no index. It tells of all else, to all."""
+    """Raise an error in every process if the index could run code.
+
+    `load` would report such an index as missing. It reports all other errors to all processes.
+
+    Raises:
+        _NamesCodeError: the index names something that is not part of an index.
+    """
     try:
         reader.read_metadata()
     except _NamesCodeError:
         raise
-    except Exception:  # whatever a damaged file makes of unpickling
+    except Exception:  # unpickling a damaged file raises errors of many types
         return
 
 
 class _NamesCodeError(Exception):
-    """A pickle wants more than what belongs into it."""
+    """A pickle names something that does not belong in it."""
 
 
 def _member_of(owner: Any, name: Any) -> Enum:
-    """Return a member of an enum that an index may have. Called by a pickle in place of `getattr`."""
+    """Return a member of an enum that an index may have. A pickle calls this in place of `getattr`."""
     for enum in _ENUMS:
         if owner is enum and isinstance(name, str) and name in enum.__members__:
             member: Enum = enum[name]
             return member
-    raise _NamesCodeError(f"its index asks for {name!r} of {owner!r}, which is no part of one")
+    raise _NamesCodeError(f"its index gets the attribute {name!r} of {owner!r}, which is not part of an index")
 
 
 class _Unpickler(pickle.Unpickler):
-    """Of an index."""
+    """Unpickler of an index."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class by its names, if an index has it."""
+        """Return a class by its names, if it is part of an index."""
         if (module, name) in _PATHS:
             return PosixPath
         if (module, name) in _ALLOWED:
@@ -119,14 +128,14 @@ class _Unpickler(pickle.Unpickler):
         value = getattr(torch, name, None) if module == "torch" else None
         if isinstance(value, torch.dtype | torch.layout):
             return value
-        raise _NamesCodeError(f"its index names {module}.{name}, which is no part of one")
+        raise _NamesCodeError(f"its index names {module}.{name}, which is not part of an index")
 
 
 class _Reader(filesystem.FileSystemReader):
-    """Reads the index in such a way."""
+    """Reader that unpickles the index without running code."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
-        """As of `FileSystemReader`."""
+        """Read the index as `FileSystemReader` does, and check its checksum."""
         file = Path(self._get_metadata_path(kwargs.get("rank")))
         checksum = Checksum.read(file)
         if checksum and (problem := diagnose(file, checksum.content)):
@@ -142,14 +151,17 @@ class _Reader(filesystem.FileSystemReader):
 
 
 class _Planner(DefaultLoadPlanner):
-    """Reads in such a way what is no tensor: the progress, and numbers of the optimizer."""
+    """Planner that reads values that are not tensors, such as the progress, without running code."""
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
-        """As of `DefaultLoadPlanner`, which takes any pickle: ours is given one that has been read and written anew."""
+        """Load a value as `DefaultLoadPlanner` does, which takes any pickle.
+
+        The pickle is read with `weights_only`, and the planner gets a newly written one.
+        """
         plain = io.BytesIO()
         try:
             torch.save(torch.load(value, weights_only=True), plain)
-        except pickle.UnpicklingError:  # whose words advise to read it all the same
+        except pickle.UnpicklingError:  # its message advises to read the file anyway
             raise _NamesCodeError(f"its value {read_item.dest_index.fqn} is more than text and numbers") from None
         plain.seek(0)
         super().load_bytes(read_item, plain)

@@ -1,4 +1,4 @@
-"""How often processes have died in vain: `torchrun` counts all deaths of a job, however far it has come meanwhile."""
+"""Limit restarts without progress. `torchrun` counts all restarts of a job, including the ones followed by progress."""
 
 import json
 from contextlib import suppress
@@ -11,26 +11,26 @@ _MOST_IN_VAIN = 3
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was found when a checkpoint was the newest for the first time."""
+    """Number of restarts when a checkpoint was first seen as the newest."""
 
     newest: int
-    """Its update; -1: there was none yet."""
+    """Update of the checkpoint, or -1 if there was none yet."""
     restarts: int
-    """Restarts that `torchrun` had counted by then."""
+    """Number of restarts that `torchrun` had counted by then."""
 
 
 def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
-    """Why another start would not help, in words; empty if it may. Notes what it is told for the next time.
+    """Return the reason why another start would not help, or "" if it may. Store the numbers for the next call.
 
     Args:
-        folder: of the run.
-        newest: update of the newest checkpoint; -1 if there is none.
-        restarts: how often `torchrun` has started the processes again so far.
+        folder: folder of the run.
+        newest: update of the newest checkpoint, or -1 if there is none.
+        restarts: number of times that `torchrun` has restarted the processes so far.
     """
     seen = _read(folder)
-    if not seen or newest != seen.newest or restarts < seen.restarts:  # fewer: another `torchrun` counts anew
+    if not seen or newest != seen.newest or restarts < seen.restarts:  # fewer: a new `torchrun` counts from 0
         draft = folder / f"{_FILE}.partial"
-        with suppress(OSError):  # a full disk costs the note, and not the training
+        with suppress(OSError):  # a full disk must not stop training
             draft.write_text(json.dumps(asdict(_Seen(newest, restarts))), encoding="utf-8")
             draft.replace(folder / _FILE)
         return ""
@@ -39,13 +39,13 @@ def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
         return ""
     since = f"since the checkpoint of update {newest:,}" if newest >= 0 else "before there was a checkpoint"
     return (
-        f"processes have died {in_vain} times {since}: look for the cause in the log above, or in that of the system "
-        "if they were killed; the same command goes on"
+        f"processes have died {in_vain} times {since}: look for the cause in the log above, or in the system log if "
+        "they were killed, then run the same command to resume"
     )
 
 
 def forget_restarts(folder: Path) -> None:
-    """The job begins, or has ended."""
+    """Remove the stored numbers, at the begin and at the end of a job."""
     (folder / _FILE).unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Whether the processes of a training have the same share of every update."""
+"""Check that all processes of a training have the same share of every update."""
 
 from nmt_core.batches.plan import micro_batches_of_an_update
 from nmt_core.config import TrainConfig
@@ -7,24 +7,24 @@ _NICE_TOKENS = 64  # a size that is a multiple of this suits matrix products
 
 
 def imbalance_warning(config: TrainConfig, processes: int) -> str:
-    """Return how much time is lost because the micro-batches do not divide by the processes, and the remedy.
+    """Return a warning if the number of processes does not divide the number of micro-batches in an update.
 
-    A process computes whole micro-batches. When some processes have one more than the others, the others wait.
+    A process computes whole micro-batches. If some processes have one more than the others, the others wait.
 
     Args:
-        config: the training.
+        config: options of the training.
         processes: number of its processes.
 
     Returns:
-        A message, or an empty text if no time is lost.
+        The share of time that is lost and the remedy, or "" if no time is lost.
     """
     count = micro_batches_of_an_update(config.max_tokens, config.micro_batch_tokens)
     rounds = -(-count // processes)
     if rounds * processes == count:
         return ""
     share = 1 - count / (rounds * processes)
-    return (  # no SQL, though it says "update" and "set"
-        f"{count} micro-batches per update on {processes} processes: they wait {share:.0%} of the time; "  # noqa: S608
+    return (  # the words "update" and "set" do not make this SQL
+        f"{count} micro-batches per update on {processes} processes: they wait {share:.0%} of the time: "  # noqa: S608
         f"for the next training set {_remedy(config, rounds * processes)}"
     )
 

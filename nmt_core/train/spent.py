@@ -1,6 +1,6 @@
-"""What a training has taken of its machines, over all its attempts, and whether that is all that it may take.
+"""Measure the time that a training has spent over all its attempts, and compare it with the budget.
 
-It stands in a file of its own and in no checkpoint: what was spent after the last checkpoint was spent all the same.
+The numbers are in a file of their own, not in a checkpoint: time spent after the last checkpoint counts too.
 """
 
 import json
@@ -13,24 +13,25 @@ import psutil
 from nmt_core.config import BudgetConfig
 
 _FILE = "spent.json"
-_SECONDS_BETWEEN_NOTES = 5.0  # what is lost to kill -9
+_SECONDS_BETWEEN_NOTES = 5.0  # kill -9 loses up to this much
 _HOUR = 3_600
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Sums over attempts."""
+    """Time that a training has spent, summed over its attempts."""
 
     seconds: float = 0.0
-    """From the start of the processes to their end."""
+    """Seconds from the start of the processes to their end."""
     gpu_seconds: float = 0.0
-    """The same for each GPU."""
+    """`seconds` times the number of GPUs."""
     cpu_seconds: float = 0.0
-    """CPU time of the first process, times their number: all do the same in step."""
+    """CPU time of the first process times the number of processes, which all do the same work."""
     attempts: int = 0
+    """Number of attempts."""
 
     def plus(self, other: "Spent", times: int = 1) -> "Spent":
-        """Both together; with `times=-1`, this without the other."""
+        """Return the sum of this and `times` the other. With `times=-1`, this is the difference."""
         return Spent(
             self.seconds + times * other.seconds,
             self.gpu_seconds + times * other.gpu_seconds,
@@ -39,20 +40,20 @@ class Spent:
         )
 
     def over(self, budget: BudgetConfig) -> str:
-        """Which part of a budget is spent, in words; empty if none is."""
+        """Return a text that names the part of the budget that is spent, or "" if none is."""
         parts = (
             ("max_gpu_hours", self.gpu_seconds / _HOUR, budget.max_gpu_hours, "GPU hours"),
             ("max_hours", self.seconds / _HOUR, budget.max_hours, "hours"),
         )
-        for knob, hours, most, unit in parts:
+        for option, hours, most, unit in parts:
             if 0 < most <= hours:
                 attempts = f" in {self.attempts} attempts" if self.attempts > 1 else ""
-                return f"{hours:.4g} {unit}{attempts}, and budget.{knob}={most:g}"
+                return f"{hours:.4g} {unit}{attempts}, and budget.{option}={most:g}"
         return ""
 
 
 def read_spent(folder: Path) -> Spent:
-    """What the training in a folder has taken so far."""
+    """Return the time that the training in a folder has spent so far."""
     try:
         return Spent(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -60,13 +61,13 @@ def read_spent(folder: Path) -> Spent:
 
 
 class Meter:
-    """Counts one attempt on top of those before it. The first process has one, and speaks for all.
+    """Meter of one attempt, on top of the earlier ones. The numbers of the first process count.
 
     Args:
-        folder: of the run.
-        budget: what it may take in all.
-        processes: how many train.
-        gpus: how many of them compute on a GPU.
+        folder: folder of the run.
+        budget: budget of all attempts together.
+        processes: number of training processes.
+        gpus: number of processes that compute on a GPU.
     """
 
     def __init__(self, folder: Path, budget: BudgetConfig, processes: int, gpus: int) -> None:
@@ -78,17 +79,17 @@ class Meter:
         self._start = time.monotonic() - max(0.0, time.time() - psutil.Process().create_time())
         self._noted = 0.0
         self.over = ""
-        """Which part of the budget is spent, once one is."""
+        """Text that names the part of the budget that is spent. Empty while none is."""
 
     @property
     def spent(self) -> Spent:
-        """Until now."""
+        """Time spent until now, earlier attempts included."""
         seconds = time.monotonic() - self._start
         mine = Spent(seconds, seconds * self._gpus, time.process_time() * self._processes, 1)
         return self._before.plus(mine)
 
     def is_over(self) -> bool:
-        """Note what is spent, now and then, and say whether it is all that may be."""
+        """Return True if the budget is spent. Write the time spent to the file every few seconds."""
         spent = self.spent
         if time.monotonic() - self._noted > _SECONDS_BETWEEN_NOTES:
             self.note()
@@ -96,7 +97,7 @@ class Meter:
         return bool(self.over)
 
     def note(self) -> None:
-        """Write down what is spent. A full disk costs the note, and not the training."""
+        """Write the time spent to the file. A full disk does not stop training."""
         self._noted = time.monotonic()
         draft = self._folder / f"{_FILE}.partial"
         try:

@@ -1,7 +1,7 @@
-"""How a training job ended: one small file in its folder, since exit codes do not travel well.
+"""Store the outcome of a training job in a small file in its folder, because exit codes are not passed on reliably.
 
-`torchrun`, Slurm and Kubernetes each make something else of the exit code of a process, and start processes again that
-would only fail once more. The file says what they cannot. There is none while the job runs, nor after a crash.
+`torchrun`, Slurm and Kubernetes each change the exit code of a process, and restart processes that would only fail
+again. The file does not exist while the job runs, nor after a crash.
 """
 
 import json
@@ -14,27 +14,27 @@ _FILE = "status.json"
 
 @dataclass(frozen=True)
 class Status:
-    """The end of a job."""
+    """Outcome of a training job."""
 
     state: Literal["finished", "stopped", "failed"]
-    """All updates are done; it was asked to stop, or has spent its budget; or it cannot go on."""
+    """`finished` after the last update, `stopped` after a signal or with its budget spent, `failed` after an error."""
     update: int = 0
-    """Updates that are done and saved."""
+    """Number of updates that are done and saved."""
     error: str = ""
-    """Why it cannot go on."""
+    """Message of the error, if the job failed."""
     budget: str = ""
-    """What of its budget is spent, if it was stopped because of that."""
+    """Part of the budget that is spent, if the job stopped because of it."""
 
 
 def write_status(folder: Path, status: Status) -> None:
-    """Note the end, in one step."""
+    """Write the outcome of a job atomically."""
     draft = folder / f"{_FILE}.partial"
     draft.write_text(json.dumps(asdict(status)), encoding="utf-8")
     draft.replace(folder / _FILE)
 
 
 def read_status(folder: Path) -> Status | None:
-    """The end, if it has come."""
+    """Return the outcome of a job, or None if it runs or has crashed."""
     try:
         return Status(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -42,5 +42,5 @@ def read_status(folder: Path) -> Status | None:
 
 
 def clear_status(folder: Path) -> None:
-    """Forget how the last attempt ended: there will be another."""
+    """Remove the outcome of the last attempt, before another one."""
     (folder / _FILE).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The loop: batches in the planned order, updates, validations, checkpoints.
+"""Run the training loop: batches in the planned order, updates, validations, checkpoints.
 
-What an update computes depends on the configuration and on its number alone: not on the number of processes, nor on
-how often training was stopped and taken up again.
+The result of an update depends only on the configuration and on its number. It does not depend on how often training
+was stopped and resumed. Without dropout, it does not depend on the number of processes either, except for rounding.
 """
 
 import time
@@ -22,14 +22,13 @@ from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
 from nmt_core.train.curves import Listener
+from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
 from nmt_core.train.optimizer import learning_rate, make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
-from nmt_core.train.precision import missing_bf16
 from nmt_core.train.sharing import imbalance_warning
-from nmt_core.train.speed import peak_matmul_flops, training_flop
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
 from nmt_core.train.watchdog import INCIDENTS, Incidents
@@ -39,15 +38,15 @@ _PAIRS_NAMED = 5
 
 
 class Trainer:
-    """Trains one model on one set of pairs. Every process has one, and all do the same in step.
+    """Trainer of one model on one set of pairs. Every process has an instance, and all work in step.
 
     Args:
-        model: the same in every process.
-        config: how to train.
+        model: model, equal in every process.
+        config: options of the training.
         world: the processes.
-        folder: of the run; training goes on from the newest whole checkpoint in it.
-        listener: hears how it goes.
-        start: where training starts that is not taken up; by default from the weights that the model has.
+        folder: folder of the run. Training resumes from its newest complete checkpoint.
+        listener: receives points of the curves and messages.
+        start: start of a training without checkpoints. The default starts from the weights that the model has.
     """
 
     def __init__(
@@ -85,17 +84,25 @@ class Trainer:
             self._checkpoints.take_over_moments(self._training, start.checkpoint)
 
     def fit(self, train: TokenShards, dev: DevSet, should_stop: Callable[[], bool]) -> bool:
-        """Train to the end; False if `should_stop` asked for a stop, after a checkpoint.
+        """Train to the end.
+
+        Args:
+            train: pairs to train on.
+            dev: pairs to validate on.
+            should_stop: returns True to request a stop. Called once an update.
+
+        Returns:
+            True at the end, False if training stopped with a checkpoint because of `should_stop`.
 
         Raises:
-            StageError: training goes wrong again and again, or no checkpoint can be written.
+            StageError: training diverged too often, or no checkpoint can be written.
             DataError: a shard is damaged.
         """
         idle = imbalance_warning(self._config, self._world.size)
         for slow in (idle, missing_bf16(self._config.precision, self._world.device)):
             if slow:
                 self._listener.say(slow)
-        if self._checkpoints.newest < 0:  # to go back to; it shows that there is room, and that it can be read
+        if self._checkpoints.newest < 0:  # to go back to, and to show early that checkpoints can be written and read
             self._checkpoints.save_first(self._training, self.progress)
         while not self._is_done():
             with self._loader(train) as loader:
@@ -117,11 +124,11 @@ class Trainer:
 
     @property
     def saved_update(self) -> int:
-        """Update of the checkpoint that another run would go on from."""
+        """Update of the checkpoint that another attempt would resume from, or -1 if there is none."""
         return self._checkpoints.newest
 
     def _take_up(self) -> None:
-        """Go on from the newest checkpoint."""
+        """Resume from the newest checkpoint."""
         self.progress = self._checkpoints.load_newest(self._training)
         if self._continued:
             self._continued.correct(self.progress)
@@ -131,7 +138,7 @@ class Trainer:
         self._listener.go_back(self.progress.update)
 
     def _loader(self, train: TokenShards) -> Loader:
-        """From where progress stands."""
+        """Return a loader of the batches that follow the progress."""
         config, world = self._config, self._world
         plan = Plan(
             train,
@@ -148,20 +155,20 @@ class Trainer:
         return self.progress.update >= self._config.max_updates or out_of_patience
 
     def _update(self, update: Update, stop: bool) -> None:
-        """One update of the weights; its gradient is the mean over its target tokens."""
+        """Run one update of the weights. Its gradient is the mean over its target tokens."""
         config, world, progress = self._config, self._world, self.progress
         number = progress.update + 1
-        # Dropout is a function of (seed, update, rank), so a resumed run draws what the undisturbed one drew.
+        # Dropout is a function of (seed, update, rank), so a resumed run draws the same values.
         torch.manual_seed(
             int(np.random.SeedSequence([config.seed, number, world.rank]).generate_state(1, np.uint64)[0])
         )
         summed: Tensor | float = 0.0
-        for index, each in enumerate(update.passes):
-            weight = world.size / update.target_tokens if each.target_tokens else 0.0
+        for index, one in enumerate(update.passes):
+            weight = world.size / update.target_tokens if one.target_tokens else 0.0
             is_last = index == len(update.passes) - 1
-            plain = self._parallel.backward(each.batch.to(world.device), weight, is_last=is_last)
-            if each.target_tokens:
-                self._window.add(each, plain)
+            plain = self._parallel.backward(one.batch.to(world.device), weight, is_last=is_last)
+            if one.target_tokens:
+                self._window.add(one, plain)
                 summed = summed + plain.double()
         norm = self._step(number)
         progress.update, progress.epoch, progress.batch = number, update.epoch, update.number + 1
@@ -169,10 +176,10 @@ class Trainer:
         self._outcomes.add(number, update, summed, norm, stop=stop, is_written=is_written)
 
     def _look_back(self) -> tuple[bool, Problem | None]:
-        """Look at the updates whose outcome is known by now, and at all before anything is saved or reported.
+        """Check the updates whose outcome is known by now, and all updates before anything is saved or reported.
 
         Returns:
-            Whether any process has been asked to stop, and what went wrong, or nothing.
+            True if any process was requested to stop, and the problem of an update, if there is one.
         """
         stop, problem = self._look_at_known(wait=self._is_due())
         if stop and not problem:
@@ -190,14 +197,14 @@ class Trainer:
         return stop, None
 
     def _is_due(self) -> bool:
-        """Whether something is reported, validated or saved after this update."""
+        """Return True if a report, validation or checkpoint is due after this update."""
         config, update = self._config, self.progress.update
         return self._is_done() or any(
             update % every == 0 for every in (LOG_EVERY, config.validate_every, config.checkpoint_every)
         )
 
     def _step(self, number: int) -> Tensor:
-        """Change the weights; the norm of the gradient before clipping."""
+        """Change the weights, and return the norm of the gradient before clipping."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate(number)
         norm = self._window.gradient_norm = self._parallel.clip(self._config.max_gradient_norm)
@@ -208,33 +215,35 @@ class Trainer:
         return norm
 
     def _learning_rate(self, number: int) -> float:
-        """By the schedule; half of it for each time but the first that training went wrong."""
+        """Return the scheduled learning rate, halved for each rollback after the first."""
         halved = 0.5 ** max(0, self.progress.rollbacks - 1)
         return learning_rate(number, self._config, self._model.config.d_model) * halved
 
     def _go_back(self, problem: Problem, train: TokenShards) -> None:
-        """To the last checkpoint, and past the data that led to the problem; the second time to the one before it.
+        """Go back to the last checkpoint, and skip the data up to the problem.
+
+        If training already went back to this checkpoint, discard it and use the one before.
 
         Raises:
-            StageError: that has been done `max_rollbacks` times already.
+            StageError: training has already gone back `max_rollbacks` times.
         """
         config, seen, update = self._config, self.progress, problem.outcome.update
         self._outcomes.forget()
-        pairs = [origin for each in update.micro_batches for origin in train.origins(each.block.groups, each.rows)]
+        pairs = [origin for batch in update.micro_batches for origin in train.origins(batch.block.groups, batch.rows)]
         number = problem.outcome.number
         what = f"{problem.what} at update {number:,} (update {update.number:,} of epoch {update.epoch})"
         incident = {"update": number, "epoch": update.epoch, "number": update.number, "problem": problem.what}
         first = ", ".join(pairs[:_PAIRS_NAMED])
-        named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}, are {first}"
+        named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}: {first}"
         if seen.rollbacks >= config.max_rollbacks:
             self._incidents.note(incident | {"back_to": None, "pairs": pairs})
             raise StageError(
-                f"{what}: training has diverged, and has gone back {seen.rollbacks} times; lower "
-                f"train.learning_rate_scale={config.learning_rate_scale} or raise train.warmup_updates="
-                f"{config.warmup_updates}, or look at the text: {named}"
+                f"{what}: training has diverged, and has gone back {seen.rollbacks} times: lower "
+                f"train.learning_rate_scale={config.learning_rate_scale}, raise train.warmup_updates="
+                f"{config.warmup_updates}, or check the text ({named})"
             )
         self._checkpoints.wait()
-        if self._checkpoints.newest == self._gone_back_to:  # in vain: it may have been saved too late
+        if self._checkpoints.newest == self._gone_back_to:  # it was perhaps saved after training went wrong
             self._checkpoints.discard_newest()
         self._take_up()
         back_to = self._gone_back_to = self.progress.update
@@ -242,13 +251,13 @@ class Trainer:
         self.progress.epoch, self.progress.batch = update.epoch, update.number + 1
         self.progress.rollbacks = seen.rollbacks + 1
         self._listener.say(
-            f"{what}: back to the checkpoint of update {back_to:,}, and on with the data behind it, at "
+            f"{what}: back to the checkpoint of update {back_to:,}, to continue with the data after the problem, at "
             f"{0.5 ** max(0, self.progress.rollbacks - 1):g} of the learning rate; updates lost: "
             f"{seen.update - back_to:,}; {named}"
         )
 
     def _after_update(self, dev: DevSet, stop: bool) -> None:
-        """Report, validate and save, whatever is due."""
+        """Report, validate and save, as far as each is due."""
         config, update = self._config, self.progress.update
         if update % LOG_EVERY == 0:
             self._report()
@@ -257,7 +266,7 @@ class Trainer:
         is_regular = update % config.checkpoint_every == 0 or self._is_done()
         if is_regular or stop:
             self.progress.window = self._window.sums(self._world)
-        if self._is_done() and update % LOG_EVERY:  # a longer training goes on from the sums that were there before
+        if self._is_done() and update % LOG_EVERY:  # after the sums are saved: a longer training resumes from them
             self._report()
         if is_regular or stop:
             self._checkpoints.save(self._training, self.progress, with_weights=is_regular)
@@ -297,4 +306,4 @@ class Trainer:
         value = loss if config.stop_on == "dev_loss" else -values[f"dev_{config.stop_on}"]
         progress.count_validation(value, remember=config.keep_best > 0)
         self._listener.point(values)
-        self._window.start += time.monotonic() - began  # the speed is that of training alone
+        self._window.start += time.monotonic() - began  # the reported speed leaves out validations

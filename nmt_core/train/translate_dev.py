@@ -1,4 +1,4 @@
-"""Translating sentences of the dev set at each validation: BLEU and chrF to judge a model by, and samples to read."""
+"""Translate sentences of the dev set at each validation, for BLEU, chrF and samples to read."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,16 +23,16 @@ from nmt_core.train.distributed import World
 
 @dataclass(frozen=True)
 class DevText:
-    """Sentences of a dev set, and what they should be translated into."""
+    """Sentences of a dev set with their reference translations."""
 
     sources: Sequence[str]
     references: Sequence[str]
     lines: Sequence[int]
-    """Where in the dev set each pair stands, from 1."""
+    """Line number of each pair in the dev set, from 1."""
 
     @classmethod
     def read(cls, folder: Path, sentences: int) -> "DevText":
-        """Pairs at even distances of what the stage `split` wrote; all, if there are no more than that.
+        """Read evenly spaced pairs of the dev set that the stage `split` wrote, or all pairs if there are no more.
 
         Raises:
             DataError: the text cannot be read.
@@ -50,14 +50,14 @@ class DevText:
 
 
 class DevTranslator:
-    """Translates a dev text with one model after another. Every process has one, and translates its share.
+    """Translator of a dev text with one model after another. Every process has an instance, and translates its share.
 
     Args:
-        text: what to translate.
-        tokenizers: those of the model.
-        spelling: how the training text of the source side is spelt.
-        target_language: decides how BLEU cuts text into words.
-        config: `dev_beam_size` and `dev_samples`.
+        text: text to translate.
+        tokenizers: tokenizers of the model.
+        spelling: spelling of the training text on the source side.
+        target_language: language that decides how BLEU splits text into words.
+        config: options of the training. `dev_beam_size` and `dev_samples` are used.
         world: the processes.
     """
 
@@ -75,7 +75,7 @@ class DevTranslator:
         self._tokenizer = tokenizers.target
         self._spelling = Spelling(spelling.unicode_form)
         self._target_language = target_language
-        # Longer targets than that are those of a model that has not learnt to end them.
+        # The length limit of the search holds: a longer translation comes from a model that has not learnt to end one.
         self._search = SearchConfig(beam_size=config.dev_beam_size)
         self._samples = evenly(len(text.sources), config.dev_samples)
         self._world = world
@@ -83,11 +83,11 @@ class DevTranslator:
 
     @classmethod
     def load(cls, job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator":
-        """By what the stage says of text and tokenizers (`launch.py`).
+        """Load text and tokenizers as the job's configuration names them (`launch.py`).
 
         Raises:
             DataError: the text cannot be read.
-            ModelError: the tokenizers cannot.
+            ModelError: the tokenizers cannot be read.
         """
         return cls(
             DevText.read(Path(job["text"]), config.dev_sentences),
@@ -99,11 +99,11 @@ class DevTranslator:
         )
 
     def scores(self, model: TranslationModel, say: Callable[[str], None]) -> dict[str, float]:
-        """Translate; BLEU and chrF as points of curves. Called by every process, and the same in each.
+        """Translate, and return BLEU and chrF as values of the curves. Called by every process, equal in each.
 
         Args:
-            model: with whole weights.
-            say: is told the samples.
+            model: model with complete weights.
+            say: receives the samples.
         """
         translations = self._translate(model)
         text = self._text
@@ -116,7 +116,7 @@ class DevTranslator:
         return {"dev_bleu": bleu.score, "dev_chrf": chrf.score}
 
     def _translate(self, model: TranslationModel) -> list[str]:
-        """Each sentence's translation. Sentences of like length are dealt out, so that all processes have as much."""
+        """Translate all sentences, shared by the processes. Each process gets a similar mix of sentence lengths."""
         rank, size = self._world.rank, self._world.size
         places = self._by_length[rank::size]
         longest = model.max_positions - self._search.max_length_offset - 1
@@ -124,8 +124,8 @@ class DevTranslator:
         mine, stepper = [""] * len(places), TorchStepper(model)
         most = most_sources(self._search, stepper.vocab_size)
         for batch in batches_by_length(list(map(len, sources)), self._search.batch_tokens, most):
-            found = search_batch(stepper, [sources[number] for number in batch], self._search)
-            lines = self._tokenizer.decode([best.ids for best, *_ in found])
+            beams = search_batch(stepper, [sources[number] for number in batch], self._search)
+            lines = self._tokenizer.decode([best.ids for best, *_ in beams])
             for number, line in zip(batch, lines, strict=True):
                 mine[number] = self._spelling.tidy(line)
         model.train()
@@ -137,6 +137,6 @@ class DevTranslator:
 
 
 def evenly(total: int, count: int) -> list[int]:
-    """So many places of a text, or all: a dev set often begins with a run of similar sentences."""
+    """Return `count` evenly spaced indices below `total`, or all: dev sets often begin with similar sentences."""
     count = min(count, total)
     return [number * total // count for number in range(count)]

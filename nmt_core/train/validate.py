@@ -1,4 +1,4 @@
-"""Loss on the dev set, shared among the processes."""
+"""Compute the loss on the dev set, shared among the processes."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DevSet:
-    """What validations judge a model by."""
+    """Dev set of the validations."""
 
     pairs: TokenPairs
     translator: "DevTranslator | None" = None
-    """Translates some of its sentences; None: the loss says it all."""
+    """Translator of some of its sentences. None means that validations compute only the loss."""
 
 
 @torch.inference_mode()
 def dev_loss(model: TranslationModel, dev: TokenPairs, micro_batch_tokens: int, world: World) -> float:
-    """Mean plain loss in nats per target token, </s> included. Always in fp32, so that runs can be compared."""
+    """Return the mean unsmoothed loss in nats per target token, </s> included.
+
+    It is always computed in fp32, so that runs can be compared.
+    """
     model.eval()
     tokens = max(micro_batch_tokens, int(dev.lengths.max()))
     loss = 0.0

@@ -1,4 +1,4 @@
-"""The watchdog: sees from an update's loss and gradient that training goes wrong, before it has gone on for a week."""
+"""Detect divergence from the loss and gradient of each update, before it costs days of training."""
 
 import json
 import math
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nmt_core.train.lines import Lines
+from nmt_core.train.curves import Lines
 
 INCIDENTS = "incidents.jsonl"
-"""What it saw, in the folder of the run: each time the reason, where training went back to, and the update's pairs."""
+"""Name of the file of incidents in the folder of the run: reason, update that training went back to, and pairs."""
 
-_LEAST_SHARE_OF_MEAN = 0.01  # a smaller deviation is no measure: the loss of a model that hardly learns is constant
+_LEAST_SHARE_OF_MEAN = 0.01  # smaller deviations mean little: a model that hardly learns has a constant loss
 
 
 @dataclass
@@ -24,7 +24,7 @@ class LossWindow:
     variance: float = 0.0
 
     def add(self, loss: float, length: int) -> None:
-        """Count one update of a window of `length` updates."""
+        """Add the loss of one update to a window of `length` updates."""
         self.updates += 1
         share = max(1 / self.updates, 1 / length)
         difference = loss - self.mean
@@ -33,19 +33,19 @@ class LossWindow:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation, and not next to nothing."""
+        """Standard deviation, but at least 1% of the mean."""
         return max(math.sqrt(self.variance), _LEAST_SHARE_OF_MEAN * abs(self.mean))
 
 
 def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int, most_deviations: float) -> str:
-    """What is wrong with an update; empty if nothing is.
+    """Return the problem of an update, or "" if it has none.
 
     Args:
-        loss: mean plain loss of the update, in nats per target token.
+        loss: mean unsmoothed loss of the update, in nats per target token.
         gradient_norm: norm of its gradient, before clipping.
-        window: the losses before.
-        length: updates of a window; before it is full, a high loss is let pass.
-        most_deviations: how far above the window's mean a loss may be, in standard deviations; 0: as far as it likes.
+        window: losses of the updates before.
+        length: number of updates in a window. Until it is full, high losses are accepted.
+        most_deviations: largest distance of a loss above the window's mean, in standard deviations. 0 sets no limit.
     """
     if not math.isfinite(loss):
         return f"the loss is {loss}"
@@ -59,37 +59,37 @@ def diagnose(loss: float, gradient_norm: float, window: LossWindow, length: int,
 
 
 class Incidents:
-    """The incidents of a run, one JSON object a line. A full disk costs no training, see `Lines`.
+    """Incidents of a run, one JSON object a line. A full disk does not stop training, see `Lines`.
 
     Args:
-        folder: of the run; None: this is not the first process, and notes nothing.
-        say: told if they cannot be written.
+        folder: folder of the run. None in all processes except the first, which write nothing.
+        say: receives a message if incidents cannot be written.
     """
 
     def __init__(self, folder: Path | None, say: Callable[[str], None]) -> None:
         self._lines = Lines(folder / INCIDENTS, say) if folder else None
 
     def note(self, incident: Mapping[str, Any]) -> None:
-        """Add one, of which `updates_passed_by` reads `update`, `epoch`, `number` and `back_to`."""
+        """Add an incident. `updates_passed_by` reads its `update`, `epoch`, `number` and `back_to`."""
         if self._lines:
             self._lines.append(json.dumps(incident))
 
     def try_again(self) -> None:
-        """Write down what had no room when it was noted, if there is some now."""
+        """Write the incidents that had no room on the disk, if there is room now."""
         if self._lines:
             self._lines.try_again()
 
 
 def updates_passed_by(folder: Path) -> int:
-    """Updates that had no effect in the end, for the watchdog went back to before them, and on with later data."""
+    """Return the number of updates without effect, because training went back to a checkpoint before them."""
     file = folder / INCIDENTS
     lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
     happened: list[dict[str, Any]] = []
     for incident in (json.loads(line) for line in lines if line.endswith(b"\n")):
-        # The order of the data is always the same: a run that comes to an earlier place was killed and began before.
-        happened = [each for each in happened if _place(each) < _place(incident)]
+        # The order of the data never changes. An incident at an earlier place follows a kill: it replaces later ones.
+        happened = [earlier for earlier in happened if _place(earlier) < _place(incident)]
         happened.append(incident)
-    return sum(each["update"] - each["back_to"] for each in happened if each["back_to"] is not None)
+    return sum(one["update"] - one["back_to"] for one in happened if one["back_to"] is not None)
 
 
 def _place(incident: Mapping[str, Any]) -> tuple[int, int]:

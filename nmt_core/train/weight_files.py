@@ -1,4 +1,4 @@
-"""Files of the weights of a training run: written for averaging, and removed when others are newer or better."""
+"""Write the weights of checkpoints for averaging, and remove files when others are newer or better."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +12,13 @@ _MOVING_AVERAGE = ".ema.safetensors"
 
 
 class WeightFiles:
-    """The folder of these files. The first process has one.
+    """Folder of the weights of checkpoints. Only the first process writes.
 
     Args:
-        folder: of the files; it is made with the first of them.
-        keep: last checkpoints whose weights are kept.
-        keep_best: further ones that are kept: those with the least scores.
-        label: what the files say of themselves; None: nothing.
+        folder: folder of the files. It is created with the first file.
+        keep: number of last checkpoints whose weights are kept.
+        keep_best: number of additional checkpoints that are kept: the ones with the lowest scores.
+        label: metadata of the files. None writes none.
     """
 
     def __init__(self, folder: Path, keep: int, keep_best: int, label: Label | None) -> None:
@@ -28,15 +28,15 @@ class WeightFiles:
         self._metadata = label.metadata() if label else None
 
     def write(self, name: str, weights: dict[str, Tensor], averaged: dict[str, Tensor] | None) -> Exception | None:
-        """Write the weights of a checkpoint and their moving average; what kept either from being written."""
+        """Write the weights of a checkpoint and their moving average. Return the error if a file cannot be written."""
         files = {f"{name}.safetensors": weights} | ({f"{name}{_MOVING_AVERAGE}": averaged} if averaged else {})
-        for file, tensors in ((self._folder / each, files[each]) for each in files):
+        for file, tensors in ((self._folder / filename, files[filename]) for filename in files):
             draft = file.with_suffix(".tmp")
             try:
                 file.parent.mkdir(exist_ok=True)
                 safetensors.torch.save_file(tensors, draft, self._metadata)
                 draft.replace(file)
-            except Exception as error:  # safetensors has errors of its own for what the system says
+            except Exception as error:  # safetensors wraps errors of the system in its own
                 draft.unlink(missing_ok=True)
                 return error
         return None
@@ -47,10 +47,10 @@ class WeightFiles:
             file.unlink()
 
     def remove_old(self, scores: Mapping[str, float]) -> None:
-        """Remove what is neither among the last nor among the best, and all moving averages but the last.
+        """Remove weights that are neither among the last nor among the best, and all moving averages except the last.
 
         Args:
-            scores: value of each validation by update.
+            scores: value of each validation by update. Lower is better.
         """
         averages = sorted(self._folder.glob(f"*{_MOVING_AVERAGE}"))
         weights = sorted(set(self._folder.glob("*.safetensors")) - set(averages))
@@ -58,7 +58,7 @@ class WeightFiles:
             file.unlink()
 
     def _best(self, weights: list[Path], scores: Mapping[str, float]) -> set[Path]:
-        """Of those that are there: a checkpoint that found no room is none. Of equal ones the later is the better."""
+        """Return the best of the existing files. Of equal scores, the later checkpoint is better."""
         scored = [file for file in weights if str(int(file.stem)) in scores]
         ranked = sorted(scored, key=lambda file: (scores[str(int(file.stem))], -int(file.stem)))
         return set(ranked[: self._keep_best])

@@ -1,4 +1,4 @@
-"""What is summed between two points of the curves."""
+"""Sum losses and tokens between two points of the curves."""
 
 import time
 from dataclasses import dataclass, field
@@ -11,19 +11,24 @@ from nmt_core.train.distributed import World
 
 @dataclass
 class Window:
-    """Sums since the last point of the curves."""
+    """Sums of this process since the last point of the curves."""
 
     plain_loss: Tensor | float = 0.0
-    """A tensor, so that a GPU need not be waited for between the passes of an update."""
+    """Sum of the unsmoothed loss, in nats. It is a tensor, so that the passes of an update do not wait for the GPU."""
     target_tokens: float = 0.0
+    """Number of target tokens."""
     tokens: float = 0.0
+    """Number of source and target tokens."""
     padded_tokens: float = 0.0
+    """Number of computed tokens, padding included."""
     gradient_norm: Tensor | float = 0.0
-    """Of the last update, before clipping."""
+    """Norm of the gradient of the last update, before clipping."""
     first_update: int = 0
+    """Number of updates before the window."""
     waited_before: float = 0.0
-    """Seconds that the loader had kept us waiting until then."""
+    """Seconds spent waiting for the loader before the window."""
     start: float = field(default_factory=time.monotonic)
+    """Start of the window in seconds of the monotonic clock, later by the time of validations."""
 
     def add(self, done: Pass, plain_loss: Tensor) -> None:
         """Count one forward pass."""
@@ -33,9 +38,9 @@ class Window:
         self.padded_tokens += done.batch.computed_tokens
 
     def restore(self, sums: list[float]) -> None:
-        """Begin with sums that were counted before."""
+        """Restore the sums of `sums`."""
         self.plain_loss, self.target_tokens, self.tokens, self.padded_tokens = sums
 
     def sums(self, world: World) -> list[float]:
-        """Loss, target tokens, tokens, and tokens with padding, over all processes."""
+        """Return loss, target tokens, tokens, and tokens with padding, summed over all processes."""
         return world.sum(float(self.plain_loss), self.target_tokens, self.tokens, self.padded_tokens)

@@ -106,7 +106,7 @@ def test_a_folder_that_is_not_shared_is_named(two_nodes: Any, tmp_path: Path) ->
     found = two_nodes(late=1_000_000, patience=1)
     assert found[0] == found[1]
     place = (r"\bcheckpoint 20\b", f"{tmp_path}/checkpoints/000000020/\\S+ is missing")
-    assert missing(found[0], *place, r"\b1 s\b", "see that all nodes share the file system") == []
+    assert missing(found[0], *place, r"\b1 s\b", "check that all nodes share the file system") == []
 
 
 @pytest.mark.parametrize("damaged", ["__0_0.distcp", "__1_0.distcp", ".metadata"])

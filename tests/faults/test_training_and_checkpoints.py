@@ -123,7 +123,7 @@ def test_a_disk_that_fills_in_mid_training_costs_no_update(
     assert "Traceback" not in job.log, "training went on by being started again"
     warning = next(line for line in job.log.splitlines() if "could not be written" in line)
     assert f"checkpoint {2 * EVERY} could not be written" in warning
-    assert f"training goes on; the newest whole checkpoint is that of update {EVERY}" in warning
+    assert f"training continues, and its newest complete checkpoint is at update {EVERY}" in warning
     (artifact,) = (path for path in tmp_path.glob("train/*") if path.is_dir())
     assert curve(artifact) == curve(undisturbed)
     assert final_weights(artifact) == final_weights(undisturbed)

@@ -20,11 +20,11 @@ def test_a_plan_says_from_which_training_a_longer_one_would_go_on(
     shorter = next(stage["artifact"] for stage in summary["stages"] if stage["name"] == "train")
     name = f"train/{shorter.rpartition('/')[2][:12]}"
     said = nmt("why", "train", *longer(recipe, 60)).stdout
-    assert f"train would run: train.max_updates: 40 -> 60; goes on from update 40 of {name}" in said
-    assert "40 -> 60; goes on from update 40 of " in nmt("plan", *longer(recipe, 60)).stdout
-    assert "goes on" not in nmt("why", "train", *longer(recipe, 39)).stdout, "it would be over before that update"
-    assert "goes on" not in nmt("why", "train", *longer(recipe, 60), "--set", "train.seed=7").stdout
-    assert "goes on" not in nmt("plan", *longer(recipe, 60), "--force", "train").stdout
+    assert f"train would run: train.max_updates: 40 -> 60; resumes from update 40 of {name}" in said
+    assert "40 -> 60; resumes from update 40 of " in nmt("plan", *longer(recipe, 60)).stdout
+    assert "resumes" not in nmt("why", "train", *longer(recipe, 39)).stdout, "it would be over before that update"
+    assert "resumes" not in nmt("why", "train", *longer(recipe, 60), "--set", "train.seed=7").stdout
+    assert "resumes" not in nmt("plan", *longer(recipe, 60), "--force", "train").stdout
 
 
 @pytest.mark.cpu(25)
@@ -38,4 +38,4 @@ def test_it_does_what_the_plan_says_and_goes_on_from_itself_after_that(
     (made,) = (path for path in set(store.iterdir()) - before if path.is_dir())
     assert (made / CONTINUED).exists() and '"update": 40' in (made / CONTINUED).read_text()
     made.rename(made.with_name(f"{made.name}.partial"))  # as an interrupted one is left
-    assert "; goes on from update 60" in nmt("why", "train", *longer(recipe, 60)).stdout
+    assert "; resumes from update 60" in nmt("why", "train", *longer(recipe, 60)).stdout

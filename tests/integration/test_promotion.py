@@ -60,7 +60,7 @@ def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     assert champion(registry) == "1"
     again = registry.register(better, config)
     assert (again.version, again.aliases, champion(registry)) == ("2", ["challenger"], "1")
-    assert "it is never promoted by itself again" in again.verdict
+    assert "the gate never promotes it again" in again.verdict
 
     with pytest.raises(ModelError, match=r"rolled back on .*\(it swears\): add --force"):
         promote("test", "2", "it was mended")

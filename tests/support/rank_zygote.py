@@ -17,7 +17,7 @@ from support.zygote import Blocked, Forker, end
 
 IMPORTED = (
     *("torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
-    *("nmt_core.train.reading", "nmt_core.train.profile", "nmt_core.train.spent", "nmt_core.train.progress"),
+    *("nmt_core.train.reading", "nmt_core.train.device", "nmt_core.train.spent", "nmt_core.train.progress"),
     *("nmt_core.models.build", "nmt_core.search.methods", "nmt_core.search.torch_step", "nmt_core.scoring"),
     *("nmt_core.tokenizer.tokenizer", "nmt_core.execution.torchrun", "safetensors.torch", "sacrebleu"),
 )
@@ -30,7 +30,7 @@ def import_all() -> None:
     sys.meta_path.insert(0, blocked)
     for name in IMPORTED:
         importlib.import_module(name)
-    from nmt_core.train.speed import peak_matmul_flops
+    from nmt_core.train.device import peak_matmul_flops
 
     peak_matmul_flops(torch.device("cpu"), torch.float32)  # which each fork would measure for a quarter of a second
     sys.meta_path.remove(blocked)

@@ -120,7 +120,7 @@ def test_the_mean_of_the_last_checkpoints(bench: MakeBench, good: Weights, repor
         torch.testing.assert_close(tensor, expected, rtol=0, atol=1e-7)
     assert report.averaged_dev_loss < report.best_single_dev_loss
     assert report.taken == "averaged"
-    assert "the average goes on" in reporter.lines[-1]
+    assert "the average is used" in reporter.lines[-1]
 
 
 def test_the_mean_is_exact_where_fp32_sums_are_not(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_average_that_is_worse_gives_way_to_the_best_checkpoint(
     written = stage.written()
     assert written.keys() == good.keys()
     assert all(torch.equal(written[name], good[name]) for name in good)
-    assert "of update 5 alone: the checkpoint goes on" in reporter.lines[-1]
+    assert "of update 5 alone: the checkpoint is used" in reporter.lines[-1]
 
 
 def test_a_tie_goes_to_the_average(bench: MakeBench, good: Weights) -> None:

@@ -237,7 +237,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_touched(
     checkpoints.wait()
     for name in ("000000010", "000000020"):
         damage(tmp_path / "checkpoints" / name)
-    remedies = ("restore", "use the Python and the PyTorch that wrote", "move that folder")
+    remedies = ("restore", "use the Python and PyTorch that wrote", "move the folder")
     with facts.raises(StageError, f"{tmp_path}/checkpoints", r"Python 3\.\d+", r"PyTorch \d", *remedies):
         Checkpoints(tmp_path, 2, world, print).load_newest(Moved(seed=2, steps=0).training)
     assert len(checkpoints.complete()) == 2
@@ -360,9 +360,9 @@ def test_a_first_checkpoint_that_cannot_be_read_ends_training_at_once(
     with pytest.raises(StageError) as caught:
         Checkpoints(tmp_path, 2, world, print).save_first(Moved(seed=1, steps=1).training, Progress())
     message = str(caught.value)
-    assert f"{tmp_path}/checkpoints/000000000, and {versions()} cannot read it" in message
+    assert f"{tmp_path}/checkpoints/000000000: {versions()} cannot read the first checkpoint back" in message
     assert "its index names torch.distributed.checkpoint.metadata.Metadata" in message
-    assert "make the environment anew with Python 3.11, 3.12 or 3.13 and PyTorch 2.13" in message
+    assert "recreate the environment with Python 3.11, 3.12 or 3.13 and PyTorch 2.13" in message
     monkeypatch.undo()
     checkpoints = Checkpoints(tmp_path, 2, world, print)
     assert checkpoints.newest == -1, "another Python begins where nothing has been learnt"
@@ -422,7 +422,7 @@ def test_a_full_disk_costs_a_checkpoint_and_no_training(tmp_path: Path, world: W
     assert "checkpoint 20 could not be written" in message
     assert "File too large" in message
     assert "Traceback" not in message
-    assert "the newest whole checkpoint is that of update 10" in message
+    assert "its newest complete checkpoint is at update 10" in message
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000010"]
     assert {path.name.partition(".")[0] for path in (tmp_path / "weights").iterdir()} == {"000000010"}
     checkpoints.save(training.training, Progress(update=30), with_weights=True)

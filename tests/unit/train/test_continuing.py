@@ -149,7 +149,7 @@ def test_it_ends_as_if_it_had_begun_at_update_0(
     short = job.first("short", make_config(train=FIRST | first), stop_at=stop_at)
     assert 0 < short.update < longer.train.max_updates
     together = job.next("longer", longer)
-    assert job.said == [f"going on from train/short, which has made the first {short.update} updates"]
+    assert job.said == [f"continuing from train/short, which has made the first {short.update} updates"]
     assert asdict(together) == asdict(alone)
     left = job.what_is_left("longer")
     assert left == job.what_is_left("longer", alone=True)

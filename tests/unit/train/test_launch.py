@@ -162,7 +162,7 @@ def test_a_disturbed_run_ends_with_the_curve_of_an_undisturbed_one(
     start_training: Train, config: PipelineConfig, undisturbed: Artifact, tmp_path: Path
 ) -> None:
     store = Store(tmp_path)
-    with pytest.raises(PreemptedError, match="goes on from there") as caught:
+    with pytest.raises(PreemptedError, match="the same command resumes from there") as caught:
         start_training(config, store, Acting(25, preempt))
     assert caught.value.exit_code == 75
     assert 25 <= newest_update(store) < 400, "SIGTERM saves where it stands"

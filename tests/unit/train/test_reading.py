@@ -94,7 +94,7 @@ def test_an_index_cannot_reach_attributes_but_members_of_its_enums(checkpoint: P
     index.planner_data = Reaching(*arguments)
     (checkpoint / ".metadata").write_bytes(pickle.dumps(index))
     assert pickle.loads((checkpoint / ".metadata").read_bytes()).planner_data == getattr(*arguments), "it is reached"
-    with pytest.raises(DataError, match=rf"its index asks for '{arguments[1]}' of .*, and is refused"):
+    with pytest.raises(DataError, match=rf"its index gets the attribute '{arguments[1]}' of .*, and is refused"):
         read_checkpoint(empty(), checkpoint)
 
 
@@ -102,7 +102,7 @@ def test_an_index_that_asks_for_getattr_itself_does_not_get_it(checkpoint: Path)
     index = pickle.loads((checkpoint / ".metadata").read_bytes())
     index.planner_data = getattr
     (checkpoint / ".metadata").write_bytes(pickle.dumps(index))
-    with pytest.raises(Exception, match="which is no part of one"):
+    with pytest.raises(Exception, match="which is not part of an index"):
         index_of(checkpoint).planner_data(os, "mkdir")
 
 
@@ -112,7 +112,7 @@ def test_an_index_that_names_code_is_refused(checkpoint: Path, tmp_path: Path) -
     index.planner_data = Planted(tmp_path / "pwned")
     (checkpoint / ".metadata").write_bytes(pickle.dumps(index))
     with pytest.raises(
-        DataError, match=rf"{checkpoint}: its index names (posix|nt)\.mkdir, .*is refused, for it could run code"
+        DataError, match=rf"{checkpoint}: its index names (posix|nt)\.mkdir, .*is refused because it could run code"
     ):
         read_checkpoint(empty(), checkpoint)
     assert not (tmp_path / "pwned").exists()
@@ -124,7 +124,7 @@ def test_a_value_that_names_code_is_refused(tmp_path: Path) -> None:
     planted = VALUES | {"progress": Planted(tmp_path / "pwned")}
     save(planted, checkpoint_id=tmp_path / "1")
     with pytest.raises(
-        DataError, match="its value progress is more than text and numbers, and is refused, for it could run code"
+        DataError, match="its value progress is more than text and numbers, and is refused because it could run code"
     ):
         read_checkpoint(empty(), tmp_path / "1")
     assert not (tmp_path / "pwned").exists()

@@ -198,7 +198,7 @@ def test_another_size_is_refused_and_another_dropout_is_not(trainings: Trainings
 def test_weights_of_others_are_refused(trainings: Trainings, child: Any, tmp_path: Path) -> None:
     save_file({"weight": torch.zeros(2)}, tmp_path / "foreign.safetensors")
     (tmp_path / "text.safetensors").write_text("no weights at all")
-    for name, reason in (("foreign", "does not say which vocabulary"), ("text", "cannot be read as weights")):
+    for name, reason in (("foreign", "has no label of its vocabulary"), ("text", "cannot be read as weights")):
         config = child(start_from=str(tmp_path / f"{name}.safetensors"))
         with pytest.raises(StageError, match=reason):
             find_start(config.train, config.model, trainings.tokenizer)
@@ -230,7 +230,7 @@ def test_a_training_that_has_not_ended_gives_its_weights_and_not_its_moments(
     config = child(start_from=str(tmp_path / "partial"))
     assert find_start(config.train, config.model, trainings.tokenizer).weights
     config = child(start_from=str(tmp_path / "partial"), start_optimizer="kept")
-    with pytest.raises(StageError, match=r"holds no moments of the optimizer: set train\.start_from to the train/FING"):
+    with pytest.raises(StageError, match=r"has no moments of the optimizer: set train\.start_from to the train/FING"):
         find_start(config.train, config.model, trainings.tokenizer)
 
 

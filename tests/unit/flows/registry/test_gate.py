@@ -251,7 +251,7 @@ def test_a_champion_that_cannot_be_fetched_is_not_passed_by(
     assert (model.aliases, failed(model)) == (["challenger"], ["speed", "sentences"])
     assert check(model, "quality").passed
     for refusal in model.gate.failed:
-        assert refusal.why.startswith("the champion cannot be asked (")
+        assert refusal.why.startswith("the champion is not available (")
         assert "see that its files are there, and run it again" in refusal.why
 
 

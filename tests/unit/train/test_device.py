@@ -1,4 +1,4 @@
-"""Traces of some updates: they can be read, they name what the model computes, and they change nothing of it."""
+"""Precision, utilisation and profiles: bf16 is chosen where it is native, formulas agree, and traces can be read."""
 
 import gzip
 import json
@@ -9,11 +9,63 @@ import pytest
 import safetensors.torch
 import torch
 from support.ranks import Ranks
+from torch.utils.flop_counter import FlopCounterMode
 
-from nmt_core.config import PipelineConfig
+from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.models.transformer import Transformer
 from nmt_core.stages.stage import SilentReporter
 from nmt_core.store.artifacts import Artifact, Store
-from nmt_core.train.profile import profiled
+from nmt_core.train.device import compute_dtype, missing_bf16, peak_matmul_flops, profiled, training_flop
+
+V100 = torch.device("cuda")
+
+
+@pytest.fixture
+def old_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU from before bf16: what PyTorch says of one, for none is here."""
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla V100")
+
+
+@pytest.mark.usefixtures("old_gpu")
+def test_an_older_gpu_is_named_and_why_it_is_slow() -> None:
+    assert compute_dtype("auto", V100) == torch.float32
+    said = missing_bf16("auto", V100)
+    assert said
+    assert "Tesla V100" in said
+    assert "fp32" in said
+
+
+@pytest.mark.usefixtures("old_gpu")
+def test_nothing_is_said_where_fp32_was_asked_for_or_there_is_no_gpu() -> None:
+    assert missing_bf16("fp32", V100) is None
+    assert missing_bf16("auto", torch.device("cpu")) is None
+
+
+BASE = ModelConfig(tied_embeddings="three_way")
+BIG = ModelConfig(d_model=1_024, d_ff=4_096, num_heads=16)
+
+
+@pytest.mark.parametrize(("config", "gigaflop"), [(BASE, 0.381), (BIG, 1.290)])
+def test_the_published_models_need_what_is_known(config: ModelConfig, gigaflop: float) -> None:
+    """Per pair of tokens, with a joint vocabulary of 37,000 pieces."""
+    with torch.device("meta"):
+        model = Transformer(config, 37_000)
+    assert training_flop(model, 1, 1) / 1e9 == pytest.approx(gigaflop, rel=0.03)
+
+
+def test_the_formula_is_what_pytorch_counts() -> None:
+    """But for the products of attention itself, which are few in short sentences."""
+    model = Transformer(ModelConfig(d_model=64, d_ff=128, num_heads=4, encoder_layers=2, decoder_layers=3), 300)
+    source, target = torch.randint(4, 300, (8, 5)), torch.randint(4, 300, (8, 4))
+    with FlopCounterMode(display=False) as counter:
+        model.output(model(source, target)).sum().backward()
+    assert training_flop(model, source.numel(), target.numel()) == pytest.approx(counter.get_total_flops(), rel=0.1)
+
+
+def test_a_matrix_product_takes_time() -> None:
+    assert 1e8 < peak_matmul_flops(torch.device("cpu"), torch.float32) < 1e14
+
 
 SHORT = {"max_updates": 20, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}
 
