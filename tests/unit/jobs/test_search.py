@@ -66,7 +66,7 @@ def test_a_format_with_room_for_one_is_refused_before_anything_is_done(
     name: str, job: Any, source: Path, tmp_path: Path
 ) -> None:
     message = (
-        rf"{name}: has room for one translation of each line, but search\.n_best=3: .* or give --set search\.n_best=1"
+        rf"{name}: can hold one translation of each line, but search\.n_best=3: .* or give --set search\.n_best=1"
     )
     with pytest.raises(ConfigError, match=message):
         job.run(source, tmp_path / name, search=THREE)
