@@ -138,7 +138,7 @@ class _Links:
     """Links of every target piece of some sentences with every source piece of its sentence, and with none."""
 
     source_L: np.ndarray
-    """Source ids. The size of the vocabulary stands for none."""
+    """Source ids. The size of the vocabulary means none."""
     target_L: np.ndarray
     starts_T: np.ndarray
     """Index of the first link of each target piece."""

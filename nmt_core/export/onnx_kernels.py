@@ -225,7 +225,10 @@ class Int8Kernels(OnnxKernels):
         )
 
     def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
-        """As `Kernels.feed_forward`; ReLU's zeros come about where its result becomes an unsigned integer."""
+        """See `Kernels.feed_forward`.
+
+        ReLU needs no operator: negative numbers become 0 where its output is quantized to unsigned integers.
+        """
         if layer.activation != "relu":
             return super().feed_forward(x, layer)
         return self.linear(self.linear(x, layer.inner), layer.outer)
