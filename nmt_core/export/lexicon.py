@@ -2,8 +2,8 @@
 
 The model is IBM model 1 (Brown et al. 1993, section 4.1): each target piece is the translation of one source piece of
 its sentence, or of none, regardless of positions. Expectation maximisation finds the table t(target | source) that
-makes the text most probable. Mere co-occurrence would also propose the neighbours of a piece's translations. In the
-model, the pieces that the neighbours translate explain them.
+makes the text most probable. Mere co-occurrence would also propose the neighbours of a piece's translations. The
+model attributes these neighbours to the source pieces that they translate.
 
 Memory is bounded for any text, because the table has a fixed number of cells. If there are more pairs of pieces than
 cells, the cell of a pair is found by hashing. Pairs in the same cell share its count, which raises the counts of rare

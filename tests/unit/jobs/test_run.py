@@ -255,9 +255,7 @@ def test_what_cannot_be_written_says_where_and_keeps_the_chunks(job: Any, source
         if note == "writing the output":
             (tmp_path / "no folder").write_text("a file")
 
-    with pytest.raises(
-        StageError, match=r"no folder.*: fix this, then run the same command again \(9 chunks are done"
-    ):
+    with pytest.raises(StageError, match=r"no folder.*: fix this, then run the same command again \(9 chunks are done"):
         run_job(Asked("tiny"), order, folder, replace(job.means, progress=be_in_the_way))
 
 
