@@ -1,4 +1,4 @@
-"""Where each hypothesis of the beam's tree is drawn: a column for each step, the best on top, the ended ones below."""
+"""Lay out the tree of a beam search: a column for each step, the best hypotheses on top, the ended ones below."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from nmt_core.explain.trace import Node
 
 _WIDTH, _HEIGHT = 92, 34
-"""Of a box, in pixels."""
+"""Width and height of a box, in pixels."""
 _ACROSS, _DOWN = 34, 10
-"""Between boxes."""
+"""Horizontal and vertical distance between boxes, in pixels."""
 _HEAD = 24
-"""Of the line with the numbers of the steps."""
+"""Height of the line with the numbers of the steps, in pixels."""
 _LONGEST = 10
-"""Characters of a piece that fit into a box."""
+"""Number of characters of a piece that fit into a box."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A hypothesis, and the line from its parent."""
+    """Box of a hypothesis, and the line from its parent."""
 
     x: int
     y: int
@@ -27,24 +27,24 @@ class Box:
     title: str
     style: str
     path: str
-    """Of SVG; empty: it has no parent."""
+    """SVG path of the line. Empty if the hypothesis has no parent."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """The tree."""
+    """Tree with the position of every box."""
 
     width: int
     height: int
     boxes: tuple[Box, ...]
     columns: tuple[int, ...]
-    """Middle of each step, from left to right."""
+    """Horizontal centre of each step, from left to right."""
     box_width: int = _WIDTH
     box_height: int = _HEIGHT
 
 
 def draw(tree: Sequence[Node], pieces: Sequence[str]) -> Drawing:
-    """Lay out a tree: its nodes, and the piece of each."""
+    """Lay out the nodes of a tree, with the piece of each node."""
     kept = Counter(node.step for node in tree if node.state != "ended")
     rows_of_kept = max(kept.values())
     placed: Counter[tuple[int, bool]] = Counter()
@@ -62,7 +62,7 @@ def draw(tree: Sequence[Node], pieces: Sequence[str]) -> Drawing:
     return Drawing(
         steps * (_WIDTH + _ACROSS),
         max(y for _, y in corners) + _HEIGHT + _DOWN,
-        tuple(sorted(boxes, key=lambda box: "chosen" in box.style)),  # what is chosen is drawn over the rest
+        tuple(sorted(boxes, key=lambda box: "chosen" in box.style)),  # chosen boxes are drawn over the others
         tuple(_ACROSS // 2 + step * (_WIDTH + _ACROSS) + _WIDTH // 2 for step in range(steps)),
     )
 

@@ -1,4 +1,4 @@
-"""Everything that there is to show of one sentence and its translation, computed by the graphs of a bundle in fp32.
+"""Compute everything that the page shows of a sentence and its translation, with the graphs of a bundle in fp32.
 
 Letters in names of arrays: S source positions, T target positions, C candidates, P positions, M `d_model`.
 """
@@ -32,16 +32,16 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer, Toke
 from nmt_core.translator import open_stepper
 
 MOST_PIECES = 100
-"""Longer sentences make pages that nobody can read."""
+"""Maximum number of pieces of a sentence. Pages of longer ones are unreadable."""
 _CANDIDATES = 8
 _POSITIONS = 64
 _PADDED = 3
-"""Tokens that the other sentence has more, in the picture of the padding mask."""
+"""Number of tokens by which the other sentence is longer, in the picture of the padding mask."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of the vocabulary."""
+    """Piece of the vocabulary."""
 
     piece: str
     id: int
@@ -49,7 +49,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may come next."""
+    """Token that may come next."""
 
     token: Token
     probability: float
@@ -58,64 +58,64 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the decoder on the way to the translation."""
+    """Step of the decoder on the path to the translation."""
 
     read: Token
-    """The token that it reads: the one that it said at the step before."""
+    """Token that the decoder reads, which is the token of the step before."""
     said: Token
     candidates: tuple[Candidate, ...]
-    """The likeliest, best first. What a search takes may be none of them."""
+    """Likeliest tokens, best first. The search may have taken another token."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A translation that the search has found."""
+    """Translation that the search has found."""
 
     text: str
     sum: float
-    """Of the log-probabilities, in nats."""
+    """Sum of the log-probabilities of its tokens, in nats."""
     penalty: float
     score: float
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the page shows."""
+    """Content of the page."""
 
     line: str
     text: str
     bundle: BundleConfig
     search: SearchConfig
     source: tuple[Token, ...]
-    """The end mark included."""
+    """Tokens of the source, with the end mark."""
     steps: tuple[Step, ...]
     found: tuple[Found, ...]
-    """Best first."""
+    """Translations that the search has found, best first."""
     tree: tuple[Node, ...]
     maps: AttentionMaps
-    """Of this sentence alone: the first axis is gone wherever it was that of sentences."""
+    """Attention and embeddings of this sentence, without the axis of sentences."""
     alignment: Alignment | None
-    """Between words; None: the model has no attention."""
+    """Alignment between words. None if the model has no attention."""
     positions_PM: Floats | None
-    """What is added at the first positions; None: nothing is, as of a recurrent model or of rotary positions."""
+    """Vectors that are added at the first positions. None if there are none, as with recurrence or rotary positions."""
     padding_2S: npt.NDArray[np.bool_]
     """Padding mask of this sentence and a longer one in a batch: True where there is a token."""
     piece_of: tuple[str, ...]
-    """Pieces of the nodes of the tree."""
+    """Piece of each node of the tree."""
 
 
 def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
-    """Translate a line and look at everything on the way.
+    """Translate a line and record everything that the page shows.
 
     Args:
-        folder: the bundle.
+        folder: folder of the bundle.
         line: the sentence.
-        search: how to search; by beam in any case, and for as many translations as the beam holds.
+        search: options of the search. It is always a beam search that returns as many translations as its beam size.
 
     Raises:
-        DataError: there is nothing to translate, or too much for a page.
+        DataError: the line holds no text, or is too long for a page.
         ModelError: the bundle is damaged, or was exported before attention could be shown.
-        ConfigError: the search asks for a shortlist, and there is none.
+        ConfigError: the search requires a shortlist, and the bundle has none.
     """
     bundle, search = read_bundle(folder), _of_beam(search)
     views = [f"{ATTENTION_SET}/{name}" for name in (ATTENTION_FILE, ALIGNMENT_FILE)]
@@ -159,20 +159,20 @@ def _of_beam(search: SearchConfig) -> SearchConfig:
 def _source_ids(
     line: str, tokenizers: Tokenizers, bundle: BundleConfig, search: SearchConfig
 ) -> tuple[list[int], list[int]]:
-    """Ids of what comes before every source, and of the line."""
+    """Return the ids of the source prefix and of the line."""
     spelling = Spelling(bundle.unicode_form, bundle.punctuation, bundle.languages.source)
     prefix, ids = tokenizers.source.encode([search.source_prefix, spelling.tidy(line)])
     if not ids:
-        raise DataError(f"{line!r}: holds no text: give a sentence")
+        raise DataError(f"{line!r}: contains no text: give a sentence")
     if len(ids) > MOST_PIECES:
         raise DataError(
-            f"{line[:40]!r}...: has {len(ids):,} pieces, and a page shows {MOST_PIECES}: give a shorter one"
+            f"{line[:40]!r}...: has {len(ids):,} pieces, more than the {MOST_PIECES} of a page: give a shorter sentence"
         )
     return prefix, ids
 
 
 def _steps(stepper: Stepper, source_1S: Ints, best: Hypothesis, target: Tokenizer) -> tuple[Step, ...]:
-    """The likeliest tokens at each step, when the decoder is led along the translation."""
+    """Return the likeliest tokens at each step, while the decoder is forced to follow the translation."""
     decoding = stepper.start(source_1S, min(_CANDIDATES, stepper.vocab_size))
     said = [*best.ids] if best.cut else [*best.ids, EOS_ID]
     steps = list[Step]()
@@ -192,7 +192,7 @@ def _found(text: str, one: Hypothesis, search: SearchConfig, given: int) -> Foun
 
 
 def _of_one(maps: AttentionMaps) -> AttentionMaps:
-    """The maps of the only sentence of a batch."""
+    """Return the maps of the only sentence of a batch."""
     per_sentence = ("cross_attention", "encoder_attention", "decoder_attention", "source_embedding", "target_embedding")
     found = {name: getattr(maps, name) for name in per_sentence}
     return replace(maps, **{name: array[0] for name, array in found.items() if array is not None})
@@ -201,7 +201,7 @@ def _of_one(maps: AttentionMaps) -> AttentionMaps:
 def _positions(attention: AttentionGraph, bundle: BundleConfig) -> Floats | None:
     filler_1P = np.full((1, min(_POSITIONS, bundle.max_positions)), EOS_ID)
     positions_PM = attention.run(filler_1P, np.array([[BOS_ID]])).source_positions
-    return positions_PM if positions_PM is not None and positions_PM.any() else None  # rotary ones add nothing
+    return positions_PM if positions_PM is not None and positions_PM.any() else None  # rotary positions add nothing
 
 
 def _alignment(

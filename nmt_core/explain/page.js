@@ -11,7 +11,7 @@
     return made;
   }
 
-  // Colours are as opaque as a number is great, so that they suit a light page, a dark one and paper.
+  // Opacity stands for magnitude, so that colours suit a light page, a dark page and paper.
   function paint(canvas, width, height, colour) {
     canvas.width = width;
     canvas.height = height;
@@ -49,7 +49,7 @@
     });
   }
 
-  // Width of the longest label in pixels, as drawn.
+  // Return the width of the longest label in pixels.
   function widest(labels) {
     const context = document.createElement("canvas").getContext("2d");
     context.font = "12px system-ui, sans-serif";
@@ -77,7 +77,7 @@
         const x = left + column * size;
         const cell = element("rect", { x, y, width: size - 1, height: size - 1, "fill-opacity": weight.toFixed(3) });
         if (tell) {
-          const note = `${label} takes ${Math.round(100 * weight)}% of ${other}`;
+          const note = `${label} takes ${Math.round(100 * weight)}% from ${other}`;
           cell.append(element("title", {}, note));
           cell.addEventListener("pointerenter", () => tell(note));
           cell.addEventListener("click", () => tell(note));
@@ -107,7 +107,7 @@
     const [layers, heads] = [place.querySelector(".layer"), place.querySelector(".head")];
     const said = place.querySelector(".said");
     const draw = (weight) => drawMatrix(place.querySelector(".map"), grid.rows, grid.columns, weight, (note) => { said.textContent = note; });
-    if (!layers) {  // a model with one map has nothing to choose
+    if (!layers) {  // a model with one map has no choice of layers and heads
       draw((row, column) => at(0, 0, row * grid.columns.length + column));
       return;
     }

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds its style, its script and its numbers, and asks nobody for anything."""
+"""Write the page: one HTML file with its style, its script and its numbers, which loads nothing from elsewhere."""
 
 import base64
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ _TOLERANCE = 1e-4
 
 
 def page(explanation: Explanation, model: str) -> str:
-    """The page as text.
+    """Return the page as text.
 
     Args:
-        explanation: what to show.
-        model: how the model is known to the reader.
+        explanation: the sentence, its translation and everything to show.
+        model: name of the model to display.
     """
     maps, rnn = explanation.maps, explanation.bundle.rnn
     return _template().render(
@@ -45,7 +45,7 @@ def page(explanation: Explanation, model: str) -> str:
 
 
 def _data(explanation: Explanation) -> dict[str, Any]:
-    """What the script draws, by the name that the page asks for."""
+    """Return the data that the script draws, by the names that the page uses."""
     maps = explanation.maps
     source = [token.piece for token in explanation.source]
     read = [step.read.piece for step in explanation.steps]
@@ -79,7 +79,7 @@ def _masks(explanation: Explanation, source: Sequence[str], read: Sequence[str])
 
 
 def _sum(explanation: Explanation) -> Floats | None:
-    """What the encoder reads, [S, M], if positions are added."""
+    """Return the encoder's input [S, M] if positions are added, else None."""
     embedding_SM, positions_SM = explanation.maps.source_embedding, explanation.maps.source_positions
     if embedding_SM is None or positions_SM is None or explanation.positions_PM is None:
         return None
@@ -93,7 +93,7 @@ def _grid(weights_NHTS: Floats, rows: Sequence[str], columns: Sequence[str]) -> 
 
 
 def _strip(values_LM: Floats, rows: Sequence[str]) -> dict[str, Any]:
-    """Numbers of both signs, as shares of the greatest."""
+    """Return numbers of both signs as shares of the greatest magnitude."""
     greatest = max(float(np.abs(values_LM).max()), 1e-9)
     values = values_LM[: len(rows) or None]
     levels = np.rint(values / greatest * (_LEVELS // 2)).astype(np.int8)
@@ -109,7 +109,7 @@ def _encoded(levels: Any) -> str:
 
 
 def _positions(explanation: Explanation) -> Literal["none", "sinusoidal", "learned", "rotary"]:
-    """How the model tells positions apart."""
+    """Return the kind of positions that the model uses."""
     added_PM = explanation.positions_PM
     if added_PM is None:
         return "rotary" if explanation.maps.source_positions is not None else "none"
@@ -117,7 +117,7 @@ def _positions(explanation: Explanation) -> Literal["none", "sinusoidal", "learn
 
 
 def _probability_source(rnn: RnnConfig | None) -> str:
-    """Where to read how a model makes probabilities of its last vector."""
+    """Return the paper and section that define how the model computes probabilities from its last vector."""
     if rnn is None:
         return "Vaswani et al. 2017, section 3.4"
     if rnn.attention == "additive":
@@ -137,7 +137,7 @@ def _template() -> jinja2.Template:
 
 
 def _share(probability: float) -> str:
-    """A probability for people: 97%, 3.1%, 0.02%."""
+    """Return a probability as a short percentage: 97%, 3.1%, 0.02%."""
     return f"{100 * probability:.2g}%" if probability < 0.1 else f"{100 * probability:.0f}%"
 
 

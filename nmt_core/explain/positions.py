@@ -1,4 +1,4 @@
-"""The positional encoding of Vaswani et al. (2017), by its formula: for pictures. Imports no torch."""
+"""Compute the positional encoding of Vaswani et al. (2017) by its formula, for pictures. Imports no torch."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from nmt_core.search.step import Floats
 
 
 def sinusoidal(length: int, width: int) -> Floats:
-    """Positions of section 3.5, [length, width]: sines in even columns, cosines in odd ones.
+    """Return sinusoidal positions [length, width] (Vaswani et al. 2017, section 3.5).
 
-    `models.layers.sinusoidal_positions` gives the same. With the width of a head they are the sines and cosines of the
-    angles that rotary positions turn by (Su et al. 2021, section 3.2.2).
+    Even columns hold sines, odd ones cosines. `models.layers.sinusoidal_positions` gives the same. With the width of a
+    head, the result holds the sines and cosines of the angles of rotary positions (Su et al. 2021, section 3.2.2).
     """
     frequency_M = 10_000.0 ** (-(np.arange(width) // 2 * 2) / width)
     angle_LM = np.arange(length)[:, None] * frequency_M

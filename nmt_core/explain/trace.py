@@ -1,4 +1,4 @@
-"""The tree of a beam search: which hypotheses were alive at each step, which were given up, and which ended."""
+"""Record the tree of a beam search: the hypotheses that were alive at each step, given up, or ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,37 +15,38 @@ State = Literal["alive", "given up", "ended", "stopped"]
 
 @dataclass(frozen=True)
 class Node:
-    """A hypothesis at one step: what it has added to its parent."""
+    """Hypothesis at one step: the token that it adds to its parent."""
 
     step: int
-    """0: the root, which has read <s> alone."""
+    """Number of the step. 0 is the root, which has read <s> alone."""
     token: int
     parent: int | None
-    """Number of the node that it continues; None: the root."""
+    """Number of the node that it continues. None for the root."""
     sum: float
-    """Of the log-probabilities of its tokens, in nats."""
+    """Sum of the log-probabilities of its tokens, in nats."""
     state: State
-    """alive: something continues it; given up: better ones took its place; ended: </s>; stopped: so was the search."""
+    """State of the hypothesis: continued by another node (alive), dropped for better ones (given up), complete (ended),
+    or still alive when the search stopped (stopped)."""
     score: float | None = None
-    """Of one that has ended: the sum over the length penalty."""
+    """Sum over the length penalty, for a hypothesis that has ended."""
     chosen: bool = False
-    """Whether it is on the way to the translation."""
+    """True if it is on the path to the translation."""
 
 
 class BeamTrace:
-    """Looks on at the search of one sentence: an `Observer`."""
+    """Observer of the search of one sentence."""
 
     def __init__(self) -> None:
         self._nodes = [Node(0, BOS_ID, None, 0.0, "stopped")]
         self._alive = [0]
         """Numbers of the nodes of the partial hypotheses, by row."""
         self._newest = 0
-        """Number of the first node of the last step that goes on."""
+        """Number of the first live node of the last step."""
         self._steps = 0
         self._ended: list[tuple[Ending, int]] = []
 
     def __call__(self, step: BeamStep) -> None:
-        """Take down one step."""
+        """Record one step."""
         self._steps += 1
         before = self._alive
         for ending in step.endings[0][len(self._ended) :]:
@@ -55,7 +56,7 @@ class BeamTrace:
             if np.isfinite(total):
                 self._nodes.append(Node(self._steps, int(token), before[row], float(total), "stopped"))
                 self._alive.append(len(self._nodes) - 1)
-            else:  # the other beams of a sentence whose next token is given: none of them is a hypothesis
+            else:  # with a given next token, the other beams of a sentence hold no hypothesis
                 self._alive.append(before[row])
 
     def _add_ending(self, ending: Ending, before: Sequence[int]) -> int:
@@ -66,11 +67,11 @@ class BeamTrace:
         return parent
 
     def tree(self, alpha: float, given: int = 0) -> tuple[Node, ...]:
-        """Every node, parents first.
+        """Return every node, parents first.
 
         Args:
-            alpha: of the length penalty.
-            given: tokens of the prefix, which count in no length.
+            alpha: exponent of the length penalty.
+            given: number of tokens of the prefix, which do not count in the length.
         """
         continued = {node.parent for node in self._nodes}
         chosen = self._chosen()
@@ -95,7 +96,7 @@ class BeamTrace:
         return "stopped" if number >= self._newest else "given up"
 
     def _chosen(self) -> set[int]:
-        """Numbers of the nodes on the way to the best ending."""
+        """Return the numbers of the nodes on the path to the best ending."""
         _, number = max(self._ended, key=lambda found: found[0].score)  # the first of equal ones, as in the search
         found = set[int]()
         place: int | None = number

@@ -1,1 +1,1 @@
-"""PyTorch to an ONNX bundle, and the gate that compares the two."""
+"""Export a PyTorch model as an ONNX bundle, and check that both translate alike."""

@@ -1,4 +1,4 @@
-"""How large a model's numbers get while it translates real text: int8 and fp16 can hold so much and no more.
+"""Measure the ranges of a model's numbers while it translates real text, for int8 and fp16 with their limited ranges.
 
 Letters in names of tensors: as in `models/kernels.py`.
 """
@@ -26,49 +26,49 @@ _LEAST_SCALE = 1e-6
 
 @dataclass
 class Ranges:
-    """What was seen."""
+    """Ranges of a model's numbers."""
 
     inputs: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Least and greatest number that a layer has read, by its name in the model; 0 lies between them."""
+    """Smallest and greatest number that a layer has read, by the layer's name. The range always contains 0."""
     cache: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """Greatest magnitude of keys and of values, by the decoder's layer."""
+    """Greatest magnitudes of keys and of values, by the number of the decoder's layer."""
     magnitudes: dict[str, float] = field(default_factory=dict)
-    """Greatest magnitude of what layers read and give, by what it is; "the output of encoder.0.feed_forward.inner"."""
+    """Greatest magnitude of each tensor, by a name such as "the output of encoder.0.feed_forward.inner"."""
 
     def see(self, what: str, x: Tensor) -> None:
-        """Take down a magnitude."""
+        """Record the greatest magnitude of a tensor under a name."""
         least, greatest = x.aminmax()
         size = max(-float(least), float(greatest))
         self.magnitudes[what] = float(np.maximum(self.magnitudes.get(what, 0.0), size))  # keeps NaN
 
     def greatest(self) -> tuple[str, float]:
-        """What got largest, and how large; NaN is larger than anything."""
+        """Return the name and the magnitude of the largest tensor. NaN counts as larger than anything."""
         return max(self.magnitudes.items(), key=lambda one: (one[1] != one[1], one[1]))
 
     def of_input(self, name: str) -> tuple[Tensor, Tensor]:
-        """Scale and zero point (uint8) of what a layer reads, both scalars."""
+        """Return the scale and the zero point (uint8) of a layer's input, both scalars."""
         least, greatest = self.inputs[name]
         scale = max((greatest - least) / 255, _LEAST_SCALE)
         return torch.tensor(scale), torch.tensor(round(-least / scale), dtype=torch.uint8)
 
     def of_cache(self, number: int) -> tuple[Tensor, Tensor]:
-        """Scales of a layer's keys and values, each [1], for integers from -127 to 127."""
+        """Return the scales of a layer's keys and values, each [1], for integers from -127 to 127."""
         key, value = (torch.tensor([max(magnitude / 127, _LEAST_SCALE)]) for magnitude in self.cache[number])
         return key, value
 
 
 def name_of(layer: nn.Linear) -> str:
-    """The name by which `Ranges.inputs` knows a layer."""
+    """Return the name of a layer in `Ranges.inputs`."""
     return str(layer.name_in_model)
 
 
 def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> Ranges:
-    """Translate, and see how large the numbers get.
+    """Translate text and record how large the numbers get.
 
     Args:
-        model: in fp32. Of a recurrent one, only `magnitudes` are taken down.
-        sources: ids of real text, of the kind that will be translated; not none.
-        search: with which to translate it.
+        model: the model, in fp32. For a recurrent model, only `magnitudes` are recorded.
+        sources: ids of real text, of the kind that will be translated. At least one sentence.
+        search: the search with which to translate it.
     """
     ranges = Ranges()
     kernels = plain_kernels(model) if isinstance(model, RecurrentModel) else _Observer(model, ranges)
@@ -82,7 +82,7 @@ def calibrate(model: TranslationModel, sources: Sequence[Sequence[int]], search:
 
 @contextmanager
 def _magnitudes_seen(model: TranslationModel, ranges: Ranges) -> Iterator[None]:
-    """Take down what linear layers and norms read and give, for a while. What a norm reads is a residual sum."""
+    """Record inputs and outputs of linear layers and norms during the block. The input of a norm is a residual sum."""
 
     def see(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         ranges.see(f"the input of {layer.name_in_model}", inputs[0])
@@ -100,13 +100,13 @@ def _magnitudes_seen(model: TranslationModel, ranges: Ranges) -> Iterator[None]:
 
 
 class _Observer(Kernels):
-    """Plain PyTorch that takes down what layers do not show: ranges, several layers at once, and attention."""
+    """Plain PyTorch kernels that record what hooks do not see: ranges, joint projections, and attention logits."""
 
     def __init__(self, model: TranslationModel, ranges: Ranges) -> None:
         super().__init__(model)
         self.ranges = ranges
         self.projection = ""
-        """The layer that was the last to read: before attention, the one that made the queries."""
+        """Name of the layer that ran last. Before attention, it is the layer that made the queries."""
 
     def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
         name = name_of(layers[0])
@@ -136,6 +136,6 @@ class _Observer(Kernels):
         return super().attend_cross(q_BKP, cross, mask_BS)
 
     def _see_logits(self, q_BTP: Tensor, k_BHSD: Tensor) -> None:
-        """Of attention, as they are before they are divided: some operators divide later than others."""
+        """Record attention logits before they are divided, since some operators divide later than others."""
         q_BHTD = split_heads(q_BTP, self.num_heads).transpose(1, 2)
         self.ranges.see(f"the attention logits of {self.projection}", q_BHTD @ k_BHSD.transpose(-2, -1))

@@ -1,8 +1,7 @@
-"""A set of graphs: encoder and step, what keeps their tensors in order, and `weights.bin`, with each matrix once.
+"""Write a set of graphs: encoder and step, graphs that reorder their tensors, and `weights.bin` with each matrix once.
 
-Beside those that translate, `attention.onnx` shows the model's attention and `alignment.onnx` says which words belong
-together; for a shortlist, `shortlist_step.onnx` and `shortlist_output.onnx` do what `step.onnx` does. All of them read
-the same weights.
+`attention.onnx` returns the model's attention, and `alignment.onnx` returns word alignments. With a shortlist,
+`shortlist_step.onnx` and `shortlist_output.onnx` take the place of `step.onnx`. All graphs read the same weights.
 
 Letters in names of tensors: B sentences, S source positions, R rows, M `d_model`, W blocks of a shortlist, E tokens of
 a block.
@@ -45,7 +44,7 @@ from nmt_core.search.onnx_step import (
 from nmt_core.search.shortlist import BLOCK_PIECES
 
 _ALIGNING_LAYERS = 2
-"""Of the decoder, the last ones: better than either alone, as measured (`tests/bench/README.md`)."""
+"""Number of the decoder's last layers that align words. Two are better than the last one (`tests/bench/README.md`)."""
 
 
 def export_graphs(
@@ -54,10 +53,10 @@ def export_graphs(
     """Write a set of graphs.
 
     Args:
-        kernels: what the graphs compute with; they hold the model.
-        folder: is made if it is missing.
-        with_attention: whether to add the graphs that show attention; for the set in fp32.
-        with_shortlist: whether to add those that choose from a shortlist.
+        kernels: the kernels with which the graphs compute. They hold the model.
+        folder: the folder of the set. It is created if it is missing.
+        with_attention: True to add the graphs that return attention, for the set in fp32.
+        with_shortlist: True to add the graphs that choose from a shortlist.
     """
     folder.mkdir(exist_ok=True)
     halves = graphs_of(kernels)
@@ -82,14 +81,14 @@ _IDS, _SOURCE = torch.int64, ("sentences", "source_positions")
 
 
 def _encoder(halves: Graphs) -> Recording:
-    """The encoder: source [B, S] to cross_* and, if the decoder starts from something, initial_*."""
+    """Record the encoder: source [B, S] to cross_*, and to initial_* if the decoder has an initial state."""
     initial = halves.past if halves.has_first else ()
     outputs = [*_names("cross", halves.cross), *_names("initial", initial)]
     return record(halves.encoder, [Held("source", _SOURCE, _IDS)], outputs)
 
 
 def _steps(halves: Graphs, weights: Weights, *, has_screen: bool) -> dict[str, onnx.ModelProto]:
-    """The graphs of a step that choose from the whole vocabulary, by their files: parts of one recording."""
+    """Return the step graphs that choose from the whole vocabulary, by their files. They are parts of one recording."""
     whole, screened = "whole_vocabulary", "screened_ids"
     step = _step(halves, [LOG_PROBS, IDS, whole, *([screened] if has_screen else [])])
     past = {name: name for name in _names(_after(halves), halves.past)}
@@ -101,7 +100,7 @@ def _steps(halves: Graphs, weights: Weights, *, has_screen: bool) -> dict[str, o
 
 
 def _shortlist(halves: Graphs, weights: Weights) -> dict[str, onnx.ModelProto]:
-    """The graph of the output, list [W, E] to listed_*, and the graph of a step that chooses from a list."""
+    """Return the graph of the output, list [W, E] to listed_*, and the graph of a step that chooses from a list."""
     output = record(halves.output, [Held("list", ("blocks", BLOCK_PIECES), _IDS)], "listed")
     listed = [Held(name, part.named_sizes, part.scalar_type) for name, part in output.outputs.items()]
     step = _step(halves, [LOG_PROBS, IDS], listed)
@@ -109,12 +108,12 @@ def _shortlist(halves: Graphs, weights: Weights) -> dict[str, onnx.ModelProto]:
 
 
 def _step(halves: Graphs, chosen: Sequence[str], listed: Sequence[Held] = ()) -> Recording:
-    """A step; `models/incremental.py` gives the shapes, `search/onnx_step.py` the names.
+    """Record a step. `models/incremental.py` defines the shapes, and `search/onnx_step.py` the names.
 
     Args:
-        halves: of the model.
-        chosen: names of what `Kernels.chosen` says.
-        listed: what the graph of the output gives; nothing: the step chooses from the whole vocabulary.
+        halves: the modules of the model.
+        chosen: names of the outputs of `Kernels.chosen`.
+        listed: outputs of the graph of the output. If empty, the step chooses from the whole vocabulary.
     """
     penalties = [Held("penalties", ("sentences", "blocks", BLOCK_PIECES), torch.float32)] if listed else []
     inputs: list[Held | list[Held]] = [
@@ -129,30 +128,30 @@ def _step(halves: Graphs, chosen: Sequence[str], listed: Sequence[Held] = ()) ->
 
 
 def _copy(before: str, held: Sequence[Held], after: str) -> Recording:
-    """`CopiedRows`, with names for the tensors before and after."""
+    """Record `CopiedRows`, with prefixes for the names of the tensors before and after."""
     places = [Held("rows", ("copied_rows",), _IDS), Held("over", ("copied_rows",), _IDS)]
     return record(CopiedRows(), [*places, _called(before, held)], _names(after, held) or ["copied_rows"])
 
 
 def _move(halves: Graphs) -> Recording:
-    """`MovedRows` of the past."""
+    """Record `MovedRows` of the past."""
     places = [Held("rows", ("moved_rows",), _IDS), Held("room", ("room",), _IDS)]
     module, past = MovedRows(in_place=halves.writes_in_place), _called(_before(halves), halves.past)
     return record(module, [*places, past], _names("moved", halves.past))
 
 
 def _before(halves: Graphs) -> str:
-    """How the past is called that a step gets."""
+    """Return the prefix of the past that a step reads."""
     return "cache" if halves.writes_in_place else "past"
 
 
 def _after(halves: Graphs) -> str:
-    """How the past is called that a step gives."""
+    """Return the prefix of the past that a step returns."""
     return "written" if halves.writes_in_place else "present"
 
 
 def _views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
-    """The graphs that show attention, if the model has any."""
+    """Return the graphs that return attention, or none if the model has no attention."""
     if isinstance(kernels.model, Transformer):
         return _transformer_views(Kernels(kernels.model), weights)
     if isinstance(kernels, RnnKernels) and isinstance(kernels.model, SearchModel | DotAttentionModel):
@@ -161,7 +160,7 @@ def _views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
 
 
 def _transformer_views(kernels: Kernels, weights: Weights) -> dict[str, onnx.ModelProto]:
-    """The two parts of `AttentionView`: source [B, S] and target [B, T] to what it returns."""
+    """Return the two graphs of `AttentionView`, which reads source [B, S] and target [B, T]."""
     inputs = [Held("source", _SOURCE, _IDS), Held("target", ("sentences", "target_positions"), _IDS)]
     view = record(AttentionView(kernels, _ALIGNING_LAYERS), inputs, [*ATTENTION_OUTPUTS, ALIGNMENT_OUTPUT])
     return {
@@ -171,9 +170,9 @@ def _transformer_views(kernels: Kernels, weights: Weights) -> dict[str, onnx.Mod
 
 
 def _recurrent_view(kernels: RnnKernels) -> Recording:
-    """`RecurrentAttentionStep`, with the names of the graphs that translate."""
+    """Record `RecurrentAttentionStep`, with the names that the translating graphs use."""
     halves = graphs_of(kernels)
-    past = [replace(held, shape=("sentences", *held.shape[1:])) for held in halves.past]  # a sentence has one row
+    past = [replace(held, shape=("sentences", *held.shape[1:])) for held in halves.past]  # one row for each sentence
     inputs: list[Held | list[Held]] = [
         Held("source", _SOURCE, _IDS),
         Held("tokens", ("sentences",), _IDS),

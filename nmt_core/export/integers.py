@@ -1,4 +1,4 @@
-"""A model's weights as 8-bit integers. Letters in names of tensors: O outputs and I inputs of a layer."""
+"""Convert a model's weights to 8-bit integers. Letters in names of tensors: O outputs and I inputs of a layer."""
 
 import torch
 import torch.nn.functional as F
@@ -7,15 +7,15 @@ from torch import Tensor, nn
 from nmt_core.models.model import TranslationModel
 
 _WEIGHT_LEVELS = 127
-"""On either side of 0."""
+"""Number of levels on either side of 0."""
 
 
 def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [O, I] as symmetric integers (int8) and a scale for each row [O].
+    """Return weights [O, I] as symmetric integers (int8), with a scale for each row [O].
 
-    A CPU without VNNI adds the products of two neighbours with 8 bits each in 16, and cuts off what does not fit. So
-    the magnitudes of two neighbours come to 128 at most: nothing overflows, and little is lost, for two of a row's
-    greatest weights are seldom side by side.
+    A CPU without VNNI adds the products of two neighbouring 8-bit numbers in 16 bits, and saturates. So the magnitudes
+    of two neighbours add up to at most 128: nothing overflows. Little precision is lost, because two of a row's
+    greatest weights are rarely neighbours.
     """
     size_OI = weight_OI.abs()
     greatest_O = (size_OI + F.pad(size_OI[:, 1:], (0, 1))).amax(dim=1)
@@ -24,7 +24,7 @@ def integers_of(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantized(model: TranslationModel) -> dict[tuple[str, ...], tuple[Tensor, Tensor]]:
-    """Integers and a scale for each row, by the names of layers whose rows these are."""
+    """Return integers and the scales of their rows, by the names of the layers to which the rows belong."""
     weights = {
         name: module.weight
         for name, module in model.named_modules(remove_duplicate=False)

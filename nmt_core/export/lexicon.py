@@ -1,13 +1,13 @@
-"""Which target pieces are likely translations of a source piece: word alignment, counted over training text.
+"""Find the likely translations of each source piece by word alignment, counted over training text.
 
-IBM model 1 (Brown et al. 1993, section 4.1): each target piece is the translation of one source piece of its sentence,
-or of none, whatever their places; the table t(target | source) that makes the text most probable is found by
-expectation maximisation. Co-occurrence alone would offer each piece the neighbours of its translations as well; in the
-model these are explained by the pieces that they translate.
+The model is IBM model 1 (Brown et al. 1993, section 4.1): each target piece is the translation of one source piece of
+its sentence, or of none, regardless of positions. Expectation maximisation finds the table t(target | source) that
+makes the text most probable. Mere co-occurrence would also propose the neighbours of a piece's translations. The
+model attributes these neighbours to the source pieces that they translate.
 
-Memory is bounded, whatever the text: the table has a fixed number of cells. If there are more pairs of pieces than
-that, a pair's cell is found by hashing; pairs that share one share its count, which lifts rare pairs and leaves
-frequent ones as they are.
+Memory is bounded for any text, because the table has a fixed number of cells. If there are more pairs of pieces than
+cells, the cell of a pair is found by hashing. Pairs in the same cell share its count, which raises the counts of rare
+pairs and hardly changes frequent ones.
 
 Letters in names of arrays: L links of a target piece with a source piece of its sentence, T target pieces of a text,
 V source vocabulary, K translations of a piece.
@@ -27,40 +27,40 @@ from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.tokenizer import PAD_ID, Tokenizers
 
 _SEED = 1
-"""Of the sample."""
+"""Seed of the sample."""
 _ITERATIONS = 4
 _LEAST_POSTERIOR = 0.05
-"""Links less probable than this at the end are not counted."""
+"""Smallest probability of a link that counts at the end."""
 _CELLS = 1 << 26
 _CHUNK_LINKS = 1 << 20
 _CHUNK_LINES = 100_000
 _LONGEST = 200
-"""Pieces of a side; a sentence of so many tells little of any, and costs the product of both sides."""
+"""Maximum pieces of a side. A longer sentence tells little about each piece, and costs the product of both sides."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: multiples of it are spread evenly (Knuth 1998, section 6.4)."""
+"""2^64 over the golden ratio. Its multiples are spread evenly (Knuth 1998, section 6.4)."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """One side of a text: the ids of sentence i are `ids[starts[i] : starts[i + 1]]`, without end marks."""
+    """Pieces of one side of a text. Sentence i has the ids `ids[starts[i] : starts[i + 1]]`, without end marks."""
 
     ids: np.ndarray
     starts: np.ndarray
 
     @property
     def lengths(self) -> np.ndarray:
-        """Pieces of each sentence."""
+        """Number of pieces of each sentence."""
         return np.diff(self.starts)
 
 
 def make_shortlist(split: Path, tokenizers: Tokenizers, config: ExportConfig) -> Shortlist:
-    """The shortlist of a model. With a joint vocabulary each piece is its own first translation: names are copied.
+    """Make the shortlist of a model. With a joint vocabulary, the first translation of each piece is itself, for names.
 
     Args:
-        split: folder of the artifact `split`, with the training text; it is cut into pieces as text to translate is,
-            which the shards of `encode`, with `encode.subword_sampling`, need not be.
-        tokenizers: of the model.
-        config: its `shortlist_*`.
+        split: folder of the artifact `split` with the training text. The text is tokenized like text to translate. The
+            shards of `encode` may not be, because of `encode.subword_sampling`.
+        tokenizers: tokenizers of the model.
+        config: section `export`, whose options `shortlist_*` are used.
 
     Raises:
         DataError: there is no training text.
@@ -82,7 +82,7 @@ def make_shortlist(split: Path, tokenizers: Tokenizers, config: ExportConfig) ->
 
 
 def encoded(lines: Iterator[str], encoder: BulkEncoder) -> Pieces:
-    """Ids of lines, read in chunks."""
+    """Return the ids of lines, which are read in chunks."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     for chunk in _chunks(lines):
         rows = encoder.encode(pa.array(chunk, pa.string()))
@@ -103,13 +103,13 @@ def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def likeliest(source: Pieces, target: Pieces, sizes: Sequence[int], count: int) -> np.ndarray:
-    """The `count` likeliest translations of each source piece, likeliest first, filled up with `PAD_ID`: [V, K].
+    """Return the likeliest translations of each source piece [V, K], likeliest first, padded with `PAD_ID`.
 
     Args:
-        source: one side of a text.
-        target: the other side.
-        sizes: pieces of the source's and of the target's vocabulary.
-        count: K.
+        source: source side of a text.
+        target: target side of the text.
+        sizes: sizes of the source and the target vocabulary.
+        count: K, the number of translations.
     """
     model = _Model1(*sizes)
     for _ in range(_ITERATIONS):
@@ -126,7 +126,7 @@ def likeliest(source: Pieces, target: Pieces, sizes: Sequence[int], count: int) 
 
 
 def with_copies(translations_VK: np.ndarray) -> np.ndarray:
-    """The same, with each piece the first of its own translations."""
+    """Return translations [V, K] in which each piece is its own first translation."""
     own_V1 = np.arange(len(translations_VK))[:, None]
     others_VK = np.where(translations_VK == own_V1, PAD_ID, translations_VK)
     closed_VK = np.take_along_axis(others_VK, np.argsort(others_VK == PAD_ID, axis=1, kind="stable"), axis=1)
@@ -135,25 +135,25 @@ def with_copies(translations_VK: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Links:
-    """Every target piece of some sentences with every source piece of its sentence, and with none."""
+    """Links of every target piece of some sentences with every source piece of its sentence, and with none."""
 
     source_L: np.ndarray
-    """Source ids; none has the id behind the last."""
+    """Source ids. The size of the vocabulary means none."""
     target_L: np.ndarray
     starts_T: np.ndarray
-    """Where the links of each target piece begin..."""
+    """Index of the first link of each target piece."""
     counts_T: np.ndarray
-    """...and how many they are."""
+    """Number of links of each target piece."""
 
     def shares(self, weight_L: np.ndarray) -> np.ndarray:
-        """How probable each link is among those of its target piece."""
+        """Return the probability of each link [L] among the links of its target piece."""
         total_T = np.add.reduceat(weight_L, self.starts_T)
         share_L: np.ndarray = weight_L / np.repeat(total_T, self.counts_T)
         return share_L
 
 
 class _Model1:
-    """The table, as expected counts: t(target | source) is the count of the pair over that of the source."""
+    """Table of expected counts: t(target | source) is the count of the pair over the count of the source."""
 
     def __init__(self, source_size: int, target_size: int) -> None:
         self.none = source_size
@@ -162,11 +162,11 @@ class _Model1:
         self.cells = min(pairs, _CELLS)
         self.is_hashed = pairs > _CELLS
         self.counts = np.zeros(0, np.float32)
-        """Of no cell before anything was learnt: then all translations are equally probable."""
+        """Expected counts by cell. Empty before the first iteration, when all translations are equally probable."""
         self.totals_V = np.ones(source_size + 1)
 
     def learn(self, source: Pieces, target: Pieces) -> None:
-        """One iteration of expectation maximisation."""
+        """Run one iteration of expectation maximisation."""
         counts, totals_V = np.zeros(self.cells, np.float32), np.zeros(len(self.totals_V))
         for links in _links(source, target, self.none):
             share_L = links.shares(self._weights(links))
@@ -175,7 +175,11 @@ class _Model1:
         self.counts, self.totals_V = counts, np.maximum(totals_V, np.finfo(np.float32).tiny)
 
     def expected(self, source: Pieces, target: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """How often a source piece was translated by a target piece: pairs, as source * V + target, and counts."""
+        """Return how often source pieces are translated by target pieces.
+
+        Returns:
+            Pairs, as source * `target_size` + target, and their counts.
+        """
         found = [(np.zeros(0, np.int64), np.zeros(0))]
         for links in _links(source, target, self.none):
             share_L = links.shares(self._weights(links))
@@ -201,14 +205,14 @@ class _Model1:
 
 
 def _summed(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of the counts of each pair."""
+    """Return the distinct pairs, with the sum of the counts of each."""
     pairs, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
     distinct, places = np.unique(pairs, return_inverse=True)
     return distinct, np.bincount(places, counts, len(distinct))
 
 
 def _links(source: Pieces, target: Pieces, none: int) -> Iterator[_Links]:
-    """The links of all pairs that are not too long, in chunks of some sentences."""
+    """Yield the links of all pairs that are not too long, in chunks of a few sentences."""
     lengths_2P = np.stack([source.lengths, target.lengths])
     pairs = np.flatnonzero((lengths_2P.max(axis=0) <= _LONGEST) & (lengths_2P.min(axis=0) > 0))
     ends = ((lengths_2P[0, pairs] + 1) * lengths_2P[1, pairs]).cumsum()
@@ -226,7 +230,7 @@ def _links_of(source: Pieces, target: Pieces, pairs: np.ndarray, none: int) -> _
     counts_T = source.lengths[pair_T] + 1
     source_place_L = _ranges(source.starts[pair_T], counts_T)
     starts_T = counts_T.cumsum() - counts_T
-    # The last link of each target piece is that with none; the place behind a sentence is another's, or nobody's.
+    # The last link of each target piece is with none. Its index is after the sentence, and may be out of range.
     source_L = source.ids[np.minimum(source_place_L, len(source.ids) - 1)].astype(np.int64)
     source_L[starts_T + counts_T - 1] = none
     target_L = np.repeat(target.ids[target_place_T].astype(np.int64), counts_T)
@@ -234,7 +238,7 @@ def _links_of(source: Pieces, target: Pieces, pairs: np.ndarray, none: int) -> _
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """start, start + 1 ... of each, `lengths` of them, end to end."""
+    """Return the concatenated ranges that begin at `starts` and have `lengths`."""
     before = lengths.cumsum() - lengths
     places: np.ndarray = np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)
     return places

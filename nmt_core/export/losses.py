@@ -1,4 +1,4 @@
-"""What a precision, or the shortlist, loses in BLEU: whether that is more than chance, and more than is allowed."""
+"""Judge the BLEU that a precision or the shortlist loses: is it more than chance, and more than is allowed?"""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,35 +12,35 @@ _ALPHA = 0.05
 
 
 class Change(BaseModel):
-    """A difference of BLEU on the same sentences."""
+    """Difference of BLEU on the same sentences."""
 
     model_config = ConfigDict(frozen=True)
     difference: float
-    """Less than 0: a loss."""
+    """Difference of BLEU. A negative number is a loss."""
     low: float
-    """Lower end of its 95% interval, by paired bootstrap resampling."""
+    """Lower end of the 95% interval of the difference, by paired bootstrap resampling."""
     high: float
-    """Upper end of it; below 0, the loss is significant."""
+    """Upper end of the interval. Below 0, the loss is significant."""
 
     def __str__(self) -> str:
         return f"{number(self.difference, '+')} (95% interval {interval(self.low, self.high)})"
 
 
 def change(before: SentenceStatistics, after: SentenceStatistics) -> Change:
-    """Compare two translations of the same sentences."""
+    """Return the change of BLEU between two translations of the same sentences."""
     found = compare(before, after, _SAMPLES, alpha=_ALPHA)
     return Change(difference=found.difference, low=found.low, high=found.high)
 
 
 def too_much(found: Change, config: ExportConfig) -> str:
-    """Why a loss is too much, or nothing.
+    """Return the reason why a loss is too large, or an empty string.
 
-    A loss counts if it is significant and beyond `max_bleu_loss`: what a thousand sentences move by themselves refuses
-    nothing. On few sentences nothing is significant, so there is a bound that counts in any case.
+    A loss counts if it is significant and exceeds `max_bleu_loss`, so that the noise of a thousand sentences refuses
+    nothing. On few sentences no loss is significant, so `bleu_loss_bound` counts in any case.
     """
     loss, bound = -found.difference, max(config.bleu_loss_bound, config.max_bleu_loss)
     if not loss <= bound:  # not(<=) refuses NaN as well
-        return f"export.bleu_loss_bound={bound:g} is allowed at most"
+        return f"the loss exceeds export.bleu_loss_bound={bound:g}"
     if found.high < 0 and loss > config.max_bleu_loss:
-        return f"that is significant, and export.max_bleu_loss={config.max_bleu_loss:g} is allowed"
+        return f"the loss is significant and exceeds export.max_bleu_loss={config.max_bleu_loss:g}"
     return ""

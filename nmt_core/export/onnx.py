@@ -1,4 +1,4 @@
-"""Stage `export`: the averaged model as a bundle that needs no PyTorch, and the gates that it has to pass."""
+"""Run stage `export`: write the averaged model as a bundle that needs no PyTorch, if it passes the gates."""
 
 import shutil
 from pathlib import Path
@@ -27,42 +27,42 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokeniz
 from nmt_core.train.weights import MODEL_FILE
 
 MAX_POSITIONS = 2_048
-"""Positions are computed, so a model has as many as its export writes down."""
+"""Number of positions of an exported model. Positions are computed, so that any number is possible."""
 
 
 class ExportReport(StageReport):
-    """What the gates saw, and the size of the bundle; items are parameters, tied ones counted once."""
+    """Results of the gates, and size of the bundle. Items are parameters. Tied parameters count once."""
 
     max_difference: float
     """Largest difference of log-probabilities between PyTorch and ONNX Runtime, in nats."""
     identical_beams: int
-    """Held-out sentences for which both found the same beams, but for ties; all, or the stage would have failed."""
+    """Number of held-out sentences with the same beams in both, except for ties. The stage fails unless this is all."""
     compared_sentences: int
-    """Held-out sentences that both translated."""
+    """Number of held-out sentences that both translated."""
     bleu: dict[str, float]
-    """Of the dev sentences, by precision, and by precision with the shortlist if there is one; not comparable with
-    other scores, for there may be few of them."""
+    """BLEU of the dev sentences by precision, and by precision with the shortlist if there is one. It is not comparable
+    with other scores, since there may be few sentences."""
     tokens_per_second: dict[str, float]
-    """Target tokens per second of translating them, end marks counted, by the same."""
+    """Target tokens per second while the dev sentences were translated, by the keys of `bleu`. End marks count."""
     devices: dict[str, Device]
-    """On which they were translated, by the same: without a GPU, fp16 is computed on the CPU, and slowly."""
+    """Device of each translation, by the keys of `bleu`. Without a GPU, fp16 is computed on the CPU, which is slow."""
     bleu_changes: dict[str, Change]
-    """Of BLEU with its interval: of a precision against fp32, of one with the shortlist against the same without."""
+    """Change of BLEU with its interval: a precision against fp32, the shortlist against the same precision without."""
     not_published: dict[str, str]
-    """Why a precision, its greedy search without scores, or the shortlist is not in the bundle."""
+    """Reason why a precision, its greedy search without scores, or the shortlist is not in the bundle, by name."""
     costs: list[str]
-    """The same, a line each, with what speed that costs."""
+    """Line for each thing that is not in the bundle, with the reason and the cost in speed."""
     bytes: dict[str, int]
-    """Size of each file of the bundle, by its path in it."""
+    """Size of each file of the bundle in bytes, by its path in the bundle."""
 
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportReport:
-    """Stage `export`: weights and tokenizer to a bundle that translates as PyTorch does.
+    """Export weights and tokenizer as a bundle that translates as PyTorch does.
 
     Raises:
         StageError: ONNX Runtime and PyTorch differ by more than `export.parity_tolerance`, or in any beam.
         ModelError: the weights do not fit `model` or the tokenizer.
-        DataError: a shortlist is wanted, and the training text is missing; or the dev set has no text.
+        DataError: the dev set has no text, or there is no training text to make a shortlist from.
     """
     folder, reporter = inputs["tokenizer"].path, job.reporter
     tokenizers = Tokenizers.load(folder)
@@ -71,7 +71,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
     others = [precision for precision in config.export.precisions if precision != "fp32"]
     steps, listed = 2 + len(others) + config.export.shortlist, config.export.shortlist
     if listed:
-        reporter.progress(0, steps, "learning likely translations")
+        reporter.progress(0, steps, "learning the shortlist")
         gates.shortlist = make_shortlist(inputs["split"].path, tokenizers, config.export)
         gates.shortlist.save(out / SHORTLIST_FILE)
     reporter.progress(0, steps, "exporting fp32")
@@ -84,7 +84,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         reporter.progress(number, steps, f"exporting {precision}")
         _export_judged(gates, precision, out, reporter, with_shortlist=listed)
     if listed:
-        reporter.progress(steps - 1, steps, "comparing with the shortlist and without")
+        reporter.progress(steps - 1, steps, "comparing with and without the shortlist")
         _judge_shortlist(gates, out, reporter)
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
@@ -111,7 +111,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
 
 
 def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Reporter, *, with_shortlist: bool) -> None:
-    """Export a precision in the first of its degrees that the gate lets pass; without one, leave it out."""
+    """Export a precision in its first degree that passes the gate. If none passes, leave the precision out."""
     if reason := gates.cannot_make(precision):
         reporter.log(f"{precision} is not published: {reason}")
         return
@@ -124,14 +124,14 @@ def _export_judged(gates: Gates, precision: Precision, out: Path, reporter: Repo
 
 
 def _judge_unscored(gates: Gates, out: Path, reporter: Reporter) -> None:
-    """Take the step without scores out of the set in fp32, if its screen lets the likeliest token drop out."""
+    """Remove the step without scores from the fp32 set if its screen drops the likeliest token."""
     if reason := gates.refuse_unscored(out / "fp32", "fp32"):
         (out / "fp32" / UNSCORED_STEP_FILE).unlink()
         reporter.log(f"fp32 without scores is not published: {reason}")
 
 
 def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> None:
-    """Take the shortlist out of the bundle, if translations are too much worse with it."""
+    """Remove the shortlist from the bundle if it loses too much BLEU."""
     if reason := gates.refuse_shortlist(out, _precisions(out)):
         for name in _shortlist_files(out):
             (out / name).unlink()
@@ -139,22 +139,22 @@ def _judge_shortlist(gates: Gates, out: Path, reporter: Reporter) -> None:
 
 
 def _precisions(folder: Path) -> list[Precision]:
-    """Those that a bundle has sets of graphs for."""
+    """Return the precisions for which a bundle has sets of graphs."""
     return [precision for precision in PRECISIONS if (folder / precision).is_dir()]
 
 
 def _shortlist_files(folder: Path) -> list[str]:
-    """Files of a bundle that are there for a shortlist, by their path in it."""
+    """Return the paths of a bundle's files that belong to its shortlist."""
     if not (folder / SHORTLIST_FILE).is_file():
         return []
     return [SHORTLIST_FILE, *(f"{precision}/{name}" for precision in _precisions(folder) for name in SHORTLIST_FILES)]
 
 
 def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> TranslationModel:
-    """The model in evaluation mode, from a file that `safetensors.torch.save_model` wrote.
+    """Load a model, in evaluation mode, from a file that `safetensors.torch.save_model` wrote.
 
     Raises:
-        ModelError: the file is missing, or holds other tensors than such a model has.
+        ModelError: the file is missing, or its tensors do not fit the model.
     """
     vocab_size = tokenizers.target.vocab_size
     model = build_model(config, vocab_size, MAX_POSITIONS, tokenizers.source_vocab_size)
@@ -162,14 +162,14 @@ def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Tra
         load_model(model, file)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise ModelError(
-            f"{file}: not the weights of this model with {vocab_size:,} pieces ({error}): average the checkpoints of "
-            "the same recipe again"
+            f"{file}: does not hold the weights of this model with {vocab_size:,} pieces ({error}): average the "
+            "checkpoints of the same recipe again"
         ) from None
     return model.eval().requires_grad_(False)
 
 
 def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationModel) -> BundleConfig:
-    """What `config.json` says of a folder that holds the other files."""
+    """Return the content of `config.json` for a folder that holds the other files of a bundle."""
     precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
     graphs = [name for name in graphs if not name.endswith(UNSCORED_STEP_FILE) or (folder / name).is_file()]

@@ -1,4 +1,4 @@
-"""Graphs as files of ONNX, and the file in which the graphs of a set share their weights."""
+"""Write graphs as ONNX files, and the file in which the graphs of a set share their weights."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ _CONTRIBUTED_OPSET = 1
 """Version of ONNX Runtime's own operators."""
 _SMALLEST_SHARED = 1_024
 _ALIGNMENT = 4_096
-"""Bytes; pages of memory, so that ONNX Runtime can map the file."""
+"""Alignment of constants in bytes. It is the size of a memory page, so that ONNX Runtime can map the file."""
 
 
 class Weights:
-    """The constants of a set of graphs. A file holds the large ones, each once, whatever graphs read it.
+    """Constants of a set of graphs. A file holds each large constant once, however many graphs read it.
 
     Args:
         file: opened for writing.
@@ -31,12 +31,12 @@ class Weights:
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self._places: dict[bytes, int] = {}
-        """Places in the file, by the sha256 of what is there."""
+        """Offsets in the file, by the SHA-256 of the data."""
         self._known: dict[tuple[object, ...], tuple[int, Tensor]] = {}
-        """Places in the file by places in memory; a tensor is kept, so that no other one comes to be in its place."""
+        """Offsets in the file, by the tensor's memory. The tensor is kept, so that its memory is not reused."""
 
     def constant(self, name: str, tensor: Tensor) -> TensorProto:
-        """A constant of a graph."""
+        """Return a constant of a graph. A large one is written to the file."""
         proto = TensorProto(name=name, data_type=onnx_type(tensor.dtype), dims=tensor.shape)
         if tensor.nbytes < _SMALLEST_SHARED:
             proto.raw_data = tensor.contiguous().numpy().tobytes()
@@ -60,12 +60,12 @@ class Weights:
 
 
 def graph_of(recording: Recording, weights: Weights, outputs: Mapping[str, str] | None = None) -> onnx.ModelProto:
-    """The part of a recording that leads to some of its outputs; it reads all inputs.
+    """Return the part of a recording that leads to some of its outputs, as a graph that has all inputs.
 
     Args:
-        recording: of a module.
-        weights: constants of the set.
-        outputs: names of outputs in the graph, and for each its name in the recording; None: all of them.
+        recording: the recording of a module.
+        weights: the constants of the set.
+        outputs: names of outputs in the recording, by their names in the graph. None means all outputs.
     """
     outputs = outputs or {name: name for name in recording.outputs}
     results = {name: recording.outputs[recorded] for name, recorded in outputs.items()}
@@ -73,12 +73,12 @@ def graph_of(recording: Recording, weights: Weights, outputs: Mapping[str, str] 
     read = {name for node in nodes for name in node.inputs} | {result.value for result in results.values()}
     constants = [weights.constant(*one) for one in recording.draft.constants.items() if one[0] in read]
     names: dict[str, str] = {}
-    """Names in the graph, by names in the recording, of what operators give."""
+    """Names of operators' outputs in the graph, by their names in the recording."""
     given, copies = {name for node in nodes for name in node.outputs}, list[onnx.NodeProto]()
     for name, result in results.items():
         if result.value in given and result.value not in names:
             names[result.value] = name
-        else:  # an input, a constant, or what is an output by another name
+        else:  # an input, a constant, or an output that has another name already
             copies.append(helper.make_node("Identity", [names.get(result.value, result.value)], [name]))
     protos = [_proto(node, names) for node in nodes]
     return model_of(
@@ -97,14 +97,14 @@ def model_of(
     outputs: Sequence[onnx.ValueInfoProto],
     constants: Sequence[TensorProto],
 ) -> onnx.ModelProto:
-    """A file's content."""
+    """Return the content of an ONNX file."""
     graph = helper.make_graph(nodes, name, inputs, outputs, constants)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("com.microsoft", _CONTRIBUTED_OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
 def save(graph: onnx.ModelProto, file: Path) -> None:
-    """Write a graph beside its weights, and have ONNX check the file."""
+    """Write a graph to a file in the folder of its weights, and let ONNX check it."""
     onnx.save_model(graph, file)
     onnx.checker.check_model(file)
 

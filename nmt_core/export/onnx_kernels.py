@@ -1,8 +1,8 @@
-"""The parts of decoding as operators of ONNX Runtime: in fp32 and fp16 here, in int8 below.
+"""Implement the parts of decoding as operators of ONNX Runtime, in fp32, fp16 and int8.
 
-Where PyTorch has no such operator, `operator` writes it into the graph: these parts can be recorded, and not be run.
-The operators of the domain com.microsoft are described in ONNX Runtime's ContribOperators.md; they were chosen by
-measurement on a CPU (`tests/bench/translate.py`). None of them has been run on CUDA by this project's own tests.
+Where PyTorch has no such operator, `operator` writes it into the graph. Such parts can be recorded, but not run. ONNX
+Runtime's ContribOperators.md describes the operators of the domain com.microsoft. They were chosen by measurement on a
+CPU (`tests/bench/translate.py`). The project's own tests have run none of them on CUDA.
 
 Letters in names of tensors: as in `models/kernels.py`; W blocks of the vocabulary, E tokens of a block.
 """
@@ -26,31 +26,31 @@ from nmt_core.models.model import TranslationModel
 
 _USUAL_CANDIDATES = 8
 _FURTHER = 7
-"""Tokens that pass a screen beside as many as are asked for."""
+"""Number of tokens that pass a screen beyond the requested number."""
 
 
 class OnnxKernels(Kernels):
-    """fp32, and fp16 if the model is in half precision."""
+    """Kernels in fp32, or in fp16 if the model is in half precision."""
 
     def __init__(self, model: TranslationModel) -> None:
         super().__init__(model)
         self.block_tokens: int = 2 ** round(math.log2(math.sqrt(model.vocab_size / _USUAL_CANDIDATES)))
-        """Tokens of a block of the vocabulary: about as many blocks are ranked as tokens in the best of them."""
+        """Tokens in a block of the vocabulary. About as many blocks are ranked as tokens in the best blocks."""
         self.spare = -model.vocab_size % self.block_tokens
-        """Columns that the output has beside the vocabulary, for whole blocks."""
+        """Number of columns to add to the vocabulary, so that all blocks are full."""
         self.screen = self._make_screen()
-        """What chooses tokens without scores; None: nothing is faster than what chooses them with scores."""
+        """Screen that chooses tokens without scores. None if that would not be faster than with scores."""
         key_width, value_width = model.config.head_widths
         self.fits_operator = key_width == value_width and key_width % 8 == 0
-        """Whether heads are of widths that GroupQueryAttention takes; others keep to the formula."""
+        """True if GroupQueryAttention supports the widths of the heads. Otherwise attention uses its formula."""
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
-        """As `Kernels.attend_source`."""
+        """See `Kernels.attend_source`."""
         q_BSP, k_BSP, v_BSP = self.split(projected)
         return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
     def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
-        """As `Kernels.attend_cross`; of heads, the operator takes keys and values of one width alone."""
+        """See `Kernels.attend_cross`. The operator is used only if keys and values of heads have the same width."""
         if cross[0].shape[3] != cross[1].shape[3]:
             return super().attend_cross(q_BKP, cross, mask_BS)
         return self._multi_head(q_BKP, cross[0], cross[1], mask_BS)
@@ -62,11 +62,11 @@ class OnnxKernels(Kernels):
 
     @property
     def writes_in_place(self) -> bool:
-        """As `Kernels.writes_in_place`: the operator does, where a caller gives it one tensor to read and to write."""
+        """See `Kernels.writes_in_place`. The operator does so if the caller passes one tensor as input and output."""
         return self.fits_operator
 
     def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
-        """As `Kernels.attend_past`; the operator takes the projections as they are."""
+        """See `Kernels.attend_past`. The operator takes the projections without a split."""
         if not self.fits_operator:
             return super().attend_past(number, projected, past, position_1)
         rows = projected.shape[0]
@@ -86,7 +86,7 @@ class OnnxKernels(Kernels):
         )
 
     def _cache(self, number: int) -> tuple[list[Tensor], dict[str, Any]]:
-        """Scales of a layer's keys and values, if they are kept as integers, and what else the operator has to know."""
+        """Return scales of a layer's keys and values if they are integers, and more attributes of the operator."""
         return [], {}
 
     def _make_screen(self) -> "Screen | None":
@@ -94,8 +94,10 @@ class OnnxKernels(Kernels):
         return Screen(output_VM, self.spare) if output_VM.dtype == torch.float32 else None
 
     def chosen(self, states_RM: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
-        """As `Kernels.chosen`; and unless there is a list, behind that the log-probabilities of the whole vocabulary in
-        the order of ids, [R, V], and if there is a screen, the ids [R, C] of the best tokens that pass it.
+        """See `Kernels.chosen`.
+
+        Without a list, two more outputs follow: the log-probabilities [R, V] of the whole vocabulary in the order of
+        ids and, if there is a screen, the ids [R, C] of the best tokens that pass it.
         """
         candidates, *listed = choice
         logits_RV = self.logits(states_RM, listed).float()
@@ -107,15 +109,15 @@ class OnnxKernels(Kernels):
         return [*scored, whole_RV, *screened]
 
     def _scored(self, logits_RV: Tensor, candidates: Tensor, listed: Sequence[Tensor]) -> list[Tensor]:
-        """The best of all tokens, or of those of a list, and how likely they are.
+        """Return the log-probabilities and ids of the best tokens, of the whole vocabulary or of a list.
 
-        As many more are looked at as are forbidden, for these may be among the best. Ids depend on logits alone, so
-        that a graph without scores needs no softmax; of that, one column tells by how much all logits are too large.
+        The forbidden tokens may be among the best, so as many more are ranked. Ids depend on logits alone, so that a
+        graph without scores needs no softmax. One column of the softmax gives the number to subtract from all logits.
         """
         wanted, width = candidates.shape[0] + len(FORBIDDEN), listed[0].shape[2] if listed else self.block_tokens
         padded_RV = F.pad(logits_RV, (0, self.spare), value=float("-inf")) if self.spare and not listed else logits_RV
         logits_RX, ids_RX = _best(padded_RV, width, _least(wanted, logits_RV.shape[1]))
-        best_R1 = F.softmax(logits_RV, dim=-1).gather(1, ids_RX[:, :1])  # at least 1 / V: far from the smallest number
+        best_R1 = F.softmax(logits_RV, dim=-1).gather(1, ids_RX[:, :1])  # at least 1 / V: no underflow
         excess_R1 = logits_RX[:, :1] - best_R1.log()
         for forbidden in FORBIDDEN:
             logits_RX = torch.where(ids_RX == forbidden, float("-inf"), logits_RX)
@@ -123,7 +125,7 @@ class OnnxKernels(Kernels):
         return [logits_RC - excess_R1, ids_RX.gather(1, place_RC)]
 
     def _screened(self, screen: "Screen", states_RM: Tensor, candidates: Tensor) -> Tensor:
-        """The best of those that pass the screen, by their logits in fp32."""
+        """Return the ids of the best tokens that pass the screen, by their logits in fp32."""
         wanted = _least(candidates.shape[0] + _FURTHER, self.model.vocab_size)
         rough_RX, ids_RX = _best(screen.rough(states_RM), self.block_tokens, wanted)
         logits_RX = (F.embedding(ids_RX, self.model.output.weight) * states_RM[:, None]).sum(dim=-1)
@@ -133,44 +135,46 @@ class OnnxKernels(Kernels):
 
 
 class Screen:
-    """The product with the output matrix, the largest one of a step, in 8-bit integers: exact enough to tell which
-    tokens can be the best, of which logits in fp32 then choose.
+    """Product with the output matrix in 8-bit integers, which selects the tokens that can be the best.
 
-    Over 43,000 positions of two trained models the best token was never behind more than two others, and the eighth
-    token's logit was always 10 or more times the usual error behind it, which is a 50th of the spread of all logits;
-    counted in PyTorch with the same rounding. ONNX Runtime has the operator for CPUs alone: on CUDA in fp32, which is
-    not what CUDA takes unless asked, the product goes to the CPU.
+    This product is the largest of a step. Logits in fp32 then choose among the selected tokens.
+
+    Over 43,000 positions of two trained models, at most two tokens were ever ahead of the best one. The logit of the
+    eighth token was always behind it by at least 10 times the usual error, which is a 50th of the spread of all logits.
+    This was counted in PyTorch with the same rounding. ONNX Runtime has the operator only for CPUs. With CUDA in fp32,
+    which must be requested, the product runs on the CPU.
 
     Args:
         output_VM: the output matrix in fp32.
-        spare: columns to add, for whole blocks.
+        spare: number of columns to add, so that all blocks are full.
     """
 
     def __init__(self, output_VM: Tensor, spare: int) -> None:
         integers_VM, self.scale_V = integers_of(F.pad(output_VM, (0, 0, 0, spare)))
         self.integers_MV = integers_VM.t()
         self.penalty_V = torch.zeros_like(self.scale_V)
-        """Minus infinity for what a target never holds."""
+        """Minus infinity for tokens that a target never holds, and for spare columns. Elsewhere 0."""
         self.penalty_V[list(FORBIDDEN)] = float("-inf")
         self.penalty_V[len(output_VM) :] = float("-inf")
 
     def rough(self, states_RM: Tensor) -> Tensor:
-        """Logits, roughly: [R, V + spare]."""
+        """Return approximate logits [R, V + spare]."""
         inputs = (states_RM, self.integers_MV, self.scale_V, None, self.penalty_V)
         return _operator("DynamicQuantizeMatMul", inputs, like=states_RM, shape=(states_RM.shape[0], len(self.scale_V)))
 
 
 class Int8Kernels(OnnxKernels):
-    """Products of 8-bit integers: weights with a scale for each output, activations and cache with measured scales.
+    """Kernels with products of 8-bit integers.
 
-    A fixed scale for each layer's input (Jacob et al. 2018, section 3) makes a translation independent of what else is
-    in its batch, which a scale taken from the batch would not.
+    Weights have a scale for each output. Activations and the cache have measured scales. A fixed scale for each layer's
+    input (Jacob et al. 2018, section 3) makes a translation independent of the rest of its batch. A scale computed from
+    the batch would not.
 
     Args:
-        model: in fp32.
-        ranges: of every layer's input and of keys and values; see `calibration.py`.
-        cache_in_int8: whether keys and values are kept as integers too; else they are kept in fp32, which is exacter,
-            takes four times the memory, and more time for long sentences.
+        model: the model, in fp32.
+        ranges: ranges of every layer's input, and of keys and values. See `calibration.py`.
+        cache_in_int8: True to keep keys and values as integers as well. False keeps them in fp32, which is more exact,
+            but takes four times the memory, and more time for long sentences.
     """
 
     def __init__(self, model: TranslationModel, ranges: Ranges, *, cache_in_int8: bool = True) -> None:
@@ -180,37 +184,37 @@ class Int8Kernels(OnnxKernels):
         self.integers = quantized(model)
 
     def _make_screen(self) -> None:
-        """There is none: all logits are products of integers already."""
+        """Return None: all logits are products of integers already."""
 
     @property
     def cache_dtype(self) -> torch.dtype:
-        """As `Kernels.cache_dtype`."""
+        """See `Kernels.cache_dtype`."""
         return torch.int8 if self.has_int8_cache else super().cache_dtype
 
     def embed(self, ids: Tensor, side: Side) -> Tensor:
-        """As `Kernels.embed`; a row has a scale of its own."""
+        """See `Kernels.embed`. Each row has its own scale."""
         rows_VM, scale_V = self.integers[(f"{side}_embedding",)]
         return F.embedding(ids, rows_VM).float() * F.embedding(ids, scale_V[:, None])
 
     def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
-        """As `Kernels.linear`."""
+        """See `Kernels.linear`."""
         names = tuple(name_of(layer) for layer in layers)
         weight_OI, scale_O = self.integers[names]
         bias = [None, layers[0].bias] if layers[0].bias is not None else []
         return self._times(x, names[0], weight_OI.t(), scale_O, *bias)
 
     def output_of(self, ids_WE: Tensor) -> list[Tensor]:
-        """As `Kernels.output_of`: the integers [M, W, E], and their scales [W, E]."""
+        """See `Kernels.output_of`. Return the integers [M, W, E] and their scales [W, E]."""
         rows_VM, scale_V = self.integers[("output",)]
         scale_WE1 = F.embedding(ids_WE, scale_V[:, None])
         return [F.embedding(ids_WE, rows_VM).permute(2, 0, 1), scale_WE1.squeeze(2)]
 
     def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
-        """As `Kernels.times_output`."""
+        """See `Kernels.times_output`."""
         return self._times(states_RM, "output", output[0].flatten(1), output[1].flatten())
 
     def _times(self, x: Tensor, name: str, weight_IO: Tensor, scale_O: Tensor, *bias: Tensor | None) -> Tensor:
-        """[..., in] to [..., out]; the name is that of the layer that reads `x`."""
+        """Return the product [..., O] of `x` [..., I] with a weight. `name` is the layer that reads `x`."""
         scale, zero_point = self.ranges.of_input(name)
         integers = _operator("QuantizeLinear", (x, scale, zero_point), like=x, dtype=torch.uint8)
         return _operator(
@@ -221,7 +225,10 @@ class Int8Kernels(OnnxKernels):
         )
 
     def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
-        """As `Kernels.feed_forward`; ReLU's zeros come about where its result becomes an unsigned integer."""
+        """See `Kernels.feed_forward`.
+
+        ReLU needs no operator: negative numbers become 0 where its output is quantized to unsigned integers.
+        """
         if layer.activation != "relu":
             return super().feed_forward(x, layer)
         return self.linear(self.linear(x, layer.inner), layer.outer)
@@ -234,16 +241,16 @@ class Int8Kernels(OnnxKernels):
 
 
 def _without_forbidden(log_probs_RV: Tensor) -> Tensor:
-    """Minus infinity for what a target never holds: the first few columns, so that no penalty is stored of the rest."""
+    """Return log-probabilities with minus infinity for forbidden tokens. Only the first columns need a penalty."""
     few = max(FORBIDDEN) + 1
     penalty = torch.tensor([float("-inf") if token in FORBIDDEN else 0.0 for token in range(few)])
     return torch.cat([log_probs_RV[:, :few] + penalty, log_probs_RV[:, few:]], dim=1)
 
 
 def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:
-    """The X = `wanted` greatest logits and their places, both [R, X]; only the best blocks of them are sorted.
+    """Return the X = `wanted` greatest logits and their indices, both [R, X]. Sort only the best blocks.
 
-    Any of the X best tokens is in one of the X blocks with the highest maximum. `width` divides the vocabulary.
+    Each of the X best tokens is in one of the X blocks with the highest maximum. `width` must divide the vocabulary.
     """
     rows, blocks = logits_RV.shape[0], logits_RV.shape[1] // width
     logits_RWE = logits_RV.view(rows, blocks, width)
@@ -256,7 +263,7 @@ def _best(logits_RV: Tensor, width: int, wanted: int) -> tuple[Tensor, Tensor]:
 
 
 def _least(one: int, other: int) -> int:
-    """The smaller of two sizes, of which an export may know only how they come about."""
+    """Return the smaller of two sizes. In an export they may be symbolic."""
     size: int = torch.sym_min(one, other)  # type: ignore[no-untyped-call]
     return size
 
@@ -270,7 +277,7 @@ def _operator(
     shape: Sequence[Whole] | None = None,
     **attributes: Any,
 ) -> Tensor:
-    """An operator of ONNX Runtime whose result has the type and the shape of `like`, or those that are given."""
+    """Write an operator of ONNX Runtime whose result has the type and shape of `like`, unless others are given."""
     (output,) = operator(
         f"com.microsoft::{name}", inputs, attributes, dtypes=[dtype or like.dtype], shapes=[shape or like.shape]
     )

@@ -1,6 +1,6 @@
-"""What a recurrent model is exported with: a layer of the encoder is one operator, whatever the length of the source.
+"""Export a recurrent model: a layer of the encoder is one operator, whatever the length of the source.
 
-ONNX's GRU has its reset gate before the product unless it is told otherwise, as `GatedUnit` has. Letters in names of
+By default, ONNX's GRU applies its reset gate before the product, as `GatedUnit` does. Letters in names of
 tensors: as in `models/recurrent/cells.py`.
 """
 
@@ -14,16 +14,16 @@ from nmt_core.models.recurrent.incremental import RnnKernels
 
 
 class OnnxRnnKernels(OnnxKernels, RnnKernels):
-    """fp32, and fp16 if the model is in half precision.
+    """Kernels of a recurrent model in fp32, or in fp16 if the model is in half precision.
 
     Args:
-        model: recurrent, in evaluation mode.
+        model: a recurrent model, in evaluation mode.
     """
 
     def read(
         self, recurrence: Recurrence, x_BLI: Tensor, is_token_BL: Tensor, *, reverse: bool
     ) -> tuple[Tensor, State]:
-        """As `RnnKernels.read`; behind the end of a sentence it says 0, where nobody listens."""
+        """See `RnnKernels.read`. Outputs after the end of a sentence are 0, and are not used."""
         sentences, positions, _ = x_BLI.shape
         hidden = recurrence.hidden_size
         bias_G = recurrence.input.bias

@@ -1,4 +1,4 @@
-"""The gate between export and everything after it: ONNX Runtime must compute what PyTorch computes. Imports no torch.
+"""Check that ONNX Runtime computes what PyTorch computes, before anything uses an export. Imports no torch.
 
 Letters in names of arrays: R rows, C candidates, K beams of a sentence.
 """
@@ -17,44 +17,44 @@ from nmt_core.search.step import Decoding, Floats, Ints, Stepper
 
 _BATCH_SENTENCES = 32
 _WIDEST_TIE = 1e-2
-"""In nats: a tolerance that is larger lets log-probabilities differ, and no translations."""
+"""Largest tie in nats. A larger tolerance lets log-probabilities differ, but not translations."""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How far two steppers agree."""
+    """Agreement of two steppers."""
 
     sentences: int
     identical: int
-    """Sentences for which both found the same beams, but for ties; see `compare`."""
+    """Number of sentences with the same beams in both, except for ties. See `compare`."""
     max_difference: float
-    """Largest difference of log-probabilities, in nats, over every candidate of every step."""
+    """Largest difference of log-probabilities in nats, over every candidate of every step."""
 
 
 def check_parity(
     reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], config: ExportConfig
 ) -> Parity:
-    """Compare, and refuse a difference.
+    """Compare two steppers, and refuse a difference.
 
     Raises:
-        StageError: a log-probability differs by more than `parity_tolerance`, or any beam differs.
+        StageError: a log-probability differs by more than `parity_tolerance`, or any beam differs other than by a tie.
     """
     search = SearchConfig(beam_size=config.parity_beam_size, n_best=config.parity_beam_size)
     parity = compare(reference, exported, sources, search, min(config.parity_tolerance, _WIDEST_TIE))
     if not parity.max_difference <= config.parity_tolerance:  # not(<=) refuses NaN as well
         raise StageError(
             f"export: log-probabilities of ONNX Runtime and PyTorch differ by up to {parity.max_difference:.2e} nats, "
-            f"and export.parity_tolerance={config.parity_tolerance:.0e} is allowed: the exported graph is wrong, or "
-            "rounding is coarser, as on another machine, or of the large numbers of a model whose training went astray "
-            "(look at its loss and its scores); raise the tolerance only if you know that it is rounding"
+            f"more than export.parity_tolerance={config.parity_tolerance:.0e}: either the exported graph is wrong, or "
+            "rounding is coarser, as on another machine or with the large numbers of a model whose training diverged "
+            "(check its loss and its scores). Raise the tolerance only if you know that rounding is the cause"
         )
     if parity.identical < parity.sentences:
         raise StageError(
-            f"export: {parity.sentences - parity.identical} of {parity.sentences} held-out sentences are translated "
-            f"otherwise by ONNX Runtime than by PyTorch (beam {config.parity_beam_size}), though all log-probabilities "
-            f"that either search looked at agree within {parity.max_difference:.2e} nats: where the searches part, "
-            "hypotheses are nearly tied, and differences add up over a sentence: another export.parity_beam_size or "
-            "export.parity_sentences avoids it"
+            f"export: {parity.sentences - parity.identical} of {parity.sentences} held-out sentences get another "
+            f"translation from ONNX Runtime than from PyTorch (beam {config.parity_beam_size}), although all "
+            f"log-probabilities of both searches agree within {parity.max_difference:.2e} nats. Where the searches "
+            "diverge, hypotheses are nearly tied, and differences add up over a sentence: set another "
+            "export.parity_beam_size or export.parity_sentences"
         )
     return parity
 
@@ -62,15 +62,22 @@ def check_parity(
 def compare(
     reference: Stepper, exported: Stepper, sources: Sequence[Sequence[int]], search: SearchConfig, tie: float = 0.0
 ) -> Parity:
-    """Search with both at once on the reference's path, for the differences; then with `exported` alone.
+    """Compare two steppers in a beam search.
 
-    Where that ends otherwise, with both at once on its path as well: if nothing differs there either, the paths part at
-    a tie.
+    Both steppers first search together on the reference's path, which gives the differences of log-probabilities. Then
+    `exported` searches alone. If its result differs, both also search together on its path.
 
-    The beams of a sentence, `search.n_best` hypotheses each, are the same if at each rank of both stand the same tokens
-    or scores that differ by `tie` at most: what ranks alike may swap. They also count as the same where rounding
-    decided who stayed in the beam on the way: if at the first step where other partial hypotheses go on, the sums at
-    each rank differ by `tie` at most.
+    The beams of a sentence, with `search.n_best` hypotheses each, are the same if at each rank both have the same
+    tokens, or scores that differ by at most `tie`: tied hypotheses may swap. Beams also count as the same if rounding
+    decided which hypotheses stayed in the beam: at the first step that keeps other partial hypotheses, the sums at each
+    rank differ by at most `tie`.
+
+    Args:
+        reference: the stepper whose results are right.
+        exported: the stepper to check.
+        sources: ids of the sentences to translate.
+        search: the beam search.
+        tie: largest difference of scores in nats that counts as a tie.
     """
     both, back = _Both(reference, exported), _Both(exported, reference)
     ordered = sorted(sources, key=len, reverse=True)
@@ -95,7 +102,7 @@ _Step = tuple[list[tuple[int, ...]], Sums]
 
 
 class _Way:
-    """The partial hypotheses that go on at each step of a search, by sentence."""
+    """Observer that records the partial hypotheses kept at each step of a search, by sentence."""
 
     def __init__(self, sentences: int) -> None:
         self.steps: list[list[_Step]] = [[] for _ in range(sentences)]
@@ -115,14 +122,14 @@ def _tokens(beam: Sequence[Hypothesis]) -> list[tuple[int, ...]]:
 
 
 def _alike(expected: Sequence[Hypothesis], found: Sequence[Hypothesis], tie: float) -> bool:
-    """Whether two beams are the same, rank by rank."""
+    """Return True if two beams are the same at each rank, except for ties."""
     return len(expected) == len(found) and all(
         one.ids == other.ids or abs(one.score - other.score) <= tie for one, other in zip(expected, found, strict=True)
     )
 
 
 def _part_at_a_tie(expected: Sequence[_Step], found: Sequence[_Step], tie: float) -> bool:
-    """Whether what two searches of a sentence first did otherwise was to choose between equals."""
+    """Return True if two searches of a sentence first differ in a choice between tied hypotheses."""
     for (one, sum_K), (other, other_sum_K) in zip(expected, found, strict=False):
         if one != other:
             return bool((np.abs(sum_K - other_sum_K) <= tie).all())
@@ -130,7 +137,7 @@ def _part_at_a_tie(expected: Sequence[_Step], found: Sequence[_Step], tie: float
 
 
 def unlike_without_scores(scored: Stepper, unscored: Stepper, sources: Sequence[Sequence[int]]) -> int:
-    """Sources that greedy search translates otherwise with steps that do not say how likely tokens are."""
+    """Return the number of sources to which greedy search gives another translation if steps return no scores."""
     search, unlike = SearchConfig(beam_size=1), 0
     ordered = sorted(sources, key=len, reverse=True)
     for first in range(0, len(ordered), _BATCH_SENTENCES):
@@ -141,7 +148,7 @@ def unlike_without_scores(scored: Stepper, unscored: Stepper, sources: Sequence[
 
 
 class _Both:
-    """A stepper that asks two others the same and answers as the first."""
+    """Stepper that passes each call to two others and returns the answer of the first."""
 
     def __init__(self, leading: Stepper, following: Stepper) -> None:
         self.leading = leading
@@ -175,9 +182,10 @@ class _BothDecoding:
 
 
 def largest_difference(expected: tuple[Floats, Ints], found: tuple[Floats, Ints]) -> float:
-    """Largest difference between log-probabilities of the same token, over both lists of candidates, in nats.
+    """Return the largest difference in nats between log-probabilities of the same token, over both lists of candidates.
 
-    A token that the other list lacks is at most as probable there as that list's last: that gives its least difference.
+    A token that the other list lacks is at most as probable as the last token of that list, which gives the smallest
+    difference that it can have.
     """
     return float(np.maximum(_one_way(expected, found), _one_way(found, expected)))
 

@@ -1,4 +1,4 @@
-"""How fast one model translates beside another, on this machine and on the same lines."""
+"""Compare the speed of two models, on this machine and on the same lines."""
 
 import time
 from collections.abc import Sequence
@@ -11,39 +11,39 @@ from nmt_core.translator import Translator
 
 _FEWEST_ROUNDS = 3
 _SECONDS = 4.0
-"""For which rounds go on: of a small model, one takes so little time that whatever else the machine does decides it."""
+"""Seconds for which rounds are repeated. One round of a small model is so short that other load would decide it."""
 _MOST_SECONDS = 20.0
-"""For which they go on if it is not clear by then on which side of a bound the ratio is."""
+"""Seconds after which rounds end, even if it is unclear on which side of the bound the ratio is."""
 _ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Target tokens per second of one model over those of another: the median of rounds, and how sure it is."""
+    """Ratio of two models' speeds in target tokens per second: the median of rounds, with its interval."""
 
     median: float
     low: float
-    """Lower end of the 95% interval of the median, by the order of the rounds; of few rounds, the slowest of them."""
+    """Lower end of the 95% interval of the median, by the order of the rounds. With few rounds, the smallest ratio."""
     high: float
-    """Upper end of it."""
+    """Upper end of the interval."""
     rounds: int
 
 
 def speed_ratio(lines: Sequence[str], one: Translator, other: Translator, bound: float = 0.0) -> Ratio:
-    """Time two models in turns.
+    """Time two models in turns and return the ratio of their speeds.
 
     Args:
-        lines: source text, some hundred lines.
-        one: a model, loaded with the search and the threads that are to be timed.
-        other: likewise.
-        bound: a ratio that matters: there are more rounds while the interval holds it, for 20 s at most.
+        lines: source text, a few hundred lines.
+        one: a model, loaded with the search and the threads to be timed.
+        other: the model to compare with, loaded in the same way.
+        bound: a ratio that matters. While the interval contains it, there are more rounds, for 20 s at most.
     """
     both = (one, other)
     for translator in both:
-        translator.translate(lines[:1])  # what is set up at the first call counts for neither
+        translator.translate(lines[:1])  # set-up at the first call is not timed
     rounds, started = list[float](), time.monotonic()
     while True:
-        order = both if len(rounds) % 2 else both[::-1]  # whoever is second may find the caches warm, or the CPU hot
+        order = both if len(rounds) % 2 else both[::-1]  # caches may be warm for the second
         rates = {translator: timed(translator, lines)[1] for translator in order}
         rounds.append(rates[one] / rates[other])
         found, passed = _ratio(rounds), time.monotonic() - started
@@ -54,7 +54,7 @@ def speed_ratio(lines: Sequence[str], one: Translator, other: Translator, bound:
 
 
 def _ratio(rounds: Sequence[float]) -> Ratio:
-    """The median, and the interval between two of the rounds that holds the true one in 95 of 100 cases (sign test)."""
+    """Return the median and the interval between two rounds that covers the true one in 95% of cases (sign test)."""
     ordered, count = sorted(rounds), len(rounds)
     cut, beyond = 0, 2 * 0.5**count
     while (more := beyond + 2 * comb(count, cut + 1) * 0.5**count) <= _ALPHA:
@@ -63,7 +63,7 @@ def _ratio(rounds: Sequence[float]) -> Ratio:
 
 
 def describe_search(translator: Translator) -> str:
-    """How a model translates, as far as the speed depends on it: "beam 4 in int8", "greedy search in fp32"."""
+    """Return the settings that decide the speed as text: "beam 4 in int8", "greedy search in fp32"."""
     search = translator.search
     by = "sampling" if search.method == "sample" else f"beam {search.beam_size}"
     by = "greedy search" if by == "beam 1" else by
@@ -75,7 +75,7 @@ def describe_search(translator: Translator) -> str:
 
 
 def timed(translator: Translator, lines: Sequence[str]) -> tuple[list[Translation], float]:
-    """Translations, and target tokens per second: end marks count, for a model has to find them too."""
+    """Return translations and target tokens per second. End marks count, since a model has to predict them too."""
     started = time.monotonic()
     translations = translator.translate(lines)
     seconds = max(time.monotonic() - started, 1e-9)

@@ -1,45 +1,46 @@
-"""Translation jobs: text of any size, translated by any number of workers, whose death costs a chunk at most.
+"""Translation jobs: text of any size, translated by any number of workers. A worker that dies costs a chunk at most.
 
-order.py     what is to be done: files with their identity, the model and its search pinned; a fingerprint of it
-inputs.py    the files that a path, a folder, a pattern or an address in a store means
-folder.py    where the parts of a job lie, and its journal
-staging.py   the first step: the text is read once, checked, and cut into chunks
-chunk.py     the second: one chunk is translated; the task of a worker
-claims.py    who works on what, so that several do not do the same
-merge.py     the third: the chunks become the output, in their order; writers.py knows the formats, unreadable.py keeps
-             what is not UTF-8
-pace.py      rows per second, and the time that is left
-run.py       all three, from wherever an earlier attempt stopped
-stream.py    text that comes or goes through a pipe: translated at once, without a job
+order.py       the order of a job: its files with their identity, the pinned model and the search; and its fingerprint
+inputs.py      the files that a path, a folder, a pattern or an address in a store names
+folder.py      the files of a job, and its journal
+staging.py     step 1: read the text once, check it, and cut it into chunks
+chunk.py       step 2: translate one chunk; the task of a worker
+claims.py      which worker does which task, so that two workers rarely do the same one
+merge.py       step 3: merge the chunks into the output, in their order
+writers.py     the formats of the output
+unreadable.py  the file with bytes that are not UTF-8
+pace.py        rows per second, and the time that is left
+run.py         all three steps, from wherever an earlier attempt stopped
+stream.py      text from or to a pipe: translated at once, without a job
 
-A job folder is a folder, or any address that fsspec knows::
+A job folder is a folder, or any address that fsspec supports::
 
-    <job>/order-1.json                       the order, written before anything is done: no other may begin beside it
-    <job>/plan.json                          the order and its chunks, which are copies: from then on the text may go
+    <job>/order-1.json                       the order, written first: no other job may begin in this folder
+    <job>/plan.json                          the order and its chunks. Chunks are copies: the text is no longer needed
     <job>/parts-<fingerprint>/
         input/0000000.parquet                the rows of a chunk
-        output/0000000.parquet               their translations: the chunk is done if and only if this is there
-        claims/0000000.json                  who is at it
-    <job>/done.json                          the output is there; the order and the folder above are removed
+        output/0000000.parquet               their translations: a chunk is done if and only if this file exists
+        claims/0000000.json                  the worker that translates the chunk
+    <job>/done.json                          the output exists; the order and the folder above are removed
 
-A text that is there, but is not the one of the order (its time of change included), makes another order, which is
+A text that differs from the text of the order, its modification time included, makes another order. That order is
 refused until the job is done.
 
-What makes it hold:
+These rules make a job robust:
 
-- A folder is for one order at a time. The order is published before the text is read, by a file that is created only
-  where there is none, and looked at again before the plan is written. Jobs of a folder are counted, and the file has
-  the number of the job in its name: nobody has to remove the one of a job that is done for the next one to begin.
-- Every file appears under its name when it is whole. On a disk it is renamed, after `fsync`; stores show an object when
-  its last byte has come.
-- What a file holds depends on the fingerprint and its number alone, never on who wrote it or when. Two workers that do
-  the same chunk write the same bytes (on processors of one kind: another may round differently, and the last digit of
-  a score may differ), so it does not matter whose file stays.
-- Nothing is ever decided by a claim. Stores differ in whether "create this if it is not there" is one step (S3 knows
-  If-None-Match since 2024, others know nothing like it) and clocks differ as well, so that two may hold the same claim:
-  that costs the time of doing a chunk twice, and no more. Who waits for a claim from another machine sees by his own
-  clock whether its owner still puts its end off.
-- Files of an order lie under its fingerprint: a worker of an earlier job, come back to life, writes where nobody looks,
-  and asks whether his job is still to be done before he publishes an output.
-- A chunk is published only if the text is still the one of the order once the chunk's rows have been read.
+- A folder holds one order at a time. The order is published before the text is read, in a file that is created only if
+  it does not exist. It is read again before the plan is written. Jobs of a folder are numbered, and the name of the
+  file contains the number: the next job can begin although the file of a finished job still exists.
+- A file appears under its name when it is complete. On a disk it is renamed after `fsync`. A store shows an object when
+  its last byte has arrived.
+- The content of a file depends on the fingerprint and the number of the file alone, never on the worker or the time.
+  Two workers that translate the same chunk write the same bytes, so it does not matter whose file stays. (Processors
+  of different kinds may round differently, so that the last digit of a score may differ.)
+- No result depends on a claim. Stores differ in whether "create this file if it does not exist" is atomic: S3 has
+  If-None-Match since 2024, others have nothing like it. Clocks differ as well. So two workers may hold the same claim,
+  which costs the time to translate a chunk twice, and nothing else. A worker that waits for a claim from another
+  machine uses its own clock to see whether the owner still extends the claim.
+- Files of an order are in a folder named after its fingerprint: a worker of an earlier job that resumes late writes
+  where no other worker reads. Before it publishes an output, it checks that its job is still to be done.
+- A chunk is published only if the text is still the text of the order after the rows of the chunk have been read.
 """

@@ -1,4 +1,4 @@
-"""One chunk of a job: the task of a worker, wherever it runs."""
+"""Translate one chunk of a job. This is the task of a worker, on any machine."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,32 +19,32 @@ from nmt_core.store import storage
 from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}
-"""What is known of each row of a chunk when it is done. Scores have four decimals; there are none where the
-output has no room for them and the search can do without."""
+"""Columns of every translated chunk. Scores are rounded to four decimals. They are null if the output has no column
+for them and the search can do without."""
 ALIGNMENTS = {
     "none": (),
     "words": ("alignment",),
     "pieces": ("alignment", "source_pieces", "translation_pieces"),
 }
-"""Columns of `search.alignments`: text, in which numbers or pieces stand between spaces."""
+"""Columns for each value of `search.alignments`. They hold links or pieces as text, separated by spaces."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """The model, as a worker loads it."""
+    """Model that a worker loads, and how it searches."""
 
     folder: str
     sha256: str
-    """Of its `config.json`."""
+    """SHA-256 of the bundle's `config.json`."""
     search: SearchConfig
     threads: int
     scores: bool = True
-    """Whether the output has them; if not, there may be none."""
+    """True if the output holds scores. If False, the search need not compute them."""
 
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """A chunk that has to be done."""
+    """Chunk to translate."""
 
     number: int
     parts: Parts
@@ -53,18 +53,19 @@ class ChunkTask:
 
 
 class ChunkResult(NamedTuple):
-    """What became of a task."""
+    """Result of a task."""
 
     number: int
     state: Literal["done", "there", "taken", "gone"]
-    """done: by us; there: by somebody, before; taken: somebody is at it; gone: its rows are not there any more."""
+    """State of the chunk: `done` (translated by this task), `there` (translated before), `taken` (another worker is
+    translating it) or `gone` (its rows have been removed)."""
 
 
 def translate_chunk(task: ChunkTask) -> ChunkResult:
-    """Translate a chunk, unless that is done or being done, and publish the result.
+    """Translate a chunk and publish the result, unless another worker has done so or is doing so.
 
     Raises:
-        ModelError: the bundle is damaged, or not the one with which the job began.
+        ModelError: the bundle is damaged, or is not the one with which the job began.
     """
     output = task.parts.output(task.number)
     if exists(output):
@@ -72,12 +73,12 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
     with task.claims.held(f"{task.number:07d}") as is_ours:
         if not is_ours:
             return ChunkResult(task.number, "taken")
-        if exists(output):  # by now
+        if exists(output):  # another worker has published it since
             return ChunkResult(task.number, "there")
         try:
             rows = storage.read(task.parts.input(task.number))
         except DataError:
-            if exists(task.parts.input(task.number)):  # it is damaged
+            if exists(task.parts.input(task.number)):  # the file is damaged
                 raise
             return ChunkResult(task.number, "gone")
         translated = translate_rows(rows, _translator(task.bundle))
@@ -87,17 +88,17 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
 
 
 def load(bundle: Bundle) -> None:
-    """Load the model into this process, where it stays.
+    """Load the model and keep it in this process.
 
     Raises:
-        ConfigError: it cannot be searched as is asked; see `Translator.load`.
-        ModelError: it is damaged, or not the one with which the job began.
+        ConfigError: the model does not support the search; see `Translator.load`.
+        ModelError: the bundle is damaged, or is not the one with which the job began.
     """
     _translator(bundle)
 
 
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
-    """A row for each row; one with a fault is not translated, and the fault is its status."""
+    """Return one translated row for each row. A row with a fault is not translated, and its status is the fault."""
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
     search = translator.search
@@ -112,7 +113,7 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
 
 
 def schema_of(search: SearchConfig) -> dict[str, Any]:
-    """Columns of a chunk that is done."""
+    """Return the columns of a translated chunk, with their types."""
     alignments = dict.fromkeys(ALIGNMENTS[search.alignments], pl.String)
     alternative = {"translation": pl.String, "score": pl.Float64} | alignments
     alternatives = {"alternatives": pl.List(pl.Struct(alternative))} if search.n_best > 1 else {}
@@ -130,11 +131,11 @@ def _row(found: Translation | Alternative, search: SearchConfig) -> dict[str, An
 
 @lru_cache(maxsize=1)
 def _translator(bundle: Bundle) -> Translator:
-    """Loaded once in each process."""
+    """Return the translator, loaded once in each process."""
     found = sha256_of(Path(bundle.folder, BUNDLE_FILE))
     if found != bundle.sha256:
         raise ModelError(
-            f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} {found[:12]}, not "
-            f"{bundle.sha256[:12]}): put that back, or begin anew in another folder for the job"
+            f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} is {found[:12]}, not "
+            f"{bundle.sha256[:12]}): restore that model, or start over in another folder for the job"
         )
     return Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)

@@ -1,9 +1,9 @@
-"""Claims: who works on what, for as long as he shows that he lives.
+"""Record which worker does which task, for as long as the worker gives signs of life.
 
-A claim is a small file with its owner and the time at which it ends; the owner puts that off while he works. When he
-has died, the claim ends by itself, and on his own machine his death is seen at once. Clocks of machines differ: a claim
-from elsewhere has ended when it has stayed as it is, while one looked on, for as long as claims hold, whatever time it
-gives. No result depends on a claim: see `nmt_core.jobs`.
+A claim is a small file with its owner and an expiry time, which the owner extends while it works. If the owner dies,
+the claim expires by itself. A process on the same machine sees at once that the owner has died. Clocks of machines
+differ, so the expiry time of a claim from another machine is ignored: such a claim has expired once it has been
+observed without a change for as long as claims hold. No result depends on a claim: see `nmt_core.jobs`.
 """
 
 import contextlib
@@ -23,29 +23,29 @@ from nmt_core.jobs.folder import create, read_bytes
 from nmt_core.store import storage
 
 SECONDS = 60.0
-"""How long a claim holds without a sign of life."""
+"""Time in seconds for which a claim holds without a sign of life."""
 
 
 class Claim(BaseModel):
-    """What the file of a claim says."""
+    """Content of a claim's file."""
 
     owner: str
-    """The attempt at the job, on whichever of its machines."""
+    """Attempt that holds the claim. It may run on several machines."""
     host: str = ""
     pid: int = 0
     born: float = 0
-    """When the process started: its number may come again."""
+    """Start time of the process. Another process may get the same number later."""
     expires: float = 0
-    """Seconds since 1970, by the owner's clock."""
+    """Expiry time in seconds since 1970, by the owner's clock."""
 
     @property
     def is_from_here(self) -> bool:
-        """Whether the owner is on this machine."""
+        """True if the owner is on this machine."""
         return self.host == socket.gethostname()
 
     @property
     def holds(self) -> bool:
-        """Whether the owner, on this machine, is still there."""
+        """True if the owner, on this machine, still runs and the claim has not expired."""
         return self._is_running() and time.time() < self.expires
 
     def _is_running(self) -> bool:
@@ -56,27 +56,28 @@ class Claim(BaseModel):
 
 
 _NOBODY = Claim(owner="")
-"""In place of a damaged claim."""
+"""Stand-in for a damaged claim."""
 
 _met: dict[str, tuple[Claim, float]] = {}
-"""Claims of others that this process waits for: what each said last, and when it was first seen to say so."""
+"""Claims of others that this process waits for: their last content, and when it was first seen, by URL."""
 
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims of one attempt at a job."""
+    """Claims of one attempt at a job, in one folder."""
 
     folder: str
     seconds: float = SECONDS
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
     clock: Callable[[], float] = time.monotonic
-    """Seconds that have passed on this machine."""
+    """Monotonic clock of this machine, in seconds."""
 
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[bool]:
-        """Hold the claim of that name during the block; False: somebody else does.
+        """Hold the claim of that name during the block. Yield False if another attempt holds it.
 
-        What another process of the same attempt held is ours: its task was given to us, so it has died.
+        A claim of another process of the same attempt is taken over: the pool gives a task to a second process only
+        if the first has died.
         """
         url = f"{self.folder}/{name}.json"
         if not self._take(url):
@@ -102,7 +103,7 @@ class Claims:
         return self._is_ours(url)
 
     def _is_silent(self, url: str, found: Claim) -> bool:
-        """Whether a claim from another machine has not changed for as long as claims hold, by our own clock."""
+        """Return True if a claim from another machine has not changed for `seconds`, by the local clock."""
         now = self.clock()
         said, since = _met.get(url, (None, now))
         if said != found:
@@ -114,13 +115,13 @@ class Claims:
         return True
 
     def _beat(self, url: str, over: threading.Event) -> None:
-        """Put the end off until the work is over, then give the claim back: here, where no signal interrupts it."""
+        """Extend the claim until the work is over, then release it. No signal interrupts this thread."""
         while not over.wait(self.seconds / 3):
             with suppress(Exception):  # the store does not answer: the next beat may reach it
-                if not self._is_ours(url):  # we were thought dead
+                if not self._is_ours(url):  # another attempt took this one for dead
                     return
                 self._write(url)
-        with suppress(Exception):  # it would end by itself
+        with suppress(Exception):  # the claim expires by itself
             if self._is_ours(url):
                 storage.remove([url])
 

@@ -1,4 +1,4 @@
-"""Where the parts of a job lie, and the files of its journal: `order-1.json`, `plan.json` and `done.json`."""
+"""Locate the files of a job, and read and write its journal: `order-1.json`, `plan.json` and `done.json`."""
 
 import os
 import re
@@ -24,38 +24,38 @@ _ORDER = re.compile(r"order-(\d+)\.json")
 
 
 class Done(BaseModel):
-    """What came of a job."""
+    """Result of a job."""
 
     model_config = ConfigDict(frozen=True)
     fingerprint: str
-    """Of the order."""
+    """Fingerprint of the order."""
     number: int
-    """Of the job among those that the folder has seen, from 1."""
+    """Number of the job in its folder, counted from 1."""
     model: str
     model_version: str
     statuses: Mapping[str, int]
-    """Rows by what became of them."""
+    """Number of rows for each status."""
     outputs: tuple[InputFile, ...]
-    """The files that were written."""
+    """Files that the job has written."""
 
     @property
     def lines(self) -> int:
-        """Rows of the input, which are those of the output."""
+        """Number of rows of the input. The output has as many."""
         return sum(self.statuses.values())
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Files of one order."""
+    """Paths of the files of one order."""
 
     root: str
 
     def input(self, number: int) -> str:
-        """Rows of a chunk."""
+        """Return the path of a chunk's rows."""
         return f"{self.root}/input/{number:07d}.parquet"
 
     def output(self, number: int) -> str:
-        """Translations of a chunk."""
+        """Return the path of a chunk's translations."""
         return f"{self.root}/output/{number:07d}.parquet"
 
     @property
@@ -64,45 +64,45 @@ class Parts:
         return f"{self.root}/claims"
 
     def staged(self) -> set[int]:
-        """Chunks that have been cut."""
+        """Return the numbers of the chunks that have been cut."""
         return _numbers(f"{self.root}/input")
 
     def translated(self) -> set[int]:
-        """Chunks that are done."""
+        """Return the numbers of the chunks that have been translated."""
         return _numbers(f"{self.root}/output")
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """The folder of a job."""
+    """Folder of a job, on a disk or in a store."""
 
     url: str
 
     def parts(self, fingerprint: str) -> Parts:
-        """Where the files of an order lie."""
+        """Return the paths of the files of an order."""
         return Parts(f"{self.url.rstrip('/')}/parts-{fingerprint}")
 
     def plan(self) -> Plan | None:
-        """The plan, if there is one.
+        """Return the plan, or None if there is none.
 
         Raises:
-            DataError: it is damaged.
+            DataError: the file is damaged.
         """
         return _read(f"{self.url}/plan.json", Plan)
 
     def done(self) -> Done | None:
-        """What came of the last job that was done here.
+        """Return the result of the last finished job of this folder, or None if there is none.
 
         Raises:
-            DataError: it is damaged.
+            DataError: the file is damaged.
         """
         return _read(f"{self.url}/done.json", Done)
 
     def begin(self, asked: Asked, order: Order) -> Begun:
-        """Publish an order, unless another one has begun and is not done: that is the one, then.
+        """Publish an order, unless another job has begun and is not done. Return the job that has begun.
 
-        Jobs of a folder are counted. The one that follows the last that is done begins with a file of its own number,
-        which is written only where there is none: of two orders at once, one is published.
+        Jobs of a folder are numbered. A job publishes its order in a file with its number, the one after the last
+        finished job, and only if that file does not exist: of two orders at once, one is published.
         """
         while True:
             begun = Begun(asked=asked.model, source=asked.source, order=order, number=self._next())
@@ -112,15 +112,15 @@ class JobFolder:
                 return found
 
     def begun(self) -> Begun | None:
-        """The job that has begun and is not done, if there is one."""
+        """Return the job that has begun and is not done, or None if there is none."""
         return _read(self._order(self._next()), Begun)
 
     def withdraw(self, number: int) -> None:
-        """Take back that a job has begun: it cannot be done, and nothing has come of it."""
+        """Remove the order of a job that cannot be done and has produced nothing."""
         storage.remove([self._order(number)])
 
     def _next(self) -> int:
-        """Number of the job that follows the last that is done."""
+        """Return the number of the job after the last finished one."""
         done = self.done()
         return done.number + 1 if done else 1
 
@@ -128,14 +128,14 @@ class JobFolder:
         return f"{self.url}/order-{number}.json"
 
     def write(self, note: Plan | Done) -> None:
-        """Publish a part of the journal."""
+        """Publish a plan or a result in the journal."""
         name = "plan.json" if isinstance(note, Plan) else "done.json"
         with storage.published(f"{self.url}/{name}") as file:
             file.write(note.model_dump_json(indent=1 if isinstance(note, Done) else None).encode())
 
     def clean_up(self) -> None:
-        """Remove the files of jobs that are done or were given up; those of one that has begun stay."""
-        names = storage.names_in(self.url)  # before the look at what has begun: who begins later keeps his files
+        """Remove the files of finished and abandoned jobs. Keep the files of a job that has begun."""
+        names = storage.names_in(self.url)  # before `begun` is read, so that a job that begins later keeps its files
         following, begun = self._next(), self.begun()
         for name in names:
             order, parts = _ORDER.fullmatch(name), _PARTS.fullmatch(name)
@@ -146,19 +146,19 @@ class JobFolder:
 
 
 def exists(url: str) -> bool:
-    """Whether there is such a file, now."""
+    """Return True if the file exists now."""
     if path := local_path(url):
         return path.exists()
     store, name = store_of(url)
     try:
-        store.info(name)  # its `exists` says no as well where the store does not answer
+        store.info(name)  # `exists` also returns False if the store does not answer
     except FileNotFoundError:
         return False
     return True
 
 
 def read_bytes(url: str) -> bytes | None:
-    """A small file; None if there is none."""
+    """Return the content of a small file, or None if it does not exist."""
     with suppress(FileNotFoundError):
         if path := local_path(url):
             return path.read_bytes()
@@ -168,10 +168,10 @@ def read_bytes(url: str) -> bytes | None:
 
 
 def create(content: bytes, url: str) -> bool:
-    """Write a small file where there is none; in one step, as far as the store can do that.
+    """Write a small file if it does not exist, atomically as far as the store supports that.
 
     Returns:
-        Whether it is what is there now.
+        True if the file now holds what this call wrote.
     """
     if path := local_path(url):
         return _create_here(content, path)
@@ -180,7 +180,7 @@ def create(content: bytes, url: str) -> bool:
         store.pipe_file(name, content, mode="create")
     except FileExistsError:
         return False
-    except Exception:  # it knows no such mode, or says in words of its own that there is one
+    except Exception:  # the store lacks this mode, or reports an existing file with its own error
         if read_bytes(url) is None:
             storage.write_bytes([content], url)
     return read_bytes(url) == content
@@ -192,9 +192,9 @@ def _create_here(content: bytes, path: Path) -> bool:
     with draft.open("wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())  # a linked file may else be empty when the machine comes up again
+        os.fsync(file.fileno())  # otherwise the linked file may be empty after a power failure
     try:
-        os.link(draft, path)  # unlike a file that is opened to be created, it is never seen empty
+        os.link(draft, path)  # a linked file is never seen empty, unlike one that is created and then written
     except FileExistsError:
         return False
     except OSError:  # a file system without hard links
@@ -212,8 +212,8 @@ def _read(url: str, model: type[Model]) -> Model | None:
         return model.model_validate_json(content)
     except ValidationError as error:
         raise DataError(
-            f"{url}: damaged, or of another version of this program ({error.errors()[0]['msg']}): remove the folder of "
-            "the job to begin anew"
+            f"{url}: is damaged, or was written by another version of this program ({error.errors()[0]['msg']}): "
+            "remove the folder of the job to start over"
         ) from None
 
 

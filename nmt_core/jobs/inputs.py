@@ -1,4 +1,4 @@
-"""The files that are to be translated: a path, a folder, a pattern, here or in a store that fsspec knows."""
+"""Find the files to translate: a path, a folder or a pattern, on a disk or in a store that fsspec supports."""
 
 import contextlib
 import re
@@ -15,53 +15,53 @@ from nmt_core.store import storage
 from nmt_core.store.storage import local_path, store_of
 
 UNREADABLE = ".unreadable.jsonl"
-"""Suffix of the file, beside an output, with the bytes of lines that are not UTF-8."""
+"""Suffix of the file beside an output with the bytes of lines that are not UTF-8."""
 
 ALIGNED = ".alignment"
-"""Suffix of the file, beside an output of lines, with the alignment of each; that of its packing may follow."""
+"""Suffix of the file beside an output of lines with their alignments. The suffix of its packing may follow."""
 
 _BESIDE = (UNREADABLE, ALIGNED, *(f"{ALIGNED}.{packing}" for packing in ("gz", "bz2", "xz", "zst")))
 _JOB_FOLDER = re.compile(r"\.job(?=/)")
 _CHAINED = "::"
-"""In an address: of a store within a store."""
+"""Mark in the address of a store within a store."""
 
 _USUAL = {"s3a": "s3", "gcs": "gs", "az": "abfs"}
-"""Names of stores of which each has several."""
+"""Usual name of a store, by its other names."""
 
 _WILD = frozenset("*?[")
 _IDENTITIES = ("ETag", "etag", "generation", "md5Hash", "checksum", "LastModified", "last_modified", "mtime", "created")
 
 
 class InputFile(BaseModel):
-    """A file, and what it was when the job began."""
+    """File with its size and version at the time when the job began."""
 
     model_config = ConfigDict(frozen=True)
     url: str
-    """Absolute path, or address."""
+    """Absolute path or address."""
     name: str
-    """Its path below the folder that was named."""
+    """Path below the folder that the user named."""
     bytes: int
     version: str
-    """Time of its last change in nanoseconds; in a store, the ETag or whatever tells versions apart there."""
+    """Modification time in nanoseconds. In a store, the ETag or another value that identifies the version."""
 
 
 class Inputs(NamedTuple):
-    """The files that a source means."""
+    """Files that a source names."""
 
     files: tuple[InputFile, ...]
     is_one: bool
-    """Whether the source names a file, and not a folder or a pattern."""
+    """True if the source names a file, not a folder or a pattern."""
 
 
 def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
-    """The files that a path, a folder (and all in it) or a pattern with * means, in the order of their names.
+    """Return the files that a path, a folder (with everything in it) or a pattern names, in the order of their names.
 
     Args:
-        source: path or address.
-        apart_from: absolute files or folders that are no inputs, wherever they lie: those that are written to.
+        source: path or address. A pattern contains `*`, `?` or `[`.
+        apart_from: absolute paths of outputs. These files and folders are never inputs.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no such file, a store cannot be read, or the input is also an output.
     """
     if absolute(source) in apart_from:
         raise _both(source)
@@ -70,7 +70,7 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
         found, is_one = _here(path.expanduser()) if path else _in_store(source)
     except NmtError:
         raise
-    except Exception as error:  # each store has errors of its own
+    except Exception as error:  # each store has its own errors
         raise DataError(
             f"{source}: cannot be read ({words_of(error)}): check the address and your credentials"
         ) from None
@@ -84,7 +84,7 @@ def find_inputs(source: str, apart_from: Sequence[str] = ()) -> Inputs:
 
 
 def absolute(place: str) -> str:
-    """A path as one that does not depend on the working folder; an address by the usual name of its store."""
+    """Return the absolute form of a path, or an address with the usual name of its store."""
     if path := local_path(place):
         return str(path.expanduser().absolute())
     protocol, rest = split_protocol(place)
@@ -93,10 +93,10 @@ def absolute(place: str) -> str:
 
 @contextlib.contextmanager
 def open_input(file: InputFile) -> Iterator[ByteStream]:
-    """The bytes of a file, unpacked if it is packed.
+    """Open a file as a stream of its bytes, unpacked if it is packed.
 
     Raises:
-        DataError: it is not there any more, or is another one by now.
+        DataError: the file is gone or has changed since the job began.
     """
     require_unchanged(file)
     if path := local_path(file.url):
@@ -112,20 +112,20 @@ def open_input(file: InputFile) -> Iterator[ByteStream]:
 
 
 def require_unchanged(file: InputFile) -> None:
-    """See that a file is still what it was when the job began.
+    """Check that a file is the same as when the job began.
 
     Raises:
-        DataError: it is not there any more, or is another one by now.
+        DataError: the file is gone or has changed.
     """
     if identity(file.url, file.name) != file:
         raise DataError(
-            f"{file.url}: has changed or gone since the job began: put back the file of {file.bytes:,} bytes, or begin "
-            "anew"
+            f"{file.url}: is gone or has changed since the job began: restore the file of {file.bytes:,} bytes, or "
+            "start over"
         )
 
 
 def identity(url: str, name: str) -> InputFile | None:
-    """A file as it is now; None if it is gone."""
+    """Return a file with its current size and version, or None if it does not exist."""
     try:
         if path := local_path(url):
             state = path.stat()
@@ -137,14 +137,14 @@ def identity(url: str, name: str) -> InputFile | None:
 
 
 def _is_written(url: str, places: Sequence[str]) -> bool:
-    """Whether a file is one of ours: below one of the places, or beside it, or half written."""
+    """Return True if a file is an output: in or beside one of the places, or a temporary file."""
     ours = {place + suffix for place in places for suffix in _BESIDE}
     beside = url in ours or any(f"{url}/".startswith(f"{place}/") for place in places)
     return beside or url.endswith(storage.TEMPORARY)
 
 
 def _goes_with(url: str, others: Collection[str]) -> bool:
-    """Whether a file lies beside an output of an earlier job, or in the folder of that job."""
+    """Return True if a file was written beside one of the others by an earlier job, or is in the folder of that job."""
     ends = (match.start() for match in _JOB_FOLDER.finditer(url))
     owners = [url[:end] for end in ends] + [url.removesuffix(suffix) for suffix in _BESIDE if url.endswith(suffix)]
     return any(owner in others for owner in owners)
@@ -172,19 +172,19 @@ def _in_store(source: str) -> tuple[list[InputFile], bool]:
     else:
         root, found = name, store.find(name)
     named = [(key, key.removeprefix(root).lstrip("/")) for key in sorted(found)]
-    # A key that ends in a slash stands for a folder, which some tools make for people to see.
+    # A key that ends in a slash marks a folder. Some tools create such keys for display.
     seen = [(key, name) for key, name in named if is_one or not (key.endswith("/") or _is_hidden(name))]
-    # One by one: what a listing says of a file need not be what the store says of the file itself.
+    # One request for each file: a listing may describe a file differently from the store itself.
     return [_described(store.info(key), str(store.unstrip_protocol(key)), name) for key, name in seen], is_one
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a part of the path below the folder that was named begins with a dot."""
+    """Return True if a part of the path below the named folder begins with a dot."""
     return any(part.startswith(".") for part in name.split("/"))
 
 
 def _before_the_wild(pattern: str) -> str:
-    """The folder from which a pattern starts."""
+    """Return the folder in which a pattern starts."""
     fixed = pattern[: min(pattern.find(mark) for mark in _WILD & set(pattern))]
     return fixed.rpartition("/")[0] or ("/" if fixed.startswith("/") else "")
 
@@ -195,4 +195,4 @@ def _described(info: dict[str, Any], url: str, name: str) -> InputFile:
 
 
 def _both(source: str) -> DataError:
-    return DataError(f"{source}: is input and output at the same time: write to another place")
+    return DataError(f"{source}: is both input and output: write to another place")

@@ -1,4 +1,4 @@
-"""The chunks of a job become its output, in the order of the text; a chunk at a time is in memory."""
+"""Merge the chunks of a job into its output, in the order of the text and with one chunk in memory at a time."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -24,7 +24,7 @@ from nmt_core.store.storage import local_path
 
 @dataclass(frozen=True)
 class Output:
-    """A file to write, and the places of the inputs that go into it."""
+    """File to write, and the indices of the inputs that go into it."""
 
     url: str
     kind: Kind
@@ -33,15 +33,16 @@ class Output:
 
     @property
     def urls(self) -> tuple[str, str, str]:
-        """The file, and those that may stand beside it."""
+        """URLs of the file, and of the files that may be written beside it."""
         return self.url, self.url + UNREADABLE, self.url + aligned_suffix(self.packing)
 
 
 def outputs_of(order: Order) -> list[Output]:
-    """One file if the input is one, or the target has the suffix of a text or a table; else the target is a folder, and
-    each input has a file of its own name and format in it.
+    """Return the files that an order writes.
 
-    A target whose suffix says nothing gets the format of its input.
+    There is one file if the input is one file, or if the target has the suffix of a text or a table. Otherwise the
+    target is a folder, and each input has a file of the same name and format in it. A single target whose suffix names
+    no format gets the format of the first input.
     """
     names = [file.name for file in order.inputs]
     kind, packing = kind_by_name(order.target), packing_by_name(order.target)
@@ -55,12 +56,11 @@ def outputs_of(order: Order) -> list[Output]:
 
 
 def require_free_targets(order: Order) -> None:
-    """See that no output is an input by another name, and that nothing is in its way: a file where a folder is needed,
-    or a folder where a file is.
+    """Check that every output can be written and that no output is an input under another name.
 
     Raises:
-        ConfigError: the output has no room for what the search finds.
-        DataError: it cannot be written, or an input would be lost.
+        ConfigError: the output format cannot hold what the search returns.
+        DataError: a folder is where a file is needed, or a file where a folder is; or an input would be overwritten.
     """
     read = {_identity(file.url): file.url for file in order.inputs}
     in_the_way: dict[Path, Path | None] = {}
@@ -68,20 +68,20 @@ def require_free_targets(order: Order) -> None:
         require_output_for(order.search, output.kind, output.url)
         for url in output.urls:
             if lost := read.get(_identity(url)):
-                raise DataError(f"{url}: is written, but is the input {lost} as well: write to another place")
+                raise DataError(f"{url}: is an output, but also the input {lost}: write to another place")
         if (path := local_path(output.url)) is None:
             continue
         if path.is_dir():
-            raise DataError(f"{path}: is a folder, but a file has to be written there: write to another place")
+            raise DataError(f"{path}: is a folder, but the output is a file: write to another place")
         if path.parent not in in_the_way:
             above = next(folder for folder in path.parents if folder.exists())
             in_the_way[path.parent] = None if above.is_dir() else above
         if file := in_the_way[path.parent]:
-            raise DataError(f"{file}: is a file, but a folder is needed there, for {path}: remove it, or name another")
+            raise DataError(f"{file}: is a file, but must be a folder for {path}: remove it, or write to another place")
 
 
 def _identity(url: str) -> object:
-    """What two names of one file have in common."""
+    """Return a value that is equal for all names of a file."""
     if path := local_path(url):
         with suppress(FileNotFoundError, NotADirectoryError):
             state = path.stat()
@@ -94,12 +94,12 @@ def merge(plan: Plan, parts: Parts, former: Collection[str], require_wanted: Cal
 
     Args:
         plan: the chunks.
-        parts: where they lie.
+        parts: the paths of their files.
         former: files that an earlier job of the same folder has written.
-        require_wanted: called before an output is published; it raises what it likes if that must not be.
+        require_wanted: called before an output is published. It raises an error if the output must not be published.
 
     Returns:
-        How many rows ended with each status.
+        The number of rows for each status.
 
     Raises:
         DataError: a chunk is missing or damaged.
@@ -122,7 +122,7 @@ def merge(plan: Plan, parts: Parts, former: Collection[str], require_wanted: Cal
 def _write(
     output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]], before: Callable[[], None]
 ) -> Counter[str]:
-    """Write one of them. `before`: is called when all is written, and the file is about to get its name."""
+    """Write one output. `before` is called when everything is written, before the file gets its name."""
     statuses: Counter[str] = Counter()
     header, search = has_header(order.column), order.search
     with writing(output.url, output.kind, output.packing, search, header=header) as write, noting(output.url) as note:
@@ -138,7 +138,7 @@ def _write(
 
 
 def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.DataFrame:
-    """Rows of the output (`writers.columns_of`), of those of the input and `done`."""
+    """Return rows of the output (`writers.columns_of`) from rows of the input and their translations."""
     whole = done.with_columns(source=rows["text"], model=pl.lit(model.name), model_version=pl.lit(model.version))
     return whole.select(*COLUMNS, *(name for name in done.columns if name not in COLUMNS))
 

@@ -1,4 +1,4 @@
-"""What a job is to do, and how its result is known again."""
+"""Define the order of a job: everything that determines its output, with a fingerprint that identifies it."""
 
 import shlex
 from datetime import UTC, datetime
@@ -12,25 +12,25 @@ from nmt_core.store.artifacts import fingerprint_of
 from nmt_core.store.storage import local_path
 
 MAX_LINE_BYTES = 1 << 20
-"""A line of more bytes is not translated: it is no text, and would be held in memory."""
+"""Maximum size of a line in bytes. A longer one is hardly text, would fill the memory, and is not translated."""
 
 _FEW = 3
 
 
 class ModelVersion(BaseModel):
-    """The model, pinned: an alias has been looked up once, when the job began."""
+    """Model of a job, pinned to a version. An alias is looked up once, when the job begins."""
 
     model_config = ConfigDict(frozen=True)
     name: str
-    """Name of a registered model, or the folder or artifact that was given."""
+    """Name of a registered model, or the folder or artifact that the user named."""
     version: str
-    """Of a registered model, its number; else the first digits of the hash."""
+    """Version number of a registered model. For any other model, the first digits of the hash."""
     sha256: str
-    """Of the bundle's `config.json`, which names the hashes of its other files."""
+    """SHA-256 of the bundle's `config.json`, which holds the hashes of the other files."""
 
 
 class Order(BaseModel):
-    """Everything that decides what the output is."""
+    """Everything that determines the output of a job."""
 
     model_config = ConfigDict(frozen=True)
     format: Literal[1] = 1
@@ -38,26 +38,26 @@ class Order(BaseModel):
     search: SearchConfig
     inputs: tuple[InputFile, ...]
     target: str
-    """File to write, or folder with a file for each of the inputs."""
+    """File to write, or folder with one file for each input."""
     into_folder: bool = False
-    """Whether the target is a folder, unless its suffix is that of a text or a table."""
+    """True if the target is a folder, unless it has the suffix of a text or a table."""
     column: str = ""
-    """Name or number of the column to translate; see `formats.single`."""
+    """Name or number of the column to translate. See `formats.single`."""
     prefix_column: str = ""
-    """Name or number of the column with what each translation has to begin with; empty: there is none."""
+    """Name or number of the column with the words that each translation begins with. Empty means none."""
     chunk_lines: int = 4_096
-    """Most rows of a chunk. They are sorted by length and translated together."""
+    """Maximum number of rows of a chunk. They are sorted by length and translated together."""
     chunk_characters: int = 2_000_000
-    """A chunk ends with the row that brings it there."""
+    """Number of characters at which a chunk ends, with the row that reaches it."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the order."""
+        """Hash that identifies the order."""
         return fingerprint_of(self.model_dump(mode="json"))
 
 
 class Chunk(BaseModel):
-    """Rows `first` to `first + lines`, counted from 0, of one of the inputs."""
+    """Rows of one of the inputs: `lines` of them, from row `first`, counted from 0."""
 
     model_config = ConfigDict(frozen=True)
     file: int
@@ -66,40 +66,40 @@ class Chunk(BaseModel):
 
 
 class Asked(NamedTuple):
-    """What somebody asked for, before it was looked up."""
+    """Model and text as the user named them, before either is looked up."""
 
     model: str
-    """Such as `models:/NAME@champion`."""
+    """Name of the model, such as `models:/NAME@champion`."""
     source: str = ""
-    """File, folder, pattern or address; empty: not known."""
+    """File, folder, pattern or address of the text. Empty means unknown."""
 
 
 class Begun(BaseModel):
-    """A job that has begun."""
+    """Job that has begun."""
 
     model_config = ConfigDict(frozen=True)
     asked: str
-    """The model as it was asked for."""
+    """Model as the user named it."""
     source: str = ""
-    """The text as it was asked for."""
+    """Text as the user named it. Empty means unknown."""
     order: Order
     number: int
-    """Of the job among those that its folder has seen, from 1."""
+    """Number of the job in its folder, counted from 1."""
 
 
 class Plan(Begun):
-    """A job and the chunks that its text has been cut into, in the order of the text."""
+    """Job with the chunks of its text, in the order of the text."""
 
     chunks: tuple[Chunk, ...]
 
     @property
     def lines(self) -> int:
-        """Rows of all inputs."""
+        """Number of rows of all inputs."""
         return sum(chunk.lines for chunk in self.chunks)
 
 
 def differences(former: Order, new: Order) -> list[str]:
-    """What differs between two orders, in words: `model: mine 3, now mine 4`."""
+    """Return the differences between two orders as text, such as `model: mine version 3, now mine version 4`."""
     found = [
         f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
         for name in ("target", "into_folder", "column", "prefix_column", "chunk_lines", "chunk_characters")
@@ -113,22 +113,22 @@ def differences(former: Order, new: Order) -> list[str]:
     before, after = ({file.url: file for file in order.inputs} for order in (former, new))
     for url in dict.fromkeys([*before, *after]):
         if url not in after or url not in before:
-            found.append(f"input {url}: {'is no longer part of it' if url in before else 'has come since'}")
+            found.append(f"input {url}: {'is no longer part of the job' if url in before else 'was added since'}")
         elif before[url] != after[url]:
             found.append(f"input {url}: has changed since ({_state(before[url])}; now {_state(after[url])})")
     return found or ["the order of the inputs"]
 
 
 def way_on(former: Order, new: Order) -> str:
-    """What to do about an order that is not done, if another is wanted."""
-    begin = "remove the folder of the job to begin anew"
+    """Return what to do if another order is requested while a job is not done."""
+    begin = "remove the folder of the job to start over"
     if former.model_copy(update={"inputs": new.inputs}) != new or not (touched := _touched(former, new)):
-        return f"End it with the command that began it, {begin}, or name another folder with --job"
-    return f"If the text is the same, set its time back, with {' and '.join(touched)}; else {begin}"
+        return f"Finish it with the command that began it, {begin}, or name another folder with --job"
+    return f"If the text is the same, restore its modification time with {' and '.join(touched)}; else {begin}"
 
 
 def _touched(former: Order, new: Order) -> list[str]:
-    """Commands that set back the times of the inputs, if nothing but times has changed, and that of a few files."""
+    """Return commands that restore modification times, if only the times of a few inputs have changed."""
     if len(former.inputs) != len(new.inputs):
         return []
     changed = [pair for pair in zip(former.inputs, new.inputs, strict=True) if pair[0] != pair[1]]
@@ -140,7 +140,7 @@ def _touched(former: Order, new: Order) -> list[str]:
 
 
 def _state(file: InputFile) -> str:
-    """What is known of a file: `80 bytes, changed 2026-03-01 10:00:00.5 UTC`; in a store, the version that it gives."""
+    """Return the size of a file with its modification time, or with its version if it is in a store."""
     if not local_path(file.url):
         return f"{file.bytes:,} bytes, version {file.version}"
     seconds, _, rest = _seconds(file).partition(".")
@@ -148,7 +148,7 @@ def _state(file: InputFile) -> str:
 
 
 def _seconds(file: InputFile) -> str:
-    """Seconds from 1970 to the last change of a local file, with all that its clock knows."""
+    """Return the modification time of a local file in seconds since 1970, with nine decimals."""
     return f"{int(file.version) // 10**9}.{int(file.version) % 10**9:09d}"
 
 

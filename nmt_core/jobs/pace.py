@@ -1,23 +1,24 @@
-"""How quickly a job goes on, and how long it will take."""
+"""Report the speed of a job and the time that is left."""
 
 import time
 from collections.abc import Callable
 
 Progress = Callable[[float, float, str], None]
-"""Is told: rows that are done, all rows (0: not known yet), and a note such as "812 lines/s, 0:04:10 left"."""
+"""Callback that gets the number of finished rows, the number of all rows (0 if unknown) and a note such as
+"812 lines/s, 0:04:10 left"."""
 
 
 def silence(done: float, total: float, note: str) -> None:
-    """Progress that nobody wants to know."""
+    """Ignore progress."""
 
 
 class Pace:
-    """Rows per second since the attempt began, by all workers of the job as far as it sees them, and the time left.
+    """Speed of a job in rows per second, over all workers whose chunks this attempt has seen, and the time left.
 
     Args:
-        total: rows of the job.
-        done: those that were done before.
-        progress: whom to tell.
+        total: number of rows of the job.
+        done: number of rows that were done before this attempt.
+        progress: called after each chunk.
     """
 
     def __init__(self, total: int, done: int, progress: Progress) -> None:
@@ -28,7 +29,7 @@ class Pace:
         self._start = time.monotonic()
 
     def add(self, lines: int) -> None:
-        """So many more are done."""
+        """Count more rows as done, and report progress."""
         self._done += lines
         seconds = max(time.monotonic() - self._start, 1e-3)
         rate = (self._done - self._before) / seconds

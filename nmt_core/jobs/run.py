@@ -1,4 +1,4 @@
-"""A job from wherever an earlier attempt stopped to its end; any number of attempts may run at the same time."""
+"""Run a translation job from wherever an earlier attempt stopped. Several attempts may run at the same time."""
 
 import time
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from nmt_core.store.storage import local_path
 
 _PARTS_OF_A_LEASE = 20
 _STORES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})
-"""Packages whose errors come from a store."""
+"""Packages that raise the errors of stores."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """Who does the job, and how. None of this changes the result."""
+    """Resources for a job. None of them changes the result."""
 
     bundle: str
-    """Folder of the model, under a path that all workers reach."""
+    """Folder of the model, at a path that all workers can read."""
     threads: int = 1
-    """CPU threads of each worker."""
+    """Number of CPU threads of each worker."""
     workers: Workers = field(default_factory=InProcess)
     claim_seconds: float = 60.0
     progress: Progress = silence
@@ -39,29 +39,29 @@ class Means:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended."""
+    """Result of one attempt at a job."""
 
     done: Done
     reused: bool
-    """Whether the job was done before."""
+    """True if the job was already done."""
     translated: int
-    """Rows that this attempt has translated; others may have done the rest."""
+    """Number of rows that this attempt translated. Other attempts may have translated more."""
     seconds: float
 
 
 def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outcome:
-    """Do what is left of a job. When it is done, its output is there and its chunks are gone.
+    """Do what is left of a job. Afterwards its output exists and its chunks are removed.
 
     Args:
-        asked: kept in the order, so that it is known again.
-        order: what to do.
-        folder: where the job is, or will be.
-        means: who does it.
+        asked: the model and the text as the user named them. They are recorded with the order.
+        order: everything that determines the output.
+        folder: the folder of the job, which need not exist.
+        means: the model's folder, the workers and their resources.
 
     Raises:
-        ConfigError: the output has no room for what the search finds, or the model cannot be searched so.
-        StageError: the folder holds another job that is not done, a disk is full, or a store fails.
-        DataError: the text cannot be read, or the output not be written where it should be.
+        ConfigError: the output format cannot hold what the search returns, or the model does not support the search.
+        StageError: the folder holds another unfinished job, a disk is full, or a store fails.
+        DataError: the text cannot be read, or the output cannot be written to its target.
         ModelError: the model cannot be loaded, or has changed.
     """
     try:
@@ -73,24 +73,24 @@ def run_job(asked: Asked, order: Order, folder: JobFolder, means: Means) -> Outc
         if is_full_disk(error):
             problem = f"the disk of {folder.url} or of {order.target} is full: free space"
         elif isinstance(error, OSError) and error.filename:
-            problem = f"{error.filename}: {error.strerror}: mend that"
+            problem = f"{error.filename}: {error.strerror}: fix this"
         elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
-            problem = f"a store fails ({words_of(error)}): see that {_places(order, folder)} can be reached"
+            problem = f"a store fails ({words_of(error)}): check that {_places(order, folder)} can be reached"
         else:
             raise
         raise StageError(f"{problem}, then run the same command again ({_kept(folder, order)})") from None
 
 
 def _places(order: Order, folder: JobFolder) -> str:
-    """Of what a job reads and writes, for people."""
+    """Return the stores that a job reads and writes, or its local places if it uses no store, as text for users."""
     places = dict.fromkeys([order.inputs[0].url, folder.url, order.target])
     return " and ".join(place for place in places if not local_path(place)) or " and ".join(places)
 
 
 def _kept(folder: JobFolder, order: Order) -> str:
-    with suppress(Exception):  # what is broken may be where they are
-        return f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done, and kept"
-    return "what is done is kept"
+    with suppress(Exception):  # the chunks may be on the store or disk that fails
+        return f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done and kept"
+    return "chunks that are done are kept"
 
 
 class _Attempt:
@@ -103,7 +103,7 @@ class _Attempt:
         self.means = means
         self.claims = Claims(self.parts.claims, means.claim_seconds)
         self.number = 0
-        """Of the job in its folder; not known yet."""
+        """Number of the job in its folder. 0 until it has begun."""
         self.start = time.monotonic()
         self.translated = 0
 
@@ -111,7 +111,7 @@ class _Attempt:
         if done := self._done_before():
             return done, True
         begun = self.folder.begin(self.asked, self.order)
-        if done := self._done_before():  # others have ended it since: we have begun it again
+        if done := self._done_before():  # another attempt has finished the job since, and `begin` began it again
             if begun.order == self.order:
                 self.folder.withdraw(begun.number)
             return done, True
@@ -123,54 +123,59 @@ class _Attempt:
             done = self._done()
             if not done:
                 raise
-        self._clean_up()  # what we may have written too late included
+        self._clean_up()  # including files that this attempt wrote too late
         return done, False
 
     def _done_before(self) -> Done | None:
-        """What came of the job, if its output is still there."""
+        """Return the result of the job if its output is still there."""
         done = self._done()
         if not done or any(identity(output.url, output.name) != output for output in done.outputs):
             return None
-        self._clean_up()  # what a kill in the last moment has left
+        self._clean_up()  # a kill at the last moment leaves files behind
         return done
 
     def _rest(self) -> Done:
-        """Do what is left. Files may vanish meanwhile: whoever thought us dead has ended the job, and cleaned up."""
+        """Do what is left of the job.
+
+        Files may vanish meanwhile: an attempt that took this one for dead may have finished the job and cleaned up.
+        """
         plan = self._plan()
         if plan and self._translate(plan):
             return self._merge(plan)
         if done := self._done():
             return done
         raise ArtifactError(
-            f"{self.parts.root}: files of the job are missing, and it is not done: remove the folder "
-            f"{self.folder.url} to begin anew"
+            f"{self.parts.root}: files of the job are missing, and the job is not done: remove the folder "
+            f"{self.folder.url} to start over"
         )
 
     def _done(self) -> Done | None:
-        """What came of the job, by whomever. Once it has begun, one with the same order that was done before is
-        another.
+        """Return the result of the job, from whichever attempt finished it.
+
+        Once this job has begun, the result of an earlier job with the same order is not its result.
         """
         done = self.folder.done()
         return done if done and done.fingerprint == self.fingerprint and done.number >= self.number else None
 
     def _plan(self) -> Plan | None:
-        """The chunks, cut by us or by somebody else; None: others have ended the job."""
+        """Return the plan, cut by this attempt or by another. None means that another attempt has finished the job."""
         while not (plan := self._whole_plan()) and self._is_to_be_done():
             with self.claims.held("plan") as is_ours:
                 if is_ours and not self._whole_plan():
                     self._cut()
                     continue
-            self._pause("another worker reads the text")
+            self._pause("another worker is reading the text")
         return plan
 
     def _cut(self) -> None:
-        """Make the plan, and see that it can be done: after hours of reading it would be late to find that a model
-        knows no such search.
+        """Load the model, cut the text into chunks and write the plan.
+
+        The model is loaded first: reading may take hours, and the model may not support the search.
         """
         try:
             list(self.means.workers.map(load, [self._bundle()]))
             chunks = stage(self.order, self.parts, self._say_what_is_read)
-        except (ConfigError, DataError, ModelError):  # put right, it is another order
+        except (ConfigError, DataError, ModelError):  # once corrected, it is another order
             if not self._whole_plan() and self._is_to_be_done():
                 self.folder.withdraw(self.number)
                 self._clean_up()
@@ -181,13 +186,14 @@ class _Attempt:
         self.folder.write(Plan(asked=asked, source=source, order=self.order, number=self.number, chunks=chunks))
         if not self._whole_plan() and self._is_to_be_done():
             raise StageError(
-                f"{self.parts.root}: what was just written there is not there: see that nothing else removes files "
-                "from it, then run the same command again"
+                f"{self.parts.root}: a file that was just written there is missing: make sure that nothing else "
+                "removes files from this folder, then run the same command again"
             )
 
     def _is_to_be_done(self) -> bool:
-        """Whether our job is still the one that has begun. Where a store creates nothing on a condition, another may
-        have taken its place.
+        """Return True if this job is still the one that has begun in its folder.
+
+        Where a store has no conditional writes, another job may have taken its place: that raises `StageError`.
         """
         begun = self.folder.begun()
         if not begun or begun.number != self.number:
@@ -196,7 +202,7 @@ class _Attempt:
         return True
 
     def _whole_plan(self) -> Plan | None:
-        """The plan, if it is there with all its chunks, or is done."""
+        """Return the plan if all its chunks are staged or the job is done, else None."""
         plan = self.folder.plan()
         if not plan or plan.number != self.number or plan.order.fingerprint != self.fingerprint:
             return None
@@ -209,12 +215,12 @@ class _Attempt:
     def _refuse_another(self, begun: Begun) -> None:
         if begun.order.fingerprint != self.fingerprint:
             raise StageError(
-                f"{self.folder.url}: holds another job, which is not done. What differs: "
+                f"{self.folder.url}: holds another job, which is not done. Differences: "
                 f"{'; '.join(differences(begun.order, self.order))}. {way_on(begun.order, self.order)}"
             )
 
     def _translate(self, plan: Plan) -> bool:
-        """Until every chunk is there, whoever does them; False: the files of the job have gone."""
+        """Translate until all workers together have done every chunk. Return False if files of the job are gone."""
         done = self.parts.translated()
         pace = Pace(plan.lines, sum(plan.chunks[number].lines for number in done), self.means.progress)
         left = [number for number in range(len(plan.chunks)) if number not in done]
@@ -248,7 +254,7 @@ class _Attempt:
                 done = self._done() or (self._written(plan) if is_ours else None)
             if done:
                 return done
-            self._pause("another worker writes the output")
+            self._pause("another worker is writing the output")
 
     def _written(self, plan: Plan) -> Done:
         self.means.progress(plan.lines, plan.lines, "writing the output")
@@ -260,9 +266,11 @@ class _Attempt:
         return done
 
     def _require_still_wanted(self) -> None:
-        """So that one who sleeps while others end the job, and begin the next, writes nothing over what came of it."""
+        """Raise if another attempt has finished this job: a stalled one must not overwrite what came later."""
         if not self._is_to_be_done():
-            raise ArtifactError(f"{self.folder.url}: others have ended this job, and another was begun there since")
+            raise ArtifactError(
+                f"{self.folder.url}: another worker has finished this job meanwhile: this attempt writes nothing"
+            )
 
     def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
         written = outputs_of(self.order)
@@ -277,7 +285,7 @@ class _Attempt:
         )
 
     def _clean_up(self) -> None:
-        with suppress(Exception):  # somebody may still write there, and each store has errors of its own
+        with suppress(Exception):  # another worker may still write there, and each store has its own errors
             self.folder.clean_up()
 
     def _pause(self, note: str) -> None:

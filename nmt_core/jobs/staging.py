@@ -1,7 +1,7 @@
-"""The text of a job, read once from beginning to end and cut into chunks.
+"""Read the text of a job once, from beginning to end, and cut it into chunks.
 
-Chunks are copies: a worker needs neither the place nor the format of the text, nothing is unpacked twice, and a file
-that changes while the job runs does no harm.
+Chunks are copies. So a worker needs to know neither the place nor the format of the text, nothing is unpacked twice,
+and a file that changes while the job runs does no harm.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,16 +15,16 @@ from nmt_core.jobs.order import MAX_LINE_BYTES, Chunk, Order
 from nmt_core.store import storage
 
 SCHEMA = {"text": pl.String, "fault": pl.String, "raw": pl.Binary, "prefix": pl.String}
-"""A chunk's rows: see `formats.single.Cell`."""
+"""Columns of a chunk's rows. See `formats.single.Cell`."""
 
 
 def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[Chunk, ...]:
-    """Cut the text into chunks; those that an earlier attempt has written stay.
+    """Cut the text into chunks. Keep chunks that an earlier attempt has written.
 
     Args:
-        order: what to read.
-        parts: where to write.
-        on_rows: called now and then with the number of rows so far.
+        order: the inputs to read, and the sizes of chunks.
+        parts: the paths of the chunks.
+        on_rows: called after each chunk with the number of rows so far.
 
     Raises:
         DataError: a file cannot be read, has no such column, or has changed.
@@ -39,7 +39,7 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
             cells = read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
             for group in cut(cells, order.chunk_lines, order.chunk_characters):
                 if len(chunks) not in there:
-                    require_unchanged(file)  # so that no chunk is of a text that changed while it was read
+                    require_unchanged(file)  # no chunk may hold text that changed while it was read
                     _write(group, parts.input(len(chunks)))
                 chunks.append(Chunk(file=place, first=first, lines=len(group)))
                 first += len(group)
@@ -49,9 +49,7 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
 
 
 def cut(cells: Iterable[Cell], most: int, characters: int) -> Iterator[list[Cell]]:
-    """Groups of at most `most` rows; a group ends with the row that brings it to so many characters, prefixes
-    included.
-    """
+    """Yield groups of at most `most` rows. A row that brings its group to `characters`, with prefixes, ends it."""
     group: list[Cell] = []
     size = 0
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Text that comes or goes through a pipe, or from a keyboard: translated at once, without a job to go on with."""
+"""Translate text from or to a pipe, or from a keyboard: at once, and without a job that could be resumed."""
 
 import contextlib
 from collections import Counter
@@ -23,7 +23,7 @@ from nmt_core.jobs.writers import require_output_for, writing
 from nmt_core.translator import Translator
 
 Take = Callable[[pl.DataFrame, pl.DataFrame], None]
-"""Is given rows of the input (`staging.SCHEMA`), and the same of the output (`merge.table`)."""
+"""Callback that gets rows of the input (`staging.SCHEMA`) and the same rows of the output (`merge.table`)."""
 
 _STANDARD_INPUT = "standard input"
 _LINES: int = Order.model_fields["chunk_lines"].default
@@ -33,10 +33,10 @@ _CHARACTERS: int = Order.model_fields["chunk_characters"].default
 def translate_stream(
     cells: Iterable[Cell], translator: Translator, model: ModelVersion, take: Take, *, at_once: bool = False
 ) -> Counter[str]:
-    """Translate rows and write as many; with `at_once`, each before the next is read.
+    """Translate rows and pass them to `take`. With `at_once`, translate each row before the next one is read.
 
     Returns:
-        How many rows ended with each status.
+        The number of rows for each status.
     """
     statuses: Counter[str] = Counter()
     for group in cut(cells, 1 if at_once else _LINES, _CHARACTERS):
@@ -48,7 +48,7 @@ def translate_stream(
 
 
 def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
-    """Lines of somebody who waits for each answer."""
+    """Yield lines typed by a user who waits for each translation."""
     for line in lines:
         try:
             yield Cell(line.decode().removesuffix("\n"))
@@ -57,23 +57,24 @@ def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
 
 
 def piped(source: BinaryIO, columns: Columns) -> Iterator[Cell]:
-    """Lines of a pipe, unpacked if they are packed."""
+    """Yield lines of a pipe, unpacked if they are packed."""
     return read_single(unpacked(ByteStream(_STANDARD_INPUT, source)), Kind.LINES, columns, MAX_LINE_BYTES)
 
 
 def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
-    """Rows of files, one file after the other."""
+    """Yield rows of files, one file after the other."""
     for file in inputs.files:
         with open_input(file) as stream:
             yield from read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
 
 
 def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
-    """Writes translations, one on each line, and holds none back; alignments follow after a tab. Bytes that are not
-    UTF-8 have no place there.
+    """Return a function that writes translations to a pipe at once, one on each line, with alignments after a tab.
+
+    Bytes of lines that are not UTF-8 are not kept.
 
     Raises:
-        ConfigError: more than one of each line is wanted, or pieces are.
+        ConfigError: the search returns several translations of a line, or alignments of pieces.
     """
     require_output_for(search, Kind.LINES, "standard output")
     columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
@@ -87,7 +88,10 @@ def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
 
 @contextlib.contextmanager
 def to_file(target: str, search: SearchConfig) -> Iterator[Take]:
-    """Writes a file in the format of its suffix, from standard input; beside it bytes that are not UTF-8."""
+    """Yield a function that writes a file in the format of its suffix, from rows of standard input.
+
+    Bytes of lines that are not UTF-8 go to a file beside it.
+    """
     kind, first = kind_by_name(target), 0
     with writing(target, kind, packing_by_name(target), search, header=True) as write, noting(target) as note:
 

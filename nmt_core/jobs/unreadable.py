@@ -1,4 +1,4 @@
-"""The file beside an output with the bytes of the rows that are not UTF-8: a line of JSON for each of them."""
+"""Write the bytes of rows that are not UTF-8 to a file beside the output, one line of JSON for each row."""
 
 import base64
 import contextlib
@@ -18,13 +18,13 @@ Note = Callable[[pl.DataFrame, "Origin"], None]
 
 
 class Origin:
-    """Where rows come from.
+    """Origin of some rows in a file.
 
     Args:
-        file: its name.
-        kind: its format.
-        column: that was asked for: its number says that a TSV file begins without a header.
-        first: rows before them in the file.
+        file: name of the file.
+        kind: format of the file.
+        column: column that is translated. A number means that a TSV file has no header.
+        first: number of rows of the file before these.
     """
 
     def __init__(self, file: str, kind: Kind, column: str = "", first: int = 0) -> None:
@@ -34,8 +34,9 @@ class Origin:
         self._lines_above = int(kind is Kind.TSV and has_header(column))
 
     def place(self, number: int) -> dict[str, int]:
-        """Line of the file, from 1, in which a row stands; its number among the rows, where a row may have several
-        lines or none.
+        """Return the line of a row in the file, counted from 1.
+
+        In formats whose rows need not be lines, return the number of the row, counted from 1.
         """
         row = self.first + number + 1
         return {"line": row + self._lines_above} if self._is_by_line else {"row": row}
@@ -43,9 +44,10 @@ class Origin:
 
 @contextlib.contextmanager
 def noting(output: str) -> Iterator[Note]:
-    """A function that takes rows (`staging.SCHEMA`) and keeps the bytes of those that are not UTF-8.
+    """Yield a function that takes rows (`staging.SCHEMA`) and writes down the bytes of rows that are not UTF-8.
 
-    The file appears when the block ends well; if there is nothing to keep, that of an earlier output goes.
+    The file is published when the block ends without an error. If there is nothing to write, the file of an earlier
+    output is removed.
     """
     url = output + UNREADABLE
     with ExitStack() as stack:

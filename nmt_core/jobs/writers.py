@@ -1,6 +1,8 @@
-"""The output in each of its formats: lines, or a table with the columns source, translation, score, model,
-model_version and status, and what the search was asked for beside: an alignment, pieces, alternatives. Lines have their
-alignments in a second file. The same rows give the same bytes.
+"""Write the output of a job in each of its formats.
+
+Lines hold the translation alone, and their alignments go to a second file. Tables have the columns source, translation,
+score, model, model_version and status. Depending on the search, they also have columns for an alignment, pieces and
+alternatives. The same rows give the same bytes.
 """
 
 import bz2
@@ -28,56 +30,56 @@ Write = Callable[[pl.DataFrame], None]
 COLUMNS = ("source", "translation", "score", "model", "model_version", "status")
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 << 20
-"""Of text in a row group of Parquet: about as much is held in memory, however long the lines are."""
+"""Bytes of text at which a row group of Parquet ends. This bounds the memory, however long the lines are."""
 _PIECES = ("source_pieces", "translation_pieces")
 
 
 def require_output_for(search: SearchConfig, kind: Kind, place: str) -> None:
-    """See that all that a search finds can be written.
+    """Check that a format can hold everything that a search returns.
 
     Raises:
-        ConfigError: there is no room for several translations, or for pieces.
+        ConfigError: the format cannot hold several translations of a line, or alignments of pieces.
     """
     if search.n_best > 1 and kind not in (Kind.JSONL, Kind.PARQUET):
         raise ConfigError(
-            f"{place}: has room for one translation of each line, but search.n_best={search.n_best}: write to a .jsonl "
-            "or .parquet file, or give --set search.n_best=1"
+            f"{place}: can hold one translation of each line, but search.n_best={search.n_best}: write to a .jsonl or "
+            ".parquet file, or give --set search.n_best=1"
         )
     if search.alignments == "pieces" and kind is Kind.LINES:
         raise ConfigError(
-            f"{place}: has no room for pieces: write to a .tsv, .csv, .jsonl or .parquet file, or set "
+            f"{place}: cannot hold alignments of pieces: write to a .tsv, .csv, .jsonl or .parquet file, or set "
             "search.alignments=words"
         )
 
 
 def holds_scores(kind: Kind) -> bool:
-    """Whether the format has room for them."""
+    """Return True if a format holds scores."""
     return kind is not Kind.LINES
 
 
 def has_second_file(kind: Kind, search: SearchConfig) -> bool:
-    """Whether alignments are written to a file of their own: lines hold the translation alone."""
+    """Return True if alignments are written to a second file, because lines hold the translation alone."""
     return kind is Kind.LINES and search.alignments != "none"
 
 
 def aligned_suffix(packing: str) -> str:
-    """Suffix of that file, which is packed as the output is."""
+    """Return the suffix of the file with alignments, which is packed like the output."""
     return f"{ALIGNED}.{packing}" if packing else ALIGNED
 
 
 @contextlib.contextmanager
 def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header: bool) -> Iterator[Write]:
-    """A function that appends rows, tables with `COLUMNS`, to a file that appears when the block ends well.
+    """Yield a function that appends rows to a file. The file is published when the block ends without an error.
 
     Args:
-        url: the file.
-        kind: its format.
-        packing: how it is packed.
-        search: which columns rows have beside: those of `chunk.schema_of`.
-        header: whether a TSV or CSV file begins with the names of the columns.
+        url: path or address of the file.
+        kind: format of the file.
+        packing: packing of the file, such as `gz`. Empty means none.
+        search: search of the job. It determines the columns of the rows; see `columns_of`.
+        header: True if a TSV or CSV file begins with the names of the columns.
 
     Raises:
-        ConfigError: the format has no room for what the search finds.
+        ConfigError: the format cannot hold what the search returns.
     """
     require_output_for(search, kind, url)
     columns = columns_of(search)
@@ -101,7 +103,7 @@ def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header:
 
 
 def columns_of(search: SearchConfig) -> list[str]:
-    """Columns of the output."""
+    """Return the names of the columns of the output."""
     return [*COLUMNS, *(name for name in schema_of(search) if name not in COLUMNS)]
 
 
@@ -145,7 +147,7 @@ def _packed_file(url: str, packing: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _packed(file: BinaryIO, packing: str) -> Iterator[BinaryIO]:
-    """The file, packed as it is written; neither time nor name goes into it."""
+    """Yield a file that packs what is written to it, without a time or a name."""
     match packing:
         case "gz":
             opened = cast(BinaryIO, gzip.GzipFile("", "wb", 6, file, mtime=0))
@@ -163,7 +165,7 @@ def _packed(file: BinaryIO, packing: str) -> Iterator[BinaryIO]:
 
 
 class _Kept:
-    """A file that stays open when who writes to it is done."""
+    """File that stays open when its writer closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -179,7 +181,7 @@ class _Kept:
 
 
 def _arrow(kind: Any) -> pa.DataType:
-    """The type in Arrow of a column of `schema_of`."""
+    """Return the Arrow type of a column of `schema_of`."""
     if isinstance(kind, pl.List):
         return pa.list_(_arrow(kind.inner))
     if isinstance(kind, pl.Struct):
@@ -188,7 +190,7 @@ def _arrow(kind: Any) -> pa.DataType:
 
 
 def _text_bytes(rows: pl.DataFrame) -> int:
-    """Bytes of text in a table, alternatives included; those of its memory may differ from one run to the next."""
+    """Return the bytes of text in a table, with alternatives. Its size in memory may differ between runs."""
     own = sum(rows.select(pl.col(pl.String).str.len_bytes().sum()).row(0))
     if "alternatives" not in rows.columns:
         return int(own)
@@ -197,9 +199,9 @@ def _text_bytes(rows: pl.DataFrame) -> int:
 
 @contextlib.contextmanager
 def _parquet(file: BinaryIO, search: SearchConfig) -> Iterator[Write]:
-    """Row groups of as many rows as a reader likes, fewer of long text, whatever the size of the chunks.
+    """Yield a function that writes rows in groups of a size that suits readers, with fewer rows if the text is long.
 
-    Where a group ends depends on the rows and the chunks alone, so that the same job writes the same bytes.
+    The end of a group depends on the rows and the chunks alone, so that the same job writes the same bytes.
     """
     known = schema_of(search)
     schema = pa.schema([(name, _arrow(known.get(name, pl.String))) for name in columns_of(search)])

@@ -280,5 +280,5 @@ def test_a_full_disk_is_named(job: Any, on_a_disk: Callable[[str, Path], tuple[s
     process = job.start(within=on_a_disk("400k", job.folder / "job"))
     _, error = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 1
-    assert "is full: free space, then run the same command again (" in error and "chunks are done, and kept)" in error
+    assert "is full: free space, then run the same command again (" in error and "chunks are done and kept)" in error
     assert len(error.splitlines()) == 1

@@ -141,5 +141,5 @@ def test_a_store_that_goes_away_is_named(
     assert process.returncode == 1
     assert "a store fails (Could not connect to the endpoint URL: " in said
     places = "s3://bucket/job and s3://bucket/out.parquet"
-    assert f"see that {places} can be reached, then run the same command again" in said
+    assert f"check that {places} can be reached, then run the same command again" in said
     assert "Traceback" not in said

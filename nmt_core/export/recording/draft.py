@@ -1,10 +1,10 @@
-"""An ONNX graph while a module is recorded: its operators and constants, and the tensors and sizes that Python holds.
+"""Hold an ONNX graph while a module is recorded: operators, constants, and the tensors and sizes that Python sees.
 
-`recorder.py` runs the module, and rules translate its functions; both write into a `Draft`. `onnx_files.py` makes files
-of it.
+`recorder.py` runs the module, and rules translate its functions. Both write to a `Draft`, from which `onnx_files.py`
+makes files.
 
 A size that varies, such as the number of sentences, has three examples (`SIZES`), and PyTorch computes every shape for
-each of them. A size varies if its examples differ; the examples stay here, so none of them gets into a graph.
+each of them. A size varies if its examples differ. Examples never get into a graph.
 """
 
 import operator
@@ -42,34 +42,34 @@ SIZES: Mapping[str, Examples] = {
 }
 """Examples of each size that varies.
 
-The first is the least that there can be: where a size is cut off, as by the width of a vocabulary, it shows. The others
-are such that no size is another one plus a constant, or times a constant, so that equal examples mean equal sizes. Rows
+The first example is the smallest possible size, which reveals an upper limit such as the size of a vocabulary. The
+others are chosen so that no size equals another one plus or times a constant. So equal examples mean equal sizes. Rows
 are a multiple of sentences. Positions are fewer than any model has.
 """
 _NAMES = {examples: name for name, examples in SIZES.items()}
 
 
 class NotRecordableError(NotImplementedError):
-    """A module does what no rule translates: a fault of this program, and no one of its users can cause it."""
+    """Error for an operation that no rule translates. It is a fault of this program, which users cannot cause."""
 
 
 def onnx_type(dtype: torch.dtype) -> int:
-    """The number that ONNX has for a type.
+    """Return the number of a type in ONNX.
 
     Raises:
-        NotRecordableError: no graph of ours has numbers of this type.
+        NotRecordableError: graphs do not support this type.
     """
     if dtype not in _TYPES:
-        raise NotRecordableError(f"no graph has numbers of the type {dtype}, but only of {', '.join(map(str, _TYPES))}")
+        raise NotRecordableError(f"graphs do not support the type {dtype}, only {', '.join(map(str, _TYPES))}")
     return _TYPES[dtype]
 
 
 class Size(torch.SymInt):
-    """A size that varies. Code can compute with it and pass it to PyTorch, but not ask for its value.
+    """Size that varies. Code can compute with it and pass it to PyTorch, but cannot read its value.
 
     Args:
-        examples: as of `SIZES`.
-        write: writes the operators that compute the size, and returns the name of their result, a tensor [1].
+        examples: three examples of the size, as in `SIZES`.
+        write: a function that writes the operators which compute the size, and returns the name of a tensor [1].
     """
 
     def __init__(self, examples: Examples, write: Callable[["Draft"], str]) -> None:
@@ -86,11 +86,11 @@ class Size(torch.SymInt):
         return self._grown("Div", operator.floordiv, other)
 
     def at_most(self, other: "int | Size") -> "Size":
-        """The smaller of two sizes. If it is the other one even for the least that this can be, it does not vary."""
+        """Return the smaller of two sizes. It does not vary if even the first example is not below a constant."""
         return self._computed("Min", min, other)
 
     def _grown(self, op: str, compute: Callable[[int, int], int], other: "int | Size") -> "Size":
-        """The result of an operator that grows with this size, so that its first example is the least again."""
+        """Return the result of an operator, which must grow with this size. So its first example is the smallest."""
         grown = self._computed(op, compute, other)
         one, two, three = grown.examples
         if not one < two < three:
@@ -103,8 +103,8 @@ class Size(torch.SymInt):
 
     def _refuse(self, *_: object) -> NoReturn:
         raise NotRecordableError(
-            f"{self!r} is asked for its value, which would become a constant of the graph: sizes that vary can be "
-            "added, multiplied, divided by //, passed to torch.sym_min and to functions of PyTorch"
+            f"the value of {self!r} is read, which would make it a constant of the graph: sizes that vary can only be "
+            "added, multiplied, divided by //, and passed to torch.sym_min and to functions of PyTorch"
         )
 
     __radd__, __rmul__ = __add__, __mul__
@@ -112,7 +112,7 @@ class Size(torch.SymInt):
     __bool__ = __int__ = __index__ = __float__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name == "node":  # whatever else PyTorch does with its own symbolic integers begins with this
+        if name == "node":  # all other uses of symbolic integers in PyTorch read this attribute first
             self._refuse()
         raise AttributeError(name)
 
@@ -124,17 +124,17 @@ Whole = int | Size
 
 
 def examples_of(size: Whole) -> Examples:
-    """The examples of a size; they are equal if it does not vary."""
+    """Return the examples of a size. They are equal if it does not vary."""
     return size.examples if isinstance(size, Size) else (size, size, size)
 
 
 class Recorded(Tensor):
-    """A tensor of the graph. Python code sees a tensor of PyTorch, whose functions the recorder catches.
+    """Tensor of the graph. Python code sees a PyTorch tensor whose functions the recorder intercepts.
 
     Args:
         draft: the graph.
-        value: its name in the graph.
-        examples: tensors without memory, on PyTorch's device `meta`: of each size that varies they have its examples.
+        value: name of the tensor in the graph.
+        examples: three tensors without memory, on PyTorch's device `meta`, with the examples of each size that varies.
     """
 
     draft: "Draft"
@@ -154,17 +154,17 @@ class Recorded(Tensor):
 
     @property
     def scalar_type(self) -> torch.dtype:
-        """Type of the numbers."""
+        """Type of the tensor's numbers."""
         return self.examples[0].dtype
 
     @property
     def sizes(self) -> tuple[Whole, ...]:
-        """The shape."""
+        """Shape of the tensor."""
         return tuple(self.draft.size_of(self, place) for place in range(self.rank))
 
     @property
     def named_sizes(self) -> tuple[int | str, ...]:
-        """The shape, with names of sizes that vary: those of `SIZES`, and a new one for any other."""
+        """Shape of the tensor, with names for sizes that vary: a name of `SIZES`, or a new one."""
         shapes = zip(*(example.shape for example in self.examples), strict=True)
         return tuple(
             sizes[0] if len(set(sizes)) == 1 else _NAMES.get(sizes, f"{self.value}_{place}")
@@ -176,13 +176,13 @@ class Recorded(Tensor):
 
     @classmethod
     def __torch_function__(cls, function: Any, *_: object) -> NoReturn:
-        """Refuse, for the recorder catches what belongs into the graph."""
+        """Raise an error: while a graph is recorded, the recorder intercepts its functions."""
         raise NotRecordableError(f"{function.__name__} reads a tensor of a graph that is not being recorded")
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operator, and the names of what it reads and gives."""
+    """Operator with the names of its inputs and outputs."""
 
     op: str
     domain: str
@@ -192,10 +192,10 @@ class Node:
 
 
 class Draft:
-    """Operators in the order in which they came about, and constants.
+    """Graph under construction: operators in the order in which they were written, and constants.
 
     Args:
-        names: names for constants, by where their first number is in memory.
+        names: names for constants, by the address of their first number in memory.
     """
 
     def __init__(self, names: Mapping[int, str]) -> None:
@@ -203,19 +203,19 @@ class Draft:
         self.constants: dict[str, Tensor] = {}
         self._names = names
         self._inputs: dict[Examples, tuple[str, int]] = {}
-        """Input and dimension that has a size, by the examples of the size."""
+        """Input and dimension with a size, by the examples of the size."""
         self._nodes: dict[tuple[object, ...], tuple[str, ...]] = {}
-        """Outputs of the operators: what is computed twice is written once."""
+        """Outputs of operators, by operator and inputs: an operation that occurs twice is written once."""
         self._constants: dict[tuple[object, ...], str] = {}
         self._numbers: dict[tuple[str, torch.dtype], str] = {}
 
     def input(self, name: str, dtype: torch.dtype, shape: Sequence[int | str]) -> Recorded:
-        """An input of the graph.
+        """Return a new input of the graph.
 
         Args:
-            name: its name.
-            dtype: its type.
-            shape: its sizes; those that vary are names of `SIZES`.
+            name: name of the input.
+            dtype: type of its numbers.
+            shape: sizes of its dimensions. A size that varies is a name of `SIZES`.
         """
         for place, size in enumerate(shape):
             if isinstance(size, str):
@@ -223,12 +223,12 @@ class Draft:
         return self.tensor(name, dtype, [SIZES[size] if isinstance(size, str) else (size,) * 3 for size in shape])
 
     def tensor(self, value: str, dtype: torch.dtype, shape: Sequence[Examples]) -> Recorded:
-        """A tensor of the graph, by its type and examples of its sizes."""
+        """Return a tensor of the graph, given its name, its type and examples of its sizes."""
         shapes = zip(*shape, strict=True) if shape else [()] * 3
         return Recorded(self, value, [torch.empty(one, dtype=dtype, device="meta") for one in shapes])
 
     def node(self, op: str, *inputs: str | Tensor | None, domain: str = "", **attributes: Any) -> str:
-        """Write an operator with one output, whose name is returned."""
+        """Write an operator with one output, and return the name of the output."""
         return self.nodes_of(op, *inputs, outputs=1, domain=domain, **attributes)[0]
 
     def nodes_of(
@@ -244,7 +244,7 @@ class Draft:
         return self._nodes[key]
 
     def name(self, value: str | Tensor) -> str:
-        """The name of a tensor in the graph; one that is not recorded is a constant."""
+        """Return the name of a tensor in the graph. A tensor that is not recorded becomes a constant."""
         if isinstance(value, str):
             return value
         return value.value if isinstance(value, Recorded) else self._constant(value)
@@ -252,7 +252,7 @@ class Draft:
     def _constant(self, tensor: Tensor) -> str:
         key, turned = _memory_of(tensor), _memory_of(tensor.t()) if tensor.dim() == 2 else None
         if key not in self._constants and turned in self._constants:
-            # The file holds a matrix once. ONNX Runtime turns it when it loads the graph.
+            # The file holds a matrix once. ONNX Runtime transposes it when it loads the graph.
             return self.node("Transpose", self._constants[turned], perm=[1, 0])
         if key not in self._constants:
             name = self._names.get(tensor.data_ptr(), "constant")
@@ -261,14 +261,14 @@ class Draft:
         return self._constants[key]
 
     def number(self, value: float | Sequence[int], dtype: torch.dtype = torch.int64) -> str:
-        """The name of a constant: of one number, or of a row of them."""
+        """Return the name of a constant that holds one number or a list of numbers."""
         key = (repr(value), dtype)
         if key not in self._numbers:
             self._numbers[key] = self._constant(torch.tensor(value, dtype=dtype))
         return self._numbers[key]
 
     def size_of(self, tensor: Recorded, place: int) -> Whole:
-        """A size of a tensor. If an input has it too, the graph asks that, once for all tensors."""
+        """Return a size of a tensor. If an input has the same size, the graph reads it from there."""
         one, two, three = (example.shape[place] for example in tensor.examples)
         if one == two == three:
             return one
@@ -276,11 +276,11 @@ class Draft:
         return Size((one, two, three), lambda draft: draft.node("Shape", name, start=place, end=place + 1))
 
     def size(self, size: Whole) -> str:
-        """The name of a tensor [1] that holds a size."""
+        """Return the name of a tensor [1] that holds a size."""
         return size.write(self) if isinstance(size, Size) else self.number([size])
 
     def shape(self, sizes: Sequence[Whole]) -> str:
-        """The name of a tensor that holds several sizes."""
+        """Return the name of a tensor that holds several sizes."""
         parts, constants = list[str](), list[int]()
         for size in sizes:
             if isinstance(size, Size):

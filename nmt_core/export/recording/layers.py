@@ -1,4 +1,4 @@
-"""Rules of layers, and of functions along a dimension."""
+"""Define rules for layers and for functions along a dimension."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,7 +19,7 @@ RULES = Table()
 
 @RULES.rule(F.linear)
 def _linear(draft: Draft, x: Recorded, weight: Tensor, bias: Tensor | None = None) -> str:
-    if x.rank == 2:  # Gemm reads the weight as it is, and so shares it with a tied embedding
+    if x.rank == 2:  # Gemm reads the weight as stored, and so shares it with a tied embedding
         return draft.node("Gemm", x, weight, *([] if bias is None else [bias]), transB=1)
     product = draft.node("MatMul", x, weight.t())
     return product if bias is None else draft.node("Add", product, bias)
@@ -35,7 +35,7 @@ def _embedding(
     draft: Draft,
     ids: Recorded,
     weight: Tensor,
-    padding_idx: int | None = None,  # it concerns gradients, as the last two
+    padding_idx: int | None = None,  # padding_idx and the last two affect gradients only
     max_norm: None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
@@ -77,7 +77,7 @@ def _amax(draft: Draft, x: Recorded, dim: int) -> str:
 @RULES.rule(Tensor.sum)
 def _sum(draft: Draft, x: Recorded, dim: int, *, dtype: torch.dtype | None = None) -> str:
     if dtype is None:
-        require_type(x.scalar_type, FLOATS)  # PyTorch adds integers in another type
+        require_type(x.scalar_type, FLOATS)  # PyTorch sums integers in another type
     return draft.node("ReduceSum", in_type(draft, x, dtype or x.scalar_type), draft.number([dim]), keepdims=0)
 
 
@@ -117,7 +117,7 @@ def _split(draft: Draft, x: Recorded, split_size_or_sections: Sequence[int], dim
 def _chunk(draft: Draft, x: Recorded, chunks: int, dim: int = 0) -> tuple[str, ...]:
     size = x.sizes[dim]
     if isinstance(size, Size) or size % chunks:
-        raise NotRecordableError(f"{size!r} is not known to divide by {chunks}")
+        raise NotRecordableError(f"{size!r} may not be divisible by {chunks}")
     return draft.nodes_of("Split", x, outputs=chunks, axis=dim, num_outputs=chunks)
 
 
@@ -129,7 +129,7 @@ def _pad(
     mode: Literal["constant"] = "constant",
     value: float | None = None,
 ) -> str:
-    """PyTorch counts sides from the last dimension on, ONNX first all beginnings and then all ends."""
+    """Reorder the sides: PyTorch lists them from the last dimension on, ONNX all beginnings and then all ends."""
     sides = [(0, 0)] * (x.rank - len(pad) // 2) + list(zip(pad[::2], pad[1::2], strict=True))[::-1]
     ends = [side[end] for end in (0, 1) for side in sides]
     return draft.node("Pad", x, draft.number(ends), draft.number(value or 0, x.scalar_type))

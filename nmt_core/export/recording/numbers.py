@@ -1,4 +1,4 @@
-"""Rules of functions that compute numbers one by one."""
+"""Define rules for element-wise functions."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -18,7 +18,7 @@ FLOATS = {torch.float32, torch.float16}
 _INTEGERS = {torch.int64, torch.int32, torch.int8, torch.uint8}
 
 
-# A number by itself.
+# One operand.
 
 
 def _unary(op: str, *functions: Function) -> None:
@@ -64,36 +64,38 @@ def _float(draft: Draft, x: Recorded) -> str:
     return in_type(draft, x, torch.float32)
 
 
-# Two operands: tensors, sizes or numbers. PyTorch says in which type they meet.
+# Two operands: tensors, sizes or numbers. PyTorch determines their common type.
 
 
 def require_type(dtype: torch.dtype, allowed: set[torch.dtype]) -> None:
-    """Refuse to compute in a type in which ONNX computes something else, or nothing."""
+    """Refuse a type in which ONNX computes something else, or that it does not support."""
     if dtype not in allowed:
-        raise NotRecordableError(f"its rule computes in {sorted(map(str, allowed))}, not in {dtype}")
+        raise NotRecordableError(f"its rule supports the types {sorted(map(str, allowed))}, not {dtype}")
 
 
 def type_of(x: Tensor) -> torch.dtype:
-    """The type of a recorded tensor or of a constant."""
+    """Return the type of a recorded tensor or of a constant."""
     return x.scalar_type if isinstance(x, Recorded) else x.dtype
 
 
 def shape_of(x: Tensor) -> Sequence[int]:
-    """The shape of a recorded tensor, for the first example, or of a constant."""
+    """Return the shape of a constant, or of a recorded tensor in the first example."""
     return x.examples[0].shape if isinstance(x, Recorded) else x.shape
 
 
 def _meeting_type(x: Operand, y: Operand) -> torch.dtype:
-    """The type in which PyTorch computes with both."""
+    """Return the type in which PyTorch computes with two operands."""
     for size, tensor in ((x, y), (y, x)):
         if isinstance(size, Size) and isinstance(tensor, Tensor) and not shape_of(tensor):
-            raise NotRecordableError("its rule has a size be a tensor [1], and would make one of a tensor []")
+            raise NotRecordableError(
+                "its rule turns a size into a tensor [1], so that the result would be [1] and not []"
+            )
     one, other = (operand.examples[0] if isinstance(operand, Recorded | Size) else operand for operand in (x, y))
     return torch.result_type(one, other)
 
 
 def in_type(draft: Draft, x: Operand, dtype: torch.dtype) -> str:
-    """The name of an operand in a type."""
+    """Return the name of an operand, converted to a type."""
     if not isinstance(x, Tensor | Size):
         return draft.number(x, dtype)
     name, before = (draft.size(x), torch.int64) if isinstance(x, Size) else (draft.name(x), type_of(x))
@@ -122,7 +124,7 @@ def _ne(draft: Draft, x: Operand, y: Operand) -> str:
 
 @RULES.rule(torch.div, Tensor.div)
 def _div(draft: Draft, x: Operand, y: Operand, *, rounding_mode: Literal["trunc"] | None = None) -> str:
-    """ONNX cuts a quotient of integers off; PyTorch does so only if it is told."""
+    """Divide. ONNX truncates a quotient of integers. PyTorch does so only with `rounding_mode="trunc"`."""
     dtype = _meeting_type(x, y)
     require_type(dtype, FLOATS if rounding_mode is None else _INTEGERS)
     return draft.node("Div", in_type(draft, x, dtype), in_type(draft, y, dtype))

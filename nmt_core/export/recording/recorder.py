@@ -1,11 +1,11 @@
-"""A PyTorch module as an ONNX graph: the module runs once, on tensors without memory, and its functions are recorded.
+"""Record a PyTorch module as an ONNX graph, by running it once on tensors without memory.
 
-The module is the only description of the computation. While it runs, the recorder catches each function of PyTorch that
-reads a tensor or a size of the graph, and a rule translates it into operators of ONNX. Nobody states shapes and types:
-PyTorch computes them. Functions of weights alone are computed, and their results are constants.
+The module is the only description of the computation. While it runs, the recorder intercepts each function of PyTorch
+that reads a tensor or a size of the graph, and a rule translates it into ONNX operators. PyTorch computes all shapes
+and types. Functions of weights alone are computed, and their results become constants.
 
-Whatever would make the graph compute something else is refused: a function without a rule, an argument that its rule
-does not take, and Python code that asks for the value of a size that varies.
+Anything that would make the graph compute something else is refused: a function without a rule, an argument that its
+rule does not take, and Python code that reads the value of a size that varies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ RULES = Table(numbers.RULES | layers.RULES | shapes.RULES)
 
 @dataclass(frozen=True)
 class Recording:
-    """What a module computes. Any of its outputs can become a graph of their own."""
+    """Recorded computation of a module. Any subset of its outputs can become a graph."""
 
     draft: Draft
     inputs: Sequence[Recorded]
@@ -37,13 +37,13 @@ def record(module: nn.Module, inputs: Sequence[Held | Sequence[Held]], outputs: 
     """Run a module and record what it computes.
 
     Args:
-        module: reads tensors and lists of tensors, and returns them; in evaluation mode.
-        inputs: names, types and shapes of what it reads.
-        outputs: names of the tensors that it returns, in order, whatever lists they are in; or one name, to which their
+        module: a module that reads and returns tensors and lists of tensors, in evaluation mode.
+        inputs: names, types and shapes of its inputs.
+        outputs: names of the tensors that it returns, in order and without regard to lists; or a prefix, to which their
             numbers are added.
 
     Raises:
-        NotRecordableError: the module does what no rule translates.
+        NotRecordableError: the module uses an operation that no rule translates.
     """
     draft = Draft({weight.data_ptr(): name for name, weight in module.named_parameters()})
     arguments = _inputs(draft, inputs)
@@ -63,11 +63,11 @@ def operator(
     dtypes: Sequence[torch.dtype],
     shapes: Sequence[Sequence[Whole]],
 ) -> tuple[Tensor, ...]:
-    """Write down an operator that PyTorch has no function for.
+    """Write an operator for which PyTorch has no function, and return its outputs.
 
     Args:
-        name: name of the operator; of another domain than ONNX's after the domain and `::`.
-        inputs: tensors to read, of which one at least is recorded; None for an optional one that is absent.
+        name: name of the operator. For a domain other than ONNX's, the domain and `::` come first.
+        inputs: tensors to read. At least one of them is recorded. None stands for an absent optional input.
         attributes: attributes of the operator.
         dtypes: types of its outputs.
         shapes: shapes of its outputs.
@@ -80,18 +80,18 @@ def operator(
 
 
 class _Recorder(TorchFunctionMode):
-    """Catches functions of PyTorch."""
+    """Mode that intercepts functions of PyTorch and records them."""
 
     def __init__(self, draft: Draft) -> None:
         super().__init__()
         self.draft = draft
         self.examples: dict[object, list[Any]] = {}
-        """Results of functions for the three examples, by what they depend on: layers repeat each other."""
+        """Cached results of functions for the three examples, by function and arguments, since layers repeat."""
 
     def __torch_function__(
         self, function: Function, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Compute a function of constants, and record any other one."""
+        """Compute a function of constants. Record any other function."""
         kwargs = kwargs or {}
         if not any(isinstance(leaf, Recorded | Size) for leaf in _leaves((args, kwargs))):
             return function(*args, **kwargs)
@@ -116,7 +116,7 @@ def _inputs(draft: Draft, inputs: Sequence[Held | Sequence[Held]]) -> list[Any]:
 
 
 def _leaves(values: Any) -> Iterator[Any]:
-    """What is in tuples, lists, mappings and slices."""
+    """Yield the values in nested tuples, lists, mappings and slices."""
     if isinstance(values, Mapping):
         values = list(values.values())
     elif isinstance(values, slice):
@@ -129,7 +129,7 @@ def _leaves(values: Any) -> Iterator[Any]:
 
 
 def _kind(value: Any) -> object:
-    """What of an argument decides shapes and types of results."""
+    """Return a key with everything in an argument that determines shapes and types of results."""
     if isinstance(value, Recorded):
         return tuple(map(_kind, value.examples))
     if isinstance(value, Tensor):
@@ -146,7 +146,7 @@ def _kind(value: Any) -> object:
 
 
 def _example(value: Any, number: int) -> Any:
-    """An argument with one of the examples in place of what is recorded, and without memory."""
+    """Return an argument without memory, with one of the examples in place of recorded tensors and sizes."""
     if isinstance(value, Recorded | Size):
         return value.examples[number]
     if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""Rules of functions that give tensors another shape, or make new ones, and answers about shapes and types."""
+"""Define rules for functions that reshape or create tensors, and answers about shapes and types."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from nmt_core.export.recording.numbers import require_type, shape_of
 from nmt_core.export.recording.table import Function, Table
 
 Part = int | slice | EllipsisType | None
-"""What stands between the brackets of a tensor, between two commas."""
+"""One part of an index, between two commas."""
 
 RULES = Table()
 ANSWERS = Table()
-"""Rules that write nothing: they return what Python code asks for."""
+"""Rules that write no operators and return a value to Python code."""
 
 _END = torch.iinfo(torch.int64).max
 
@@ -27,7 +27,7 @@ _END = torch.iinfo(torch.int64).max
 
 @RULES.rule(Tensor.view)
 def _view(draft: Draft, x: Recorded, *sizes: Whole) -> str:
-    """ONNX takes 0 for a size that stays in its place, and -1 for what is left: such sizes need no operators."""
+    """Reshape. ONNX takes 0 for a size that stays in its place and -1 for the rest: such sizes need no operators."""
     places = [tuple(example.shape[place] for example in x.examples) for place in range(x.rank)]
     shape: list[Whole] = [
         0 if isinstance(size, Size) and places[place : place + 1] == [size.examples] else size
@@ -50,7 +50,7 @@ def _flatten(draft: Draft, x: Recorded, start_dim: int = 0, end_dim: int = -1) -
 @RULES.rule(Tensor.squeeze)
 def _squeeze(draft: Draft, x: Recorded, dim: int) -> str:
     if examples := {example.shape[dim] for example in x.examples} - {1}:
-        raise NotRecordableError(f"its rule removes sizes of 1, not of {min(examples)}")
+        raise NotRecordableError(f"its rule removes dimensions of size 1, not of {min(examples)}")
     return draft.node("Squeeze", x, draft.number([dim]))
 
 
@@ -69,7 +69,7 @@ def _permute(draft: Draft, x: Recorded, *dims: int) -> str:
 @RULES.rule(Tensor.expand)
 def _expand(draft: Draft, x: Recorded, *sizes: Whole) -> str:
     if any(isinstance(size, int) and size < 0 for size in sizes):
-        raise NotRecordableError("its rule has a number for each size, not -1 for one that stays")
+        raise NotRecordableError("its rule needs a number for each size, not -1 for a size that stays")
     return draft.node("Expand", x, draft.shape(sizes))
 
 
@@ -80,7 +80,7 @@ def _index_copy(draft: Draft, x: Recorded, dim: Literal[0], index: Recorded, sou
 
 @RULES.rule(Tensor.__getitem__)
 def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...] | Recorded) -> str:
-    """Slices become one operator, then single places are picked, then new dimensions are put in."""
+    """Write one operator for all slices, then one for each single index, then one for all new dimensions."""
     if isinstance(index, Recorded):
         require_type(index.scalar_type, {torch.int64})
         return draft.node("Gather", x, index, axis=0)
@@ -111,7 +111,7 @@ def _getitem(draft: Draft, x: Tensor, index: Part | tuple[Part, ...] | Recorded)
     return draft.node("Unsqueeze", name, draft.number(new)) if new else name
 
 
-# New tensors, of sizes that vary.
+# New tensors with sizes that vary.
 
 
 @RULES.rule(torch.arange)
@@ -139,11 +139,11 @@ def _tril(draft: Draft, x: Recorded) -> str:
     return draft.node("Trilu", x, upper=0)
 
 
-# What Python code asks.
+# Answers to Python code.
 
 
 def _getter(name: str) -> Function:
-    """The function that PyTorch calls for an attribute of a tensor."""
+    """Return the function that PyTorch calls to read an attribute of a tensor."""
     getter: Function = getattr(Tensor, name).__get__
     return getter
 

@@ -1,9 +1,9 @@
-"""Tables of rules: how functions of PyTorch are translated into operators of ONNX.
+"""Hold the tables of rules that translate functions of PyTorch into ONNX operators.
 
-A rule gets the draft of the graph and the arguments of the function, writes operators, and returns the names of their
-outputs, as many as the function returns tensors. Its signature says which arguments it translates: names, types, and
-with `Literal` the only values. Everything else is refused, for an argument that a rule does not know may change what
-the function computes.
+A rule gets the draft of the graph and the arguments of the function. It writes operators, and returns the names of as
+many outputs as the function returns tensors. Its signature defines the arguments that it translates: names, types, and
+with `Literal` the only values. Everything else is refused, because an unknown argument may change what the function
+computes.
 """
 
 import inspect
@@ -21,10 +21,10 @@ _Rule = TypeVar("_Rule", bound=Function)
 
 
 class Table(dict[Function, Function]):
-    """Rules, by the functions of PyTorch that they translate."""
+    """Rules by the functions of PyTorch that they translate."""
 
     def rule(self, *functions: Function) -> Callable[[_Rule], _Rule]:
-        """Enter a function as the rule of others."""
+        """Register the decorated function as the rule of other functions."""
 
         def enter(rule: _Rule) -> _Rule:
             self.update(dict.fromkeys(functions, rule))
@@ -33,14 +33,14 @@ class Table(dict[Function, Function]):
         return enter
 
     def apply(self, draft: Draft, function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What the rule of a function returns.
+        """Apply the rule of a function, and return its result.
 
         Raises:
             NotRecordableError: the function has no rule, or its rule does not take these arguments.
         """
         try:
             if function not in self:
-                raise NotRecordableError("there is no rule for this function")
+                raise NotRecordableError("this function has no rule")
             bound = _checked(self[function], (draft, *args), kwargs)
             return self[function](*bound.args, **bound.kwargs)
         except NotRecordableError as error:
@@ -49,16 +49,16 @@ class Table(dict[Function, Function]):
 
 
 def _checked(rule: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-    """Arguments as the signature of a rule names them."""
+    """Return arguments bound to the signature of a rule, after a check of their types."""
     signature, hints = _signature_of(rule)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise NotRecordableError(f"its rule has {error}") from None
+        raise NotRecordableError(f"its rule does not match: {error}") from None
     for name, value in bound.arguments.items():
         values = value if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL else [value]
         if not all(_fits(one, hints[name]) for one in values):
-            raise NotRecordableError(f"its rule takes no {name}={_words(value)}")
+            raise NotRecordableError(f"its rule does not take {name}={_words(value)}")
     return bound
 
 
@@ -68,7 +68,7 @@ def _signature_of(rule: Function) -> tuple[inspect.Signature, dict[str, Any]]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type."""
+    """Return True if a value has an annotated type."""
     parts = get_args(hint)
     match get_origin(hint):
         case None:
@@ -84,7 +84,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _name_of(function: Function) -> str:
-    """The name of a function, or of the attribute that it gets."""
+    """Return the name of a function, or of the attribute that it reads."""
     named: Any = function.__self__ if function.__name__ == "__get__" else function  # type: ignore[attr-defined]
     return str(named.__name__)
 

@@ -138,7 +138,7 @@ RECURRENT = {
     "RNNsearch": (["cross"], "softmaxj(vT tanh(W si−1 + U hj))", "Luong"),
     "dot": (["cross"], "(Luong et al. 2015, section 3.1, the score dot:", "Bahdanau et al. 2015, section 3.1"),
     "encoder-decoder": (["vector"], "which the decoder reads at every step", "weight 0"),
-    "sequence-to-sequence": (["vector"], "beginning with the last, and each changes its state", "weight 0"),
+    "sequence-to-sequence": (["vector"], "beginning with the last, and each token changes its state", "weight 0"),
 }
 
 
@@ -212,7 +212,10 @@ def test_the_formula_is_that_of_the_models() -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [(" \t", "holds no text: give a sentence"), ("the " * 200, f"and a page shows {MOST_PIECES}: give a shorter one")],
+    [
+        (" \t", "contains no text: give a sentence"),
+        ("the " * 200, f"more than the {MOST_PIECES} of a page: give a shorter"),
+    ],
 )
 def test_what_no_page_can_show_is_refused(line: str, message: str, tiny_bundle: Path) -> None:
     with pytest.raises(DataError, match=message):

@@ -73,7 +73,7 @@ def test_precisions_are_judged_on_every_dev_set(
 def test_an_empty_dev_set_is_refused(gates_of: Callable[..., Gates], tiny_model: Transformer, lines: list[str]) -> None:
     gates = gates_of(tiny_model, Dev(lines, lines))
     for look in (lambda: gates.kernels("int8"), lambda: gates.check_parity(Path("nowhere"))):
-        with pytest.raises(DataError, match=rf"dev set are empty, all {len(lines)} of them, .* corpus\.dev"):
+        with pytest.raises(DataError, match=rf"all {len(lines)} sources of the dev set are empty, .* corpus\.dev"):
             look()
 
 
@@ -141,8 +141,8 @@ def test_what_overflows_in_half_precision_is_not_made(
     halved = [log_probs(copy.deepcopy(gates.model).half(), ids) for ids in gates.tokenizers.source.encode(LINES)]
     assert not all(np.isfinite(found).all() for found in halved)
     reason = gates.cannot_make("fp16")
-    assert reason.startswith(f"{OVERFLOWS[made]} gets as large as ")
-    assert "half precision ends at 65,504" in reason
+    assert reason.startswith(f"{OVERFLOWS[made]} reaches ")
+    assert "largest number in half precision is 65,504" in reason
     assert gates.refused == {"fp16": reason}
 
 

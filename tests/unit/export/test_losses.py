@@ -51,7 +51,7 @@ def test_a_loss_in_most_sentences_is_refused_by_the_margin() -> None:
     int8 = damaged(fp32, 0.005, seed=3)
     found = between(fp32, int8, references)
     assert -CONFIG.bleu_loss_bound < found.difference < -CONFIG.max_bleu_loss and found.high < 0
-    assert "is significant, and export.max_bleu_loss=0.2 is allowed" in too_much(found, CONFIG)
+    assert "is significant and exceeds export.max_bleu_loss=0.2" in too_much(found, CONFIG)
     assert not too_much(found, ExportConfig(max_bleu_loss=0.9)), "it is significant, and within the margin"
 
 
@@ -63,7 +63,7 @@ def test_a_large_loss_on_few_sentences_is_refused_though_nothing_is_significant_
     if found.difference > 0:
         found = between(int8, fp32, references)
     assert found.difference < -1 and found.high > 0
-    assert too_much(found, CONFIG) == "export.bleu_loss_bound=1 is allowed at most"
+    assert too_much(found, CONFIG) == "the loss exceeds export.bleu_loss_bound=1"
     assert not too_much(found, ExportConfig(bleu_loss_bound=100))
     assert not too_much(found, ExportConfig(max_bleu_loss=100)), "the bound is never below the margin"
 

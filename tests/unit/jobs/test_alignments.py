@@ -95,5 +95,5 @@ def test_standard_output_has_them_after_a_tab(job: Any) -> None:
 
 @pytest.mark.parametrize("name", ["out.txt", "out"])
 def test_lines_have_no_room_for_pieces(name: str, job: Any, source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"{name}: has no room for pieces: .* search\.alignments=words"):
+    with pytest.raises(ConfigError, match=rf"{name}: cannot hold alignments of pieces: .* search\.alignments=words"):
         job.run(source, tmp_path / name, search=PIECES)

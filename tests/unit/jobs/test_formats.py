@@ -167,7 +167,7 @@ def test_a_store_is_read_and_written_without_a_file_here(bucket: str, job: Any, 
     assert sorted(tmp_path.iterdir()) == before
     former = job.order(f"{bucket}/in/a.txt.gz", f"{bucket}/again.txt")
     storage.write_bytes([gzip.compress(b"the dog\nnow\n")], f"{bucket}/in/a.txt.gz")
-    with pytest.raises(DataError, match=r"/in/a\.txt\.gz: has changed or gone since the job began"):
+    with pytest.raises(DataError, match=r"/in/a\.txt\.gz: is gone or has changed since the job began"):
         run_job(Asked("tiny"), former, job.folder(former), job.means)
     for source in ("nowhere/x.txt", "nowhere/*.txt", "nowhere"):
         with pytest.raises(DataError, match=rf"{bucket}/{re.escape(source)}: there is no such file"):
@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_remedy(case: str, job: Any
 
 def test_an_input_that_is_the_output_is_refused(job: Any, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("now\n")
-    with pytest.raises(DataError, match="is input and output at the same time"):
+    with pytest.raises(DataError, match="is both input and output"):
         job.run(tmp_path / "in.txt", tmp_path / "in.txt")
     with pytest.raises(DataError, match=r"xyz://a/b: .* give a path, or an address such as s3://bucket/file"):
         job.run("xyz://a/b", tmp_path / "out.txt")

@@ -47,7 +47,7 @@ def test_parts_that_vanish_as_soon_as_they_are_written_are_named(
     job: Any, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "_write", lambda group, url: None)
-    with pytest.raises(StageError, match=r"parts-.*: what was just written there is not there"):
+    with pytest.raises(StageError, match=r"parts-.*: a file that was just written there is missing: make sure"):
         job.run(source, tmp_path / "out.txt")
 
 
@@ -144,7 +144,7 @@ def test_one_that_sleeps_while_others_end_the_job_and_the_next_one_writes_nothin
 
     monkeypatch.setattr(run_module, "merge", merge_slowly)
     monkeypatch.setattr("nmt_core.jobs.claims.Claim.holds", False)  # they take us for dead
-    with pytest.raises(NmtError, match="others have ended this job, and another was begun there since"):
+    with pytest.raises(NmtError, match="another worker has finished this job meanwhile: this attempt writes nothing"):
         run_job(Asked("tiny"), ours, job.folder(ours), job.means)
     done = job.folder(ours).done()
     assert [outcome.done.number for outcome in others] == [1, 2] and done == others[1].done
@@ -186,16 +186,16 @@ def test_an_address_is_one_whatever_its_protocol_is_called(protocol: str, s3_fol
         storage.write_bytes([b"now\n"], f"{s3_folder}/{name}")
     place = f"{s3_folder}/in.txt".replace("s3://", f"{protocol}://")
     assert absolute(place) == f"{s3_folder}/in.txt"
-    with pytest.raises(DataError, match="is input and output at the same time"):
+    with pytest.raises(DataError, match="is both input and output"):
         find_inputs(f"{s3_folder}/in.txt", [absolute(place)])
     order = job.order(f"{s3_folder}/other.txt", place).model_copy(update={"inputs": find_inputs(place).files})
-    with pytest.raises(DataError, match=r"in\.txt: is written, but is the input s3://.*in\.txt as well"):
+    with pytest.raises(DataError, match=r"in\.txt: is an output, but also the input s3://.*in\.txt"):
         run_job(Asked("tiny"), order, job.folder(order), job.means)
     assert fsspec.filesystem("s3").cat_file(f"{s3_folder}/in.txt") == b"now\n"
 
 
 def test_a_folder_into_itself_is_called_that(source: Path) -> None:
-    with pytest.raises(DataError, match=rf"{source.parent}: is input and output at the same time"):
+    with pytest.raises(DataError, match=rf"{source.parent}: is both input and output"):
         find_inputs(str(source.parent), [str(source.parent)])
 
 
@@ -209,7 +209,7 @@ def test_a_disk_that_fails_is_not_called_a_damaged_text_and_keeps_what_was_read(
         write(group, url)
         raise OSError(errno.EIO, "Input/output error", str(source))
 
-    with monkeypatch.context() as patch, pytest.raises(StageError, match=r"in\.txt: Input/output error: mend that"):
+    with monkeypatch.context() as patch, pytest.raises(StageError, match=r"in\.txt: Input/output error: fix this"):
         patch.setattr(staging, "_write", fail_after_one)
         run_job(Asked("tiny"), order, job.folder(order), job.means)
     folder = job.folder(order)

@@ -25,7 +25,7 @@ def source(tmp_path: Path) -> Path:
 def test_an_input_is_not_overwritten_by_another_name(
     read: str, written: str, job: Any, source: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match=r"a\.txt: is written, but is the input .*a\.txt as well: write to another"):
+    with pytest.raises(DataError, match=r"a\.txt: is an output, but also the input .*a\.txt: write to another"):
         job.run(tmp_path / read, tmp_path / written)
     assert (source / "a.txt").read_text() == "now\n"
     assert not list(tmp_path.rglob("*.job"))
@@ -33,7 +33,7 @@ def test_an_input_is_not_overwritten_by_another_name(
 
 def test_an_input_beside_the_output_is_not_taken_for_its_second_file(job: Any, tmp_path: Path) -> None:
     (tmp_path / "out.txt.alignment").write_text("now\n")
-    with pytest.raises(DataError, match=r"out\.txt\.alignment: is written, but is the input"):
+    with pytest.raises(DataError, match=r"out\.txt\.alignment: is an output, but also the input"):
         job.run(tmp_path / "out.txt.alignment", tmp_path / "out.txt")
     assert (tmp_path / "out.txt.alignment").read_text() == "now\n"
 
@@ -43,14 +43,14 @@ def test_a_file_in_the_way_of_a_folder_is_found_at_once(is_deep: bool, job: Any,
     file = tmp_path / "out" / "deep" if is_deep else tmp_path / "out"
     file.parent.mkdir(exist_ok=True)
     file.write_text("kept")
-    with pytest.raises(DataError, match=rf"{file}: is a file, but a folder is needed there, for .*: remove it"):
+    with pytest.raises(DataError, match=rf"{file}: is a file, but must be a folder for .*: remove it"):
         job.run(source, tmp_path / "out")
     assert file.read_text() == "kept" and not list(tmp_path.rglob("*.job"))
 
 
 def test_a_folder_in_the_way_of_a_file_is_found_at_once(job: Any, source: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / "a.txt").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"out/a\.txt: is a folder, but a file has to be written there"):
+    with pytest.raises(DataError, match=r"out/a\.txt: is a folder, but the output is a file: write to another"):
         job.run(source, tmp_path / "out")
     assert not list(tmp_path.rglob("*.job"))
 

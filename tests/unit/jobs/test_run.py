@@ -129,7 +129,7 @@ def test_a_text_that_changes_while_it_is_read_is_refused(
         former(group, url)
 
     former = staging._write
-    message = rf"{source}: has changed or gone since the job began: put back the file of 1,050 bytes"
+    message = rf"{source}: is gone or has changed since the job began: restore the file of 1,050 bytes"
     with monkeypatch.context() as patch, pytest.raises(DataError, match=message):
         patch.setattr(staging, "_write", write_and_change)
         run_job(Asked("tiny"), order, job.folder(order), job.means)
@@ -177,7 +177,7 @@ def test_another_input_or_model_is_refused_until_the_job_is_done(
         StageError, match=r"out\.txt\.job: holds another job.* model: tiny version 1, now tiny version 2"
     ):
         job.run(source, target, model=other)
-    with pytest.raises(StageError, match=r"search\.beam_size: 1, now 3\. End it .*remove the folder .* --job"):
+    with pytest.raises(StageError, match=r"search\.beam_size: 1, now 3\. Finish it .*remove the folder .* --job"):
         job.run(source, target, search=former.search.model_copy(update={"beam_size": 3}))
     content = source.read_bytes()
     source.write_bytes(content + b"more\n")
@@ -255,9 +255,7 @@ def test_what_cannot_be_written_says_where_and_keeps_the_chunks(job: Any, source
         if note == "writing the output":
             (tmp_path / "no folder").write_text("a file")
 
-    with pytest.raises(
-        StageError, match=r"no folder.*: mend that, then run the same command again \(9 chunks are done"
-    ):
+    with pytest.raises(StageError, match=r"no folder.*: fix this, then run the same command again \(9 chunks are done"):
         run_job(Asked("tiny"), order, folder, replace(job.means, progress=be_in_the_way))
 
 
@@ -331,7 +329,7 @@ def test_a_damaged_chunk_or_journal_is_named(
     job.run(source, tmp_path / "out.txt")
     plan = tmp_path / "out.txt.job" / "plan.json"
     plan.write_text("{")
-    with pytest.raises(DataError, match=r"plan\.json: damaged, .* remove the folder of the job to begin anew"):
+    with pytest.raises(DataError, match=r"plan\.json: is damaged, .* remove the folder of the job to start over"):
         job.run(source, tmp_path / "out.txt", column="x")
 
 

@@ -65,9 +65,7 @@ def test_the_size_of_chunks_changes_no_sample(job: Any, source: Path, tmp_path: 
 def test_a_format_with_room_for_one_is_refused_before_anything_is_done(
     name: str, job: Any, source: Path, tmp_path: Path
 ) -> None:
-    message = (
-        rf"{name}: has room for one translation of each line, but search\.n_best=3: .* or give --set search\.n_best=1"
-    )
+    message = rf"{name}: can hold one translation of each line, but search\.n_best=3: .* or give --set search\.n_best=1"
     with pytest.raises(ConfigError, match=message):
         job.run(source, tmp_path / name, search=THREE)
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]

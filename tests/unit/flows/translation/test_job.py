@@ -180,8 +180,8 @@ WRONG = [
     ({"overrides": ("search.n_best=5",)}, ConfigError, "search n_best=5 is more than beam_size=4: raise beam_size"),
     ({"overrides": ("search.top_p=2",)}, ConfigError, "search.top_p=2: input should be less than or equal to 1"),
     ({"overrides": ("train.seed=2",)}, ConfigError, "--set train.seed=2: a model that is there has only its search"),
-    ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: has room for one translation"),
-    ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: has room for one translation"),
+    ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: can hold one translation"),
+    ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: can hold one translation"),
     ({"long_lines": "fold"}, ConfigError, "--long-lines fold: must be split or cut"),
     (
         {"model": "models:/nobody/latest"},
