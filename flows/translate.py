@@ -61,13 +61,13 @@ def translate(
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
-    said = time.monotonic()
+    last_line = time.monotonic()
 
     def progress(done: float, total: float, note: str) -> None:
-        nonlocal said
+        nonlocal last_line
         display.progress(_STEP, done, total, note)
-        if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
-            said = time.monotonic()
+        if time.monotonic() - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
             logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
     display.begin(_STEP)

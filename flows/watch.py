@@ -94,9 +94,7 @@ def tell(event: Event) -> None:
 async def _send(event: Event) -> None:
     async with get_client() as client:
         event.related += await related_resources_from_run_context(client)
-    async with get_events_client(
-        reconnection_attempts=_TRIES, checkpoint_every=1
-    ) as events:  # the server confirms each event
+    async with get_events_client(reconnection_attempts=_TRIES, checkpoint_every=1) as events:  # confirm each event
         await events.emit(event)
 
 

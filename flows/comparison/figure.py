@@ -1,4 +1,4 @@
-"""Figure of a comparison: BLEU by source length, with a curve for each recipe (after Bahdanau et al. 2015, figure 2)."""
+"""Figure of a comparison: BLEU by source length, a curve for each recipe (after Bahdanau et al. 2015, figure 2)."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -79,7 +79,7 @@ def spread_of(values: Sequence[float]) -> Spread:
 def main_table(table: Sequence[ComparedRecipe]) -> list[list[str]]:
     """Return the titles, and a row for each recipe: measures, exported weights, and number of runs or failures.
 
-    Measures of the text, and those of some languages only, are included only if the rows differ in them.
+    Measures of the text, and measures of some languages only, are included only if the rows differ in them.
     """
     names = [name for name in MEASURES if name not in _WHERE_ROWS_DIFFER or _differ(name, table)]
     lines = [["recipe", *(MEASURES[name][0] for name in names), "weights", "runs"]]
@@ -159,10 +159,10 @@ def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:
 def notes(table: Sequence[ComparedRecipe]) -> list[str]:
     """Return the runs behind the rows with their errors, and how the scores were computed."""
     runs = [run for row in table for run in row.runs]
-    told = [f"{run.recipe}, seed {run.seed}: {run.run_id}" + (f": {run.error}" if run.error else "") for run in runs]
-    told += dict.fromkeys(signature for run in runs for signature in run.signatures)
-    told.append(
+    lines = [f"{run.recipe}, seed {run.seed}: {run.run_id}" + (f": {run.error}" if run.error else "") for run in runs]
+    lines += dict.fromkeys(signature for run in runs for signature in run.signatures)
+    lines.append(
         "Perplexity is per token of the dev set, so it compares only rows with the same tokenizer. Hours are hours of "
         "training."
     )
-    return told
+    return lines

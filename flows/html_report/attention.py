@@ -73,9 +73,9 @@ def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Draw
         )
         assert maps.cross_attention is not None
         weights_TS = maps.cross_attention[0, -1].mean(axis=0)
-        said = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
+        row_labels = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
         columns = [*(tokenizers.source.piece(token) for token in source_ids), "end"]
-        found.append(heat_map(source, said, columns, weights_TS.tolist()))
+        found.append(heat_map(source, row_labels, columns, weights_TS.tolist()))
         if len(found) == _SENTENCES:
             break
     return found

@@ -19,7 +19,7 @@ def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked:
         summary: Summary of the run, which has ended.
         settings: Settings that locate the run's folder.
         tracker: Tracker of MLflow.
-        tracked: MLflow run of the whole run.
+        tracked: MLflow run that represents this run.
         mlflow_page: Address of the MLflow run's page. Empty means that no server shows it.
 
     Returns:

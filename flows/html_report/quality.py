@@ -24,8 +24,8 @@ def verdict(run: Run) -> Section:
     model = run.summary.model
     if model is None:
         return Section("Verdict", [run.missing("register")])
-    said = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
-    return Section("Verdict", [Text(said), *(_checks(model.gate) if model.gate else [])])
+    message = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
+    return Section("Verdict", [Text(message), *(_checks(model.gate) if model.gate else [])])
 
 
 def _checks(found: Verdict) -> list[Block]:
@@ -99,9 +99,7 @@ def by_length(run: Run) -> Section:
         if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
             series[CHAMPION] = others
         every = [bleu for curve in series.values() for _, bleu in curve]
-        is_steep = min(every) < _STEEP * max(
-            every
-        )  # otherwise a scale from 0 would hide the difference between the two
+        is_steep = min(every) < _STEEP * max(every)  # otherwise a scale from 0 would hide the difference
         title_of_x = f"mean source length, {unit}"
         drawings.append(curves(f"BLEU, {test_set}", series, title_of_x, from_zero=is_steep))
     rows = [

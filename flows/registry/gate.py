@@ -96,7 +96,7 @@ class Incumbent:
         return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:
-        """Return the translations of a test set, from the store if it has those of the same text.
+        """Return the translations of a test set, from the store if they are of the same text.
 
         Otherwise the model translates it, with the search that is registered with it.
 

@@ -44,7 +44,7 @@ def model_card(config: PipelineConfig, candidate: Candidate, most_characters: in
 
     Args:
         config: Current recipe.
-        candidate: Model, with those of its artifacts that still exist.
+        candidate: Model, with its artifacts that still exist.
         most_characters: Maximum length. The longest lists are shortened to fit. 0 means no limit.
     """
     sections = [

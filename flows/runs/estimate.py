@@ -17,10 +17,10 @@ _BYTES_IN_A_GRAPH = {"fp32": 4.0, "int8": 1.05, "fp16": 2.0}
 _POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import torch
 _BYTES_OF_GRAPHS = 80_000
 """Bytes of the graphs of one precision without weights."""
-_CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
+_CHECKPOINTS_TO_RESUME = 3  # the maximum at one time: the newest, the one before, and the one being written
 
 
-_LOOKED_AT = 50  # artifacts of a stage, the newest: a store may hold thousands
+_LOOKED_AT = 50  # newest artifacts of a stage: a store may hold thousands
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,10 @@ class Estimate:
 
 
 def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
-    """Return the number of weights of a model without building it. A shared vocabulary has a `source_vocab_size` of 0."""
+    """Return the number of weights of a model without building it.
+
+    `source_vocab_size` is 0 if source and target share a vocabulary.
+    """
     core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
     is_own = model.tied_embeddings != "three_way"
     embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
@@ -81,7 +84,7 @@ def _of_recurrent(model: ModelConfig) -> int:
 
 
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
-    """Estimate the disk space that a stage needs while it makes its artifact. Training needs less when it has finished."""
+    """Estimate the disk space that a stage needs while it runs. Training needs less when it has finished."""
     former = [artifact for artifact in store.newest(stage, _LOOKED_AT) if _recipe_of(artifact) == config.name]
     if former and stage != "train":
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
@@ -101,9 +104,9 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
 
 def _weights(config: PipelineConfig) -> int:
     """Return the number of weights of a recipe's model."""
-    knobs = config.tokenizer
-    of_source = knobs.vocab_size if knobs.vocabularies == "separate" else 0
-    return parameters(config.model, knobs.target_vocab_size or knobs.vocab_size, of_source)
+    tokenizer = config.tokenizer
+    of_source = tokenizer.vocab_size if tokenizer.vocabularies == "separate" else 0
+    return parameters(config.model, tokenizer.target_vocab_size or tokenizer.vocab_size, of_source)
 
 
 def _recipe_of(artifact: Artifact) -> str:
@@ -124,11 +127,11 @@ def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
 
 def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
     """Return the size of the graphs of each precision, with position tables and the matrix that preselects tokens."""
-    model, knobs = config.model, config.tokenizer
+    model, tokenizer = config.model, config.tokenizer
     precisions = sorted({"fp32", *config.export.precisions})
     has_table = model.architecture != "rnn" and model.positions == "sinusoidal"
     table = _BYTES_PER_WEIGHT * _POSITIONS * model.d_model * has_table
-    screen = (knobs.target_vocab_size or knobs.vocab_size) * model.d_model * ("fp32" in precisions)
+    screen = (tokenizer.target_vocab_size or tokenizer.vocab_size) * model.d_model * ("fp32" in precisions)
     each = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
     size = weights * each + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
     return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}) and tables"

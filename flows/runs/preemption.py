@@ -11,7 +11,9 @@ PREEMPTED = "Preempted"
 
 
 def preempted(error: PreemptedError) -> Any:
-    """Return the state of a flow whose training was preempted. Prefect raises the error again in the caller of the flow.
+    """Return the state of a flow whose training was preempted.
+
+    Prefect raises the error again in the caller of the flow.
 
     Raises:
         BudgetError: The run was not preempted but has used its budget, so a user must decide what to do.

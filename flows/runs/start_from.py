@@ -58,48 +58,50 @@ def _is_registered(address: str) -> bool:
 
 
 def _place(section: str, address: str, settings: Settings) -> Path:
-    knob = f"{section}.start_from={address}"
+    option = f"{section}.start_from={address}"
     if _is_registered(address):
-        return _registered(knob, address, MADE_OF[section], settings).path
+        return _registered(option, address, MADE_OF[section], settings).path
     stored = _STORED.fullmatch(address)
     if not stored or stored[1] not in STAGES:
         if not Path(address).exists():  # the stage would fail too, but hours later
-            raise ConfigError(f"{knob}: no such file or folder in {Path.cwd()}: correct the path")
+            raise ConfigError(f"{option}: no such file or folder (relative to {Path.cwd()}): correct the path")
         return Path(address)
     if stored[1] not in _TAKES[section]:
         forms = " or ".join(f"{stage}/FINGERPRINT" for stage in _TAKES[section])
-        raise ConfigError(f"{knob}: an artifact of {stored[1]} cannot be used here: give {forms}")
+        raise ConfigError(f"{option}: an artifact of {stored[1]} cannot be used here: give {forms}")
     try:
         return settings.store.resolve(address).path
     except ArtifactError as error:
-        raise ConfigError(f"{knob}: {error}") from None
+        raise ConfigError(f"{option}: {error}") from None
 
 
-def _registered(knob: str, address: str, stage: str, settings: Settings) -> Artifact:
+def _registered(option: str, address: str, stage: str, settings: Settings) -> Artifact:
     """Return the artifact of a stage that a registered model was made from."""
-    version = _version(knob, address, settings)
+    version = _version(option, address, settings)
     fingerprint = version.tags.get(tag_of(stage), "")
     if not fingerprint:
         raise ModelError(
-            f"{knob}: version {version.version} has no tag {tag_of(stage)}, because an older version or another "
+            f"{option}: version {version.version} has no tag {tag_of(stage)}, because an older version or another "
             f"program registered it: give {stage}/FINGERPRINT or a folder"
         )
     artifact = settings.store.find(stage, fingerprint)
     if not artifact:
         raise ModelError(
-            f"{knob}: version {version.version} is {stage}/{fingerprint}, which is no longer in "
+            f"{option}: version {version.version} is {stage}/{fingerprint}, which is no longer in "
             f"{settings.store.root}: copy it there from the machine that made it, run its recipe again, or start from "
             "another model"
         )
     return artifact
 
 
-def _version(knob: str, address: str, settings: Settings) -> "ModelVersion":
+def _version(option: str, address: str, settings: Settings) -> "ModelVersion":
     parts, uri = _REGISTERED.fullmatch(address), settings.mlflow_tracking_uri
     if not parts:
-        raise ConfigError(f"{knob}: must be models:/NAME@ALIAS or models:/NAME/VERSION")
+        raise ConfigError(f"{option}: must be models:/NAME@ALIAS or models:/NAME/VERSION")
     if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
-        raise ModelError(f"{knob}: {uri} does not exist yet, so no model is registered: `nmt run RECIPE` registers one")
+        raise ModelError(
+            f"{option}: {uri} does not exist yet, so no model is registered: `nmt run RECIPE` registers one"
+        )
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -110,5 +112,5 @@ def _version(knob: str, address: str, settings: Settings) -> "ModelVersion":
         return client.get_model_version(parts["name"], parts["version"])
     except MlflowException as error:
         raise ModelError(
-            f"{knob}: {words_of(error)} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one"
+            f"{option}: {words_of(error)} (in {settings.mlflow_shown}): `nmt run RECIPE` registers one"
         ) from None

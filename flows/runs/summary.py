@@ -159,7 +159,10 @@ class RunSummary(BaseModel):
         self.error = words_of(error, _MOST_OF_AN_ERROR) if error else ""
 
     def write(self, runs: Path) -> None:
-        """Replace the file atomically. Errors are ignored, so that a full disk does not hide the error that it caused."""
+        """Replace the file atomically.
+
+        Errors are ignored, so that a full disk does not hide the error that it caused.
+        """
         folder = runs / self.run_id
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

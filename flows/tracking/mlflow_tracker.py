@@ -41,10 +41,11 @@ _log = logging.getLogger(__name__)
 
 
 def open_database(uri: str) -> None:
-    """Open a local database, and create it if necessary. This takes a second or more, so call it while something else starts.
+    """Open a local database, and create it if necessary.
 
-    It is created under another name, because MLflow cannot use a database whose creation was interrupted. Other errors
-    are left to the tracker, which retries.
+    This takes a second or more, so call it while something else starts. The database is created under another name,
+    because MLflow cannot use a database whose creation was interrupted. Other errors are left to the tracker, which
+    retries.
     """
     if not uri.startswith(_SQLITE):
         return

@@ -2,7 +2,7 @@
 
 MLflow's collectors read the values, so they have the names and units that its pages know. MLflow's own monitor would
 send them from a thread that ends when the server does not answer. This one passes them to the tracker, which retries.
-The metrics are those of the machine that the stage runs on. Processes that train elsewhere, on a cluster, report their
+The metrics describe the machine that the stage runs on. Processes that train elsewhere, on a cluster, report their
 memory and speed with the other metrics of training.
 """
 
