@@ -1,1 +1,1 @@
-"""Prefect flows, MLflow tracking, registration and the command line, above the plain library `nmt_core`."""
+"""Prefect flows, MLflow tracking, model registration and the command line, on top of the library `nmt_core`."""

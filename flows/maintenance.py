@@ -1,4 +1,4 @@
-"""Flows that keep the house in order: `gc` frees space, `reconcile` closes runs that nobody owns any more."""
+"""Maintenance flows: `gc` frees disk space, and `reconcile` ends runs whose process is gone."""
 
 from dataclasses import asdict
 
@@ -26,15 +26,15 @@ def gc(
     gone: list[str] | None = None,
     forget: list[str] | None = None,
 ) -> list[str]:
-    """Show which artifacts no recent run needs, here and in the shared store, and delete them if told to.
+    """List the artifacts that no recent run needs, here and in the shared store, and delete them on request.
 
     Args:
-        keep_runs: Keep what this many of the last runs of each recipe need.
-        delete: Delete; else only show what would go.
-        older_than: Of the shared store, only what is as old as this, in days.
-        unfinished: Of stages that were interrupted, only what is as old as this, in days.
-        gone: Registries that are there no more, and are not asked.
-        forget: Marks of models that are there no more: take them away first.
+        keep_runs: Number of recent runs of each recipe whose artifacts are kept.
+        delete: Delete the artifacts. Otherwise they are only listed.
+        older_than: Minimum age, in days, of artifacts to free in the shared store.
+        unfinished: Minimum age, in days, of partial artifacts to free, which interrupted stages left.
+        gone: Registries that no longer exist. They are not queried.
+        forget: Marks of models that no longer exist. They are removed first.
     """
     logger, settings = get_run_logger(), Settings.load()
     forget_marks(settings.store, forget or ())
@@ -42,7 +42,7 @@ def gc(
     if delete:
         for one in rubbish:
             one.remove()
-    did = "freed" if delete else "would be freed; nothing was deleted"
+    did = "freed" if delete else "would be freed, and nothing was deleted"
     freed = reports.size(sum(one.bytes for one in rubbish))
     logger.info(f"{freed} in {len(rubbish)} folders {did}")
     rows = [{"artifact": one.name, "size": reports.size(one.bytes)} for one in rubbish]
@@ -53,11 +53,11 @@ def gc(
 @says_its_end
 @flow(name="reconcile", persist_result=False)
 def reconcile(close_unknown: bool = False) -> list[Closed]:
-    """End flow runs whose machine is gone, and close MLflow runs whose flow run has ended, or whose process is gone.
+    """End flow runs whose machine is gone, and close MLflow runs whose flow run or process has ended.
 
     Args:
-        close_unknown: Also close those whose flow run this Prefect server does not know. They may be alive and of
-            another server.
+        close_unknown: Also close MLflow runs whose flow run is unknown to this Prefect server. They may still be
+            running under another server.
     """
     settings, logger = Settings.load(), get_run_logger()
     settings.prepare()

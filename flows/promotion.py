@@ -1,4 +1,4 @@
-"""Promotion and rollback by hand, as Prefect flows."""
+"""Manual promotion and rollback as Prefect flows."""
 
 from uuid import UUID
 
@@ -16,13 +16,13 @@ from flows.settings import Settings
 @says_its_end
 @flow(name="promote", flow_run_name="promote {model}", persist_result=False)
 def promote(model: str, version: str = "", why: str = "", force: bool = False) -> str:
-    """Make a version of a registered model the champion, whatever the gate said of it.
+    """Make a version of a registered model the champion, regardless of the gate's verdict.
 
     Args:
         model: Name of the registered model.
-        version: Number of the version; empty: the challenger.
-        why: The reason, for whoever looks into it later.
-        force: Also a version that was rolled back before.
+        version: Version number. Leave empty to promote the challenger.
+        why: Reason for the promotion. It is recorded in the model's history.
+        force: Promote the version even if it was rolled back before.
     """
     settings = Settings.load()
     return _told(model, promote_by_hand(model, version, _author(why), settings, force=force), settings)
@@ -31,18 +31,18 @@ def promote(model: str, version: str = "", why: str = "", force: bool = False) -
 @says_its_end
 @flow(name="rollback", flow_run_name="roll back {model}", persist_result=False)
 def rollback(model: str, why: str = "") -> str:
-    """Make the champion before this one the champion again; the gate never promotes this one again by itself.
+    """Restore the previous champion of a registered model. The gate never promotes the replaced version again.
 
     Args:
         model: Name of the registered model.
-        why: The reason, for whoever looks into it later.
+        why: Reason for the rollback. It is recorded in the model's history.
     """
     settings = Settings.load()
     return _told(model, roll_back_by_hand(model, _author(why), settings), settings)
 
 
 def _author(why: str) -> Author:
-    """Whoever Prefect says has started the run, if it knows, and whose process this is."""
+    """Return the author of a change: the user who started the flow run, if Prefect knows, and the process's user."""
     run_id = str(flow_run.id or "")
     started_by = ""
     if run_id:
@@ -54,7 +54,7 @@ def _author(why: str) -> Author:
 
 
 def _told(model: str, done: str, settings: Settings) -> str:
-    """Show in Prefect what was done, and all changes before it."""
+    """Show the change and the model's history in Prefect, and return the change."""
     _, events = history_of(model, settings)
     trail = "\n".join(f"- {plain(event)}" for event in reversed(events))
     create_markdown_artifact(f"# {plain(done)}\n\n{trail}\n", key="champion", description=plain(done))

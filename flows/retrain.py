@@ -1,4 +1,4 @@
-"""The main job, end to end: from corpora to a registered model."""
+"""Main flow, from corpora to a registered model."""
 
 from typing import cast
 
@@ -23,14 +23,14 @@ def retrain(
     force: list[StepName] = [],  # noqa: B006  # Prefect's form shows the default; nothing changes it
     run_id: str = "",
 ) -> RunSummary:
-    """Retrain a translation model.
+    """Retrain a translation model, from its corpora to a registered version.
 
     Args:
-        config: The recipe.
-        from_: Stage to begin with; what it needs of earlier ones must have been made.
-        until: Stage to end with.
-        force: Stages to run even if they have been made.
-        run_id: Name of the run's folder; empty: made from the time and the recipe.
+        config: Recipe to run.
+        from_: First stage to run. The artifacts of earlier stages must exist.
+        until: Last stage to run.
+        force: Stages to run again even if their artifacts exist.
+        run_id: Name of the run's folder. Leave empty to derive it from the time and the recipe.
     """
     try:
         with Retraining(config, Selection(from_, until, tuple(force)), run_id) as run:

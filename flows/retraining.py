@@ -1,4 +1,4 @@
-"""What every stage of a retraining has around it: inputs, a Prefect task, an MLflow run, a line in the summary."""
+"""Execution of the stages of a run, each with its inputs, a Prefect task, an MLflow run and a summary entry."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,27 +40,27 @@ from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, fingerprint_of
 from nmt_core.train.spent import read_spent
 
-_SECONDS_FOR_A_LINK = 5  # how long a stage that has ended waits for the id of its MLflow run
-_SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # how long a finished run waits for one that has gone away; curves took days
+_SECONDS_FOR_A_LINK = 5  # wait of a finished stage for the id of its MLflow run
+_SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # wait of a finished run for an MLflow that went away: its curves took days
 _READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train")
-_SECONDS_FOR_MLFLOW = 30  # how long `register` waits for MLflow to answer at all
+_SECONDS_FOR_MLFLOW = 30  # wait of `register` for MLflow's first answer
 
 
 @dataclass(frozen=True)
 class Made:
-    """What came of one step."""
+    """Result of one step."""
 
     report: reports.Report
     reused: bool
     place: str
     """Folder of the artifact, or address of the registered model."""
     label: str
-    """The same, short, for people."""
+    """Short form of `place`, for people."""
 
 
 @dataclass
 class Step:
-    """One step while it runs."""
+    """Running step."""
 
     name: str
     row: StageSummary
@@ -69,12 +69,18 @@ class Step:
 
 
 class Retraining:
-    """One run. Used as a context: whatever ends it, MLflow and the summary are told how."""
+    """Context of one run. However the run ends, MLflow and the summary record it.
+
+    Args:
+        config: Recipe.
+        selection: Steps of the run.
+        run_id: Name of the run's folder. Empty means a new one.
+    """
 
     def __init__(self, config: PipelineConfig, selection: Selection, run_id: str = "") -> None:
         self._settings = Settings.load()
         self._settings.prepare()
-        self.config = resolved(config, self._settings)  # a form has other ways in than the command line
+        self.config = resolved(config, self._settings)  # the Prefect UI starts runs without the command line
         selection.check(self.config)
         self.summary = RunSummary.begin(self.config, run_id or new_run_id(config.name))
         self._selection = selection
@@ -102,14 +108,14 @@ class Retraining:
         self.summary.end(error)
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
-        if error is None or isinstance(error, Exception):  # who presses Ctrl-C does not wait for a report
+        if error is None or isinstance(error, Exception):  # after Ctrl-C, the user does not wait for a report
             page = self.mlflow_page(self._tracked.id)
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
             if problem and not error:
                 self._display.say(problem)
         self._tracker.finish(self._tracked, status_of(error))
         self._tracker.close(patience=0 if error else _SECONDS_UNTIL_MLFLOW_IS_BACK)
-        for step in self._unlinked[:]:  # they had ended before MLflow took them
+        for step in self._unlinked[:]:  # these ended before MLflow had given them an id
             self._link(step)
         self._save()
 
@@ -118,9 +124,10 @@ class Retraining:
         return {FLOW_RUN_TAG: self.summary.prefect_flow_run_id, "nmt.run_id": self.summary.run_id}
 
     def begin_with(self, artifacts: Sequence[Artifact]) -> None:
-        """Take what other runs have made as input, the first of them being what the rest was made for.
+        """Use artifacts of other runs as inputs.
 
-        What the steps of this run read is fetched if another machine has made it.
+        The first one is the input proper, and the others are the artifacts that it was made from. Those that a step of
+        this run reads are fetched if another machine made them.
         """
         store, read = self._settings.store, self._reads()
         for artifact in artifacts:
@@ -135,7 +142,7 @@ class Retraining:
             self._tracker.datasets(self._tracked, text_parts(self._artifacts["split"]))
 
     def stage(self, name: StepName) -> None:
-        """Make what the stage makes, or reuse it, if the run includes the stage."""
+        """Make the artifact of a stage or reuse it, if the run includes the stage."""
         stage = STAGES[name]
         self._fingerprints[name] = fingerprint_of(stage.identity_of(self.config, self._fingerprints))
         if self._selection.begins_after(name):
@@ -145,21 +152,21 @@ class Retraining:
         elif self._selection.includes(name):
             inputs = {need: self._input(need, name) for need in stage.needs}
             self._as_task(name, lambda step: self._make(stage, inputs, step))
-        if name == "split" and name in self._artifacts:  # also where the run begins later: it is what it learns from
+        if name == "split" and name in self._artifacts:  # also if the run begins later: it trains on this text
             self._tracker.datasets(self._tracked, text_parts(self._artifacts[name]))
 
     def _reads(self) -> set[str]:
-        """Stages whose artifacts the steps of this run read."""
+        """Return the stages whose artifacts the steps of this run read."""
         of_stages = {need for stage in STAGES.values() if self._selection.includes(stage.name) for need in stage.needs}
         return of_stages | set(_READ_BY_REGISTER if self._selection.includes(REGISTER) else ())
 
     def _note_inputs(self, artifacts: Sequence[Artifact]) -> None:
-        """Write down, for `gc`, what the run reads and has not made."""
+        """Record, for `gc`, the artifacts that the run reads but did not make."""
         self.summary.inputs += [f"{artifact.stage}/{artifact.fingerprint}" for artifact in artifacts]
         self._save()
 
     def register(self) -> None:
-        """Register the exported model, if the run includes that."""
+        """Register the exported model, if the run includes this step."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
             download, clean, split, train = map(self._artifacts.get, _READ_BY_REGISTER[2:])
@@ -172,17 +179,17 @@ class Retraining:
     def _input(self, need: str, stage: str) -> Artifact:
         if need not in self._artifacts:
             raise StageError(
-                f"stage {stage} needs what {need} makes, and that has not been made for this configuration: "
-                f"run `nmt run {self.config.name} --until {need}` first, with the same --set if any"
+                f"stage {stage} needs the artifact of {need}, which does not exist for this configuration: "
+                f"run `nmt run {self.config.name} --until {need}` first, with the same --set options"
             )
         return self._artifacts[need]
 
     def _as_task(self, name: str, work: Callable[[Step], Made]) -> None:
-        """Run a step as a Prefect task of its name. Prefect caches nothing: the store knows what has been made."""
+        """Run a step as a Prefect task of the same name, without Prefect's cache: the store knows what exists."""
         task(name=name, cache_policy=NO_CACHE, persist_result=False)(self._observed)(name, work)
 
     def _observed(self, name: str, work: Callable[[Step], Made]) -> None:
-        """Do the work, and tell the display, the summary, MLflow and Prefect how it went."""
+        """Run a step, and report its progress and result to the display, the summary, MLflow and Prefect."""
         start = time.monotonic()
         self._display.begin(name)
         fingerprint = self._fingerprints[name]
@@ -221,7 +228,7 @@ class Retraining:
         text = reports.markdown(f"{step.name}: {made.label}", report)
         self._tracker.tags(step.tracked, tags)
         numbers = reports.metrics(report) | row.cost.metrics()
-        curves = step.reporter.curves  # these have points; another one would come at update 0
+        curves = step.reporter.curves  # these have points already; another one would be at update 0
         self._tracker.metrics(step.tracked, {name: value for name, value in numbers.items() if name not in curves})
         self._tracker.text(step.tracked, text, "report.md")
         self._tracker.finish(step.tracked, "FINISHED")
@@ -247,7 +254,7 @@ class Retraining:
             create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
     def mlflow_page(self, run_id: str) -> str:
-        """Address of the page of an MLflow run of this recipe; empty if no server shows it."""
+        """Return the address of the page of an MLflow run of this recipe, or an empty text if no server shows it."""
         server = self._settings.pages().mlflow
         if not server or not run_id:
             return ""
@@ -268,7 +275,7 @@ class Retraining:
         if not outcome.reused:
             show_training(outcome.artifact.path, self._tracker, step.tracked)
         artifact = self._artifacts[stage.name] = outcome.artifact
-        # A first download learns the hashes of its files, and is known by them from then on.
+        # The first download computes the hashes of its files, which then become part of its fingerprint.
         self._fingerprints[stage.name] = step.row.fingerprint = artifact.fingerprint
         report = artifact.report()
         if stage.name == "evaluate":
@@ -291,7 +298,7 @@ class Retraining:
             text = verdicts.markdown(model.gate)
             self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
             self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
-            create_markdown_artifact(text, "verdict", f"Whether {plain(model.uri)} is champion, and why")
+            create_markdown_artifact(text, "verdict", f"Verdict on {plain(model.uri)}, with its checks")
         report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")
 

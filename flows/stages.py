@@ -1,7 +1,7 @@
-"""Each stage by itself, as a Prefect flow with a form of its own.
+"""One Prefect flow for each stage, with a form of its own.
 
-All flows have one shape: the sections of the configuration that are the stage's own, what it begins with, and the
-recipe that everything else comes from. The table of stages decides which sections those are.
+All flows have the same parameters: the configuration sections that only this stage reads, its input, and the recipe
+for everything else. The table of stages determines the sections.
 """
 
 import inspect
@@ -30,15 +30,16 @@ _FIRST_RECIPE = "quickstart"
 _OF_REGISTER = ("registry",)
 
 _MEANINGS = {
-    "input": "What to begin with, of what {producer} has made: latest, for the newest run of the recipe; the id of a "
-    "run; or the first digits of an artifact's fingerprint.",
-    "recipe": "Name or path of the recipe, for whatever neither this form nor the run that made the input says.",
-    "force": "Run the stage even if it has been made.",
+    "input": "Artifact of {producer} to start from: latest (newest run of the recipe), the id of a run, or the first "
+    "digits of the artifact's fingerprint.",
+    "recipe": "Name or path of a recipe. It supplies the options that neither this form nor the run that made the "
+    "input sets.",
+    "force": "Run the stage again even if its artifact exists.",
 }
 
 
 def sections_of(step: StepName) -> tuple[str, ...]:
-    """The sections of the configuration that are a stage's own: those that no stage before it reads."""
+    """Return the configuration sections of a stage: those that no earlier stage reads."""
     if step == REGISTER:
         return _OF_REGISTER
     earlier = {section for name in STEPS[: STEPS.index(step)] for section in STAGES[name].sections}
@@ -46,7 +47,7 @@ def sections_of(step: StepName) -> tuple[str, ...]:
 
 
 def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
-    """Run one stage, and say what it began with."""
+    """Run one stage, and show its input in Prefect."""
     settings = Settings.load()
     recipe = load_recipe(values["recipe"])
     origin = find_origin(step, values.get("input", LATEST), recipe, settings)
@@ -65,23 +66,23 @@ def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
 
 
 def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
-    """The artifact that a stage began with, and links to the run that made it."""
+    """Describe the artifact that a stage starts from, with links to the run that made it."""
     artifact, maker = origin.artifacts[0], origin.run
     lines = ["# Input", "", f"`{artifact.short}`, in {plain(artifact.path)}", ""]
     if not maker:
-        return "\n".join([*lines, "No run here knows of it.", ""])
+        return "\n".join([*lines, "No run of this home made or reused it.", ""])
     lines.append(f"Made or reused by the run {maker.run_id}:")
     if maker.prefect_flow_run_id:
         page = f"{settings.pages().prefect}/runs/flow-run/{maker.prefect_flow_run_id}"
-        lines.append(f"- [its page in Prefect]({page})")
+        lines.append(f"- [Page in Prefect]({page})")
     row = maker.stage(artifact.stage)
     if row and (page := run.mlflow_page(row.mlflow_run_id)):
-        lines.append(f"- [its page in MLflow]({page})")
+        lines.append(f"- [Page in MLflow]({page})")
     return "\n".join([*lines, ""])
 
 
 def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
-    """The flow of one stage; its signature becomes the form."""
+    """Return the flow of one stage. Its signature becomes the form."""
     producer = producer_of(step)
     sections = sections_of(step)
     parameters: dict[str, tuple[Any, Any]] = {
@@ -100,7 +101,7 @@ def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
             return cast(RunSummary, preempted(error))
 
     run.__name__ = run.__qualname__ = step
-    run.__doc__ = f"Run the stage {step} by itself.\n\nArgs:\n" + "".join(
+    run.__doc__ = f"Run only the stage {step}.\n\nArgs:\n" + "".join(
         f"    {name}: {meaning}\n" for name, meaning in meanings.items()
     )
     keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)

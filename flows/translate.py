@@ -1,4 +1,4 @@
-"""Batch translation as a Prefect flow: the same job as that of `nmt translate`."""
+"""Batch translation as a Prefect flow, which runs the same job as `nmt translate`."""
 
 import time
 from typing import Any, Literal
@@ -31,19 +31,20 @@ def translate(
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
 ) -> dict[str, Any]:
-    """Translate files, line by line. A run that was stopped goes on where it was if it is started again.
+    """Translate files line by line. A run that was stopped resumes when it is started again.
 
     Args:
-        model: models:/NAME@champion, or the folder of an exported model.
-        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, packed or not.
-        target: File to write, in the format of its suffix; for a folder or pattern, a folder.
-        column: Column of a table to translate: its name, or its number where the first row holds no names.
-        job: Folder or address that all workers on the same job name; empty: beside the target.
-        beam_size: Beam size, if not the model's own.
-        long_lines: What becomes of lines that are too long for the model, if not what the model says.
-        prefix_column: Column of a table with what each translation has to begin with.
-        overrides: Other knobs of the search, such as search.n_best=3.
-        alignments: Which words, or which pieces of the vocabulary, to say belong together, if not as the model says.
+        model: Model, as models:/NAME@champion or as the folder of an exported model.
+        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, compressed or not.
+        target: File to write, in the format of its suffix. For a folder or pattern, a folder.
+        column: Column of a table to translate. Give its name, or its number if the first row is not a header.
+        job: Folder or address that all workers of the same job share. Leave empty for a folder beside the target.
+        beam_size: Beam size. Leave empty for the model's own.
+        long_lines: Treatment of lines that are too long for the model. Leave empty for the model's own setting.
+        prefix_column: Column of a table with the text that each translation must begin with.
+        overrides: Other search options, such as search.n_best=3.
+        alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
+            setting.
     """
     wanted = Wanted(
         model,
@@ -58,15 +59,15 @@ def translate(
         alignments=alignments,
     )
     if not wanted.is_job:
-        raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: name files")
+        raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
-    said = time.monotonic()
+    last_line = time.monotonic()
 
     def progress(done: float, total: float, note: str) -> None:
-        nonlocal said
+        nonlocal last_line
         display.progress(_STEP, done, total, note)
-        if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
-            said = time.monotonic()
+        if time.monotonic() - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = time.monotonic()
             logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
     display.begin(_STEP)

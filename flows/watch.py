@@ -1,4 +1,4 @@
-"""New text starts a retraining: look at the addresses of a recipe, and tell Prefect if one has other text by now."""
+"""Detection of new text: check the addresses of a recipe, and send Prefect an event if their content has changed."""
 
 import asyncio
 import json
@@ -24,76 +24,77 @@ _TRIES = 10  # to send the event; a second apart after the first three
 
 
 class EventError(NmtError):
-    """Prefect has not been told of a change."""
+    """Prefect did not accept the event about a change."""
 
 
 def resource_of(recipe: str) -> str:
-    """What Prefect's events call a recipe."""
+    """Return the name of a recipe in Prefect's events."""
     return f"nmt.recipe.{recipe}"
 
 
 @says_its_end
 @flow(name="watch", flow_run_name="{config.name}", persist_result=False)
 def watch(config: PipelineConfig) -> list[str]:
-    """Look whether the text of a recipe has changed since the last look, without fetching it.
+    """Check if the text of a recipe has changed since the last check, without downloading it.
 
-    A web or store address is compared by its ETag, or by its size and time; a file of this machine by its sha256. What
-    has changed is struck from the recipe's lock file, so that the next retraining fetches it anew; an automation starts
-    that retraining. The first look only remembers. Text that the recipe pins by a sha256 cannot change.
+    A web or store address is compared by its ETag, or by its size and time; a file of this machine by its sha256.
+    Changed addresses are removed from the recipe's lock file, so that the next retraining downloads them again. An
+    automation starts that retraining. The first check only records the state. Text that the recipe pins by a sha256
+    cannot change.
 
     Args:
-        config: The recipe.
+        config: Recipe whose text is checked.
 
     Raises:
-        ConfigError: no lock file says what the text was.
-        EventError: the text has changed, and Prefect does not take the event; the next look finds the change again.
+        ConfigError: The recipe has no lock file.
+        EventError: The text has changed, and Prefect does not accept the event. The next check finds the change again.
     """
     logger, addresses = get_run_logger(), watched(config)
     if not config.corpus.lock and any(scheme_of(address) for address in addresses):
         raise ConfigError(
-            f"{config.name}: corpus.lock names no file, and without one a retraining takes the text at an address for "
-            "what it was the first time: name a file, or pin the text by its sha256"
+            f"{config.name}: corpus.lock names no file, so a retraining would reuse the first text that it "
+            "downloaded: set corpus.lock to a file, or pin the text by its sha256"
         )
     state = Settings.load().home / "watch" / f"{config.name}.json"
     before = _read(state)
     now = look(addresses)
     for address, problem in now.unanswered.items():
-        logger.warning(f"{address} cannot be looked at: {problem}")
+        logger.warning(f"{address}: cannot be checked: {problem}")
     found = changes(before, now.digests)
     seen = before | now.digests
     rows = [{"address": address, "digest": digest, "changed": address in found} for address, digest in seen.items()]
-    create_table_artifact(cells(rows), key="watch", description=f"What {plain(config.name)} reads, as it was found now")
+    create_table_artifact(cells(rows), key="watch", description=f"Text of {plain(config.name)} at this check")
     if found:
-        logger.info(f"{len(found)} of {len(seen)} addresses have other text: {', '.join(found)}")
+        logger.info(f"{len(found)} of {len(seen)} addresses have changed: {', '.join(found)}")
         Lockfile(config.corpus.lock).forget(found)
         tell(Event(event=CHANGED, resource=_resource(config.name), payload={"recipe": config.name, "addresses": found}))
     else:
         logger.info(f"nothing has changed at {len(seen)} addresses")
-    _write(state, seen)  # last: whoever is stopped before this finds the same change again
+    _write(state, seen)  # last: if the flow is stopped before this, the next check finds the same change again
     return found
 
 
 def tell(event: Event) -> None:
-    """Send an event, and return when the server has it.
+    """Send an event, and return when the server has received it.
 
-    `emit_event` leaves it to a thread that says nothing of what it cannot send.
+    Prefect's `emit_event` leaves this to a thread that does not report failures.
 
     Raises:
-        EventError: the server does not answer, or takes no events from us.
+        EventError: The server does not answer, or does not accept the event.
     """
     try:
         asyncio.run(_send(event))
-    except Exception as error:  # of the socket, of the handshake; of httpx for what the event is linked with
+    except Exception as error:  # from the socket, the handshake, or httpx when the related resources are read
         raise EventError(
-            f"Prefect has not been told that text has changed ({words_of(error)}): see that its server answers, then "
-            "run `watch` again"
+            f"text has changed, but Prefect did not accept the event ({words_of(error)}): check that its server "
+            "answers, then run `watch` again"
         ) from error
 
 
 async def _send(event: Event) -> None:
     async with get_client() as client:
         event.related += await related_resources_from_run_context(client)
-    async with get_events_client(reconnection_attempts=_TRIES, checkpoint_every=1) as events:  # each is confirmed
+    async with get_events_client(reconnection_attempts=_TRIES, checkpoint_every=1) as events:  # confirm each event
         await events.emit(event)
 
 
@@ -104,7 +105,7 @@ def _resource(recipe: str) -> Resource:
 def _read(file: Path) -> dict[str, str]:
     try:
         seen: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # the first look, or one that was cut off
+    except (OSError, ValueError):  # no earlier check, or one that was interrupted
         return {}
     return seen
 

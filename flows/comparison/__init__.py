@@ -1,1 +1,1 @@
-"""Recipes side by side: runs, tables and figures."""
+"""Comparison of recipes: runs, tables and figures."""

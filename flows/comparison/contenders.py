@@ -1,4 +1,4 @@
-"""Recipes side by side: which trainings to run, and what came of them."""
+"""Runs of a comparison: the trainings to run, and their results."""
 
 import math
 import re
@@ -28,73 +28,75 @@ class Contender:
     """One training of a comparison."""
 
     label: str
-    """Name of the recipe, and its own changes."""
+    """Name of the recipe with its own changes."""
     config: PipelineConfig
 
 
 class ComparedRun(BaseModel):
-    """What came of one training; None is what it did not come to."""
+    """Result of one training. A measure is None if the run did not get that far."""
 
     recipe: str
-    """Name of the recipe, and its own changes."""
+    """Name of the recipe with its own changes."""
     seed: int
     run_id: str
     status: RunStatus
     error: str = ""
     parameters: int | None = None
-    """Tied ones counted once."""
+    """Number of parameters. Tied ones count once."""
     updates: int | None = None
     trained_tokens: int | None = None
-    """Of the target side, each time that training read them counted."""
+    """Number of target tokens in all updates of training, repetitions included."""
     weights: str = ""
-    """Which were exported: of one checkpoint, or the average of some."""
+    """Exported weights: one checkpoint, or the average of several."""
     dev_perplexity: float | None = None
-    """Per token of the dev set, of the weights that were exported, as the next two."""
+    """Perplexity per token of the exported weights on the dev set."""
     averaged_dev_perplexity: float | None = None
-    """Of the average that was tried, whether it went on or not."""
+    """Perplexity per token of the average on the dev set, even if the average was not used."""
     best_single_dev_perplexity: float | None = None
-    """Of the best checkpoint alone."""
+    """Perplexity per token of the best single checkpoint on the dev set."""
     dev_bleu: float | None = None
-    """Of the export's dev sentences, in fp32."""
+    """BLEU of the exported fp32 model on the dev sentences of the stage `export`."""
     bleu: float | None = None
-    """Of the first test set, as the next."""
+    """BLEU on the first test set."""
     chrf: float | None = None
     bleu_morphemes: float | None = None
-    """BLEU over Korean morphemes."""
+    """BLEU over Korean morphemes on the first test set."""
     bleu_no_unk: float | None = None
-    """BLEU of the sentences of which the vocabulary knows every word."""
+    """BLEU on the sentences of the first test set whose words are all in the vocabulary."""
     pieces: int | None = None
-    """Of the target's vocabulary, as the next two."""
+    """Size of the target vocabulary."""
     tokens_per_sentence: float | None = None
-    """Of the training text, end marks not counted."""
+    """Mean number of target tokens per training sentence, without end marks."""
     unknown: float | None = None
-    """Share of the tokens of the first test set's references that are <unk>."""
+    """Share of <unk> among the tokens of the references of the first test set."""
     by_length: list[LengthBucket] = []
-    """Of the first test set, short sources first."""
+    """BLEU by source length on the first test set, short sources first."""
     hours: float | None = None
-    """Of training, over all its attempts, whenever they were."""
+    """Hours of training, over all its attempts."""
     signatures: list[str] = []
-    """sacreBLEU's, and the test set."""
+    """Metric, test set and sacreBLEU signature of each score."""
 
 
-_MOST_NATS = 700.0  # of more, the exponential is no number
+_MOST_NATS = 700.0  # the exponential of more overflows
 _METRICS = {"BLEU": "bleu", "chrF": "chrf", "BLEU ko-mecab": "bleu_morphemes", "BLEU no UNK": "bleu_no_unk"}
 
 
 def contenders(
     recipes: Sequence[str], overrides: Sequence[str], seeds: int, corpus_of: str = "", *, debug: bool = False
 ) -> list[Contender]:
-    """Every recipe with the first seed, then every recipe with the second: what is broken off is even so far.
+    """Return the trainings: every recipe with the first seed, then every recipe with the second, and so forth.
+
+    If the comparison is interrupted, all recipes have about the same number of runs.
 
     Args:
-        recipes: names or paths, each followed by its own changes if any: `quickstart+model.norm=pre`.
-        overrides: changes of all of them, as `section.key=value`; a recipe's own go before them.
-        seeds: trainings of each recipe.
-        corpus_of: recipe whose text and tokens all take over; empty: each has its own.
-        debug: as of `Settings.prepare`.
+        recipes: Names or paths, each with its own changes if any: `quickstart+model.norm=pre`.
+        overrides: Changes of all recipes, as `section.key=value`. A recipe's own changes take precedence.
+        seeds: Number of trainings of each recipe.
+        corpus_of: Recipe whose text and tokens all recipes use. Empty means that each uses its own.
+        debug: Passed to `Settings.prepare`.
 
     Raises:
-        ConfigError: a recipe or a change is wrong, or two recipes are the same.
+        ConfigError: A recipe or a change is wrong, or two recipes are the same.
     """
     settings = Settings.load()
     configs: dict[str, PipelineConfig] = {}
@@ -103,7 +105,7 @@ def contenders(
         config = resolved(load_recipe(recipe, [*overrides, *own], corpus_of), settings, debug=debug)
         label = "+".join([config.name, *own])
         if label in configs:
-            raise ConfigError(f"{label} is there twice: give recipes with names of their own, or other changes")
+            raise ConfigError(f"recipe {label} is listed twice: give recipes with different names or changes")
         configs[label] = config
     return [
         Contender(label, _with_seed(config, config.train.seed + more))
@@ -113,7 +115,7 @@ def contenders(
 
 
 def _is_file(written: str) -> bool:
-    with suppress(OSError):  # many changes make a name that no file can have
+    with suppress(OSError):  # many changes make a name that is too long for a file
         return Path(written).is_file()
     return False
 
@@ -123,7 +125,7 @@ def _with_seed(config: PipelineConfig, seed: int) -> PipelineConfig:
 
 
 def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
-    """What a run's summary and the artifacts that it names say."""
+    """Return the measures from a run's summary and from the artifacts that it names."""
     done = {row.name: Artifact(row.name, row.fingerprint, Path(row.artifact)) for row in summary.stages if row.artifact}
     run = ComparedRun(
         recipe=contender.label,
@@ -139,7 +141,7 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
     if "train" in done:
         report = done["train"].report()
         found |= {"updates": report["updates"], "trained_tokens": report["tokens"]}
-        found["hours"] = report["seconds"] / 3_600  # the manifest's are of the last attempt alone
+        found["hours"] = report["seconds"] / 3_600  # the manifest has only the time of the last attempt
     if "average" in done:
         found |= _of_average(done["average"].report())
     if "export" in done:
@@ -157,12 +159,12 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
 
 
 def _perplexity(loss: float | None) -> float | None:
-    """Of a loss in nats; None if that was no finite number."""
+    """Return the perplexity for a loss in nats, or None if there is no finite loss."""
     return None if loss is None else math.exp(min(loss, _MOST_NATS))
 
 
 def _of_average(report: Report) -> dict[str, Any]:
-    """Which weights went on, and how well they and the others predict the dev set."""
+    """Return the name of the exported weights, and the dev perplexities of the average and of the best checkpoint."""
     averaged, single = _perplexity(report["averaged_dev_loss"]), _perplexity(report["best_single_dev_loss"])
     is_average = report["taken"] == "averaged"
     count = len(report["checkpoints"])

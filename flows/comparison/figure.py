@@ -1,4 +1,4 @@
-"""The figure of a comparison: BLEU by the length of the source, a curve for each recipe (Bahdanau et al. 2015)."""
+"""Figure of a comparison: BLEU by source length, a curve for each recipe (after Bahdanau et al. 2015, figure 2)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,36 +10,37 @@ from flows.html_report.svg import COLOURS, FONT, Drawing, fitted, width_of
 from nmt_core.errors import ConfigError, DataError
 
 _MARGIN, _LINE, _DASH = 8, 16, 12
-_WIDEST = 720  # pixels, of what says which curve is whose
+_WIDEST = 720  # pixels of the legend
 
 
 def check_figure(file: Path, recipes: int) -> None:
-    """See to it that the figure can be drawn, before anything runs for hours.
+    """Check that the figure can be drawn, before any run starts.
 
     Args:
-        file: where it is to be written; its folder is made.
-        recipes: how many curves it would have.
+        file: File to write. Its folder is created.
+        recipes: Number of curves.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: The figure cannot be drawn or written there.
     """
     if file.suffix != ".svg":
-        raise ConfigError(f"--figure {file}: is drawn as SVG: give it a name that ends in .svg")
+        raise ConfigError(f"--figure {file}: the figure is SVG: give a name that ends in .svg")
     if recipes > COLOURS:
         raise ConfigError(
-            f"--figure {file}: {recipes} recipes, of which {COLOURS} can be told apart: compare fewer, or leave it out"
+            f"--figure {file}: {recipes} recipes, but only {COLOURS} curves can be told apart: compare fewer, or drop "
+            "--figure"
         )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"--figure {file}: its folder cannot be made ({error.strerror}): name another") from None
+        raise ConfigError(f"--figure {file}: its folder cannot be created ({error.strerror}): choose another") from None
 
 
 def write_figure(table: Sequence[ComparedRecipe], file: Path) -> bool:
-    """Draw it, if any run was evaluated, and say whether it is there.
+    """Draw the figure, and return True if there was a run to draw.
 
     Raises:
-        DataError: it cannot be written.
+        DataError: The file cannot be written.
     """
     drawing = length_figure(table)
     if drawing is None:
@@ -47,14 +48,15 @@ def write_figure(table: Sequence[ComparedRecipe], file: Path) -> bool:
     try:
         file.write_bytes(drawing.file())
     except OSError as error:
-        raise DataError(f"--figure {file}: cannot be written ({error.strerror}): name another file") from None
+        raise DataError(f"--figure {file}: cannot be written ({error.strerror}): choose another file") from None
     return True
 
 
 def length_figure(table: Sequence[ComparedRecipe]) -> Drawing | None:
-    """Each point is the mean over the seeds, at the mean length of its sentences; None: no run was evaluated.
+    """Draw BLEU by source length, or return None if no run was evaluated.
 
-    Names of recipes may be longer than a chart is wide, so the curves have letters, which the lines below it explain.
+    Each point is the mean over the seeds, at the mean length of its sentences. Names of recipes may be longer than the
+    chart is wide, so the curves have letters, which the lines below the chart explain.
     """
     buckets, scores = length_scores(table)
     if not scores:

@@ -1,4 +1,4 @@
-"""Recipes side by side, as tables: means and spreads over the seeds, and BLEU by the length of the source."""
+"""Tables of a comparison: means and deviations over the seeds, and BLEU by source length."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,24 +13,24 @@ from nmt_core.evaluate.length_bucket import LengthBucket
 
 
 class Spread(BaseModel):
-    """A measure over the seeds."""
+    """Mean and deviation of a measure over the seeds."""
 
     mean: float
     deviation: float | None
-    """Sample standard deviation; None of one run."""
+    """Sample standard deviation. None for a single run."""
 
 
 class ComparedRecipe(BaseModel):
-    """One row of the table."""
+    """Row of the table: a recipe with its runs."""
 
     recipe: str
     measures: dict[str, Spread]
-    """By their names in `ComparedRun`; without those that no run came to."""
+    """Measures by their names in `ComparedRun`, without those that no run has."""
     runs: list[ComparedRun]
 
     @property
     def failed(self) -> int:
-        """Runs that did not come to their end."""
+        """Number of runs that did not finish."""
         return sum(run.status != "finished" for run in self.runs)
 
 
@@ -49,13 +49,13 @@ MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "tokens_per_sentence": ("tokens a sentence", "{:.1f}".format),
     "unknown": ("<unk> in references", "{:.2%}".format),
 }
-"""Columns of the table, by their names in `ComparedRun`: what each is called, and how it is written."""
+"""Title and number format of each column, by its name in `ComparedRun`."""
 
 _WHERE_ROWS_DIFFER = ("bleu_morphemes", "bleu_no_unk", "pieces", "tokens_per_sentence", "unknown")
 
 
 def rows(runs: Sequence[ComparedRun]) -> list[ComparedRecipe]:
-    """A row for each recipe, in the order of their first runs."""
+    """Return a row for each recipe, in the order of their first runs."""
     of: dict[str, list[ComparedRun]] = {}
     for run in runs:
         of.setdefault(run.recipe, []).append(run)
@@ -72,14 +72,14 @@ def _measures(runs: Sequence[ComparedRun]) -> dict[str, Spread]:
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Mean and deviation of one value or more."""
+    """Return the mean and deviation of at least one value."""
     return Spread(mean=mean(values), deviation=stdev(values) if len(values) > 1 else None)
 
 
 def main_table(table: Sequence[ComparedRecipe]) -> list[list[str]]:
-    """Headings, and a row for each recipe: measures, which weights were exported, and how many runs came to their end.
+    """Return the titles, and a row for each recipe: measures, exported weights, and number of runs or failures.
 
-    What follows from the text or is only for some languages is there only if rows differ in it.
+    Measures of the text, and measures of some languages only, are included only if the rows differ in them.
     """
     names = [name for name in MEASURES if name not in _WHERE_ROWS_DIFFER or _differ(name, table)]
     lines = [["recipe", *(MEASURES[name][0] for name in names), "weights", "runs"]]
@@ -92,7 +92,7 @@ def main_table(table: Sequence[ComparedRecipe]) -> list[list[str]]:
 
 
 def _weights(row: ComparedRecipe) -> str:
-    """What was exported, and how often where seeds differ."""
+    """Return the exported weights, with counts if the seeds differ."""
     found = Counter(run.weights for run in row.runs if run.weights)
     if len(found) < 2:
         return "".join(found) or "-"
@@ -104,15 +104,15 @@ def _differ(name: str, table: Sequence[ComparedRecipe]) -> bool:
 
 
 def shown(spread: Spread, written: Callable[[float], str]) -> str:
-    """Mean, and deviation if there is any."""
+    """Return the mean, with the deviation if there is one."""
     mean = written(spread.mean)
     return f"{mean} ± {written(spread.deviation)}" if spread.deviation else mean
 
 
 def by_length(table: Sequence[ComparedRecipe]) -> list[list[str]]:
-    """BLEU by the length of the source (after Bahdanau et al. 2015, figure 2): headings, and a row for each recipe.
+    """Return BLEU by source length (after Bahdanau et al. 2015, figure 2): the titles, and a row for each recipe.
 
-    Nothing if no run was evaluated. A recipe with another test set than the first has dashes.
+    Return an empty list if no run was evaluated. A recipe with another test set than the first has dashes.
     """
     buckets, scores = length_scores(table)
     if not buckets:
@@ -125,7 +125,10 @@ def by_length(table: Sequence[ComparedRecipe]) -> list[list[str]]:
 
 
 def length_scores(table: Sequence[ComparedRecipe]) -> tuple[list[LengthBucket], dict[str, list[Spread]]]:
-    """Buckets of the test set of the first run that has any, and BLEU in each of them, of each recipe with the same."""
+    """Return the length buckets of the first run that has any, and the BLEU in each bucket by recipe.
+
+    Runs with other buckets are ignored.
+    """
     buckets = next((run.by_length for row in table for run in row.runs if run.by_length), [])
     places = [*map(_place, buckets)]
     scores = {}
@@ -141,7 +144,7 @@ def _place(bucket: LengthBucket) -> tuple[str, int, int]:
 
 
 def markdown(table: Sequence[ComparedRecipe]) -> str:
-    """The tables, and which runs they are of, as Markdown."""
+    """Return the tables, with notes on their runs, as Markdown."""
     lines = _markdown(main_table(table))
     if lengths := by_length(table):
         lines += ["", *_markdown(lengths)]
@@ -154,11 +157,12 @@ def _markdown(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def notes(table: Sequence[ComparedRecipe]) -> list[str]:
-    """Which runs the rows are of, what failed, and how the scores were computed."""
+    """Return the runs behind the rows with their errors, and how the scores were computed."""
     runs = [run for row in table for run in row.runs]
-    told = [f"{run.recipe}, seed {run.seed}: {run.run_id}" + (f": {run.error}" if run.error else "") for run in runs]
-    told += dict.fromkeys(signature for run in runs for signature in run.signatures)
-    told.append(
-        "Perplexity is per token of the dev set: it compares rows of one tokenizer only. Hours are of training."
+    lines = [f"{run.recipe}, seed {run.seed}: {run.run_id}" + (f": {run.error}" if run.error else "") for run in runs]
+    lines += dict.fromkeys(signature for run in runs for signature in run.signatures)
+    lines.append(
+        "Perplexity is per token of the dev set, so it compares only rows with the same tokenizer. Hours are hours of "
+        "training."
     )
-    return told
+    return lines

@@ -1,7 +1,7 @@
 """Automations that a Prefect server needs to run unattended. Installing them again changes nothing.
 
-Self-hosted servers come with none of them: without the first, a run whose machine went down stays `Running` until the
-next `reconcile` by schedule, and keeps its place in the queue.
+A self-hosted server has none of them. Without the first one, a run whose machine went down stays `Running` until the
+next scheduled `reconcile`, and keeps its place in the queue.
 """
 
 import os
@@ -44,13 +44,13 @@ _PAYLOAD = """{
 
 
 def silent_runs(reconcile: UUID) -> AutomationCore:
-    """A run that has shown signs of life, and no longer does, has `reconcile` look whether its process is gone.
+    """Return the automation that starts `reconcile` when a run stops sending heartbeats.
 
-    The server alone could not tell: after it has been away for as long itself, all runs look silent to it.
+    The server alone could not decide that the run's process is gone: after a downtime of its own, all runs look silent.
     """
     return AutomationCore(
         name="nmt: runs without a heartbeat are Crashed",
-        description="`reconcile` listens to the run once more. If its machine went down, it is Crashed: run it again.",
+        description="`reconcile` waits for another heartbeat. Without one, it marks the run Crashed: run it again.",
         trigger=EventTrigger(
             after={HEARTBEAT},
             expect={HEARTBEAT, ENDED} | _ENDS,
@@ -65,15 +65,17 @@ def silent_runs(reconcile: UUID) -> AutomationCore:
 
 
 def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
-    """Tell somebody about runs that fail or crash; not of those that are Preempted, which only want a Retry.
+    """Return the automation that sends a notification when a run fails or crashes.
+
+    Preempted runs are not included, because they only need a retry.
 
     Args:
-        client: of the server.
-        notify: the web address of a webhook, or the type and name of a block that can notify, as in slack-webhook/team
-            or sendgrid-email/team.
+        client: Client of the server.
+        notify: Web address of a webhook, or type and name of a block that can notify, as in slack-webhook/team or
+            sendgrid-email/team.
 
     Raises:
-        ConfigError: there is no such block.
+        ConfigError: The block does not exist.
     """
     webhook = notify.startswith(("http://", "https://"))
     block = _webhook(notify) if webhook else _block_named(client, notify)
@@ -98,10 +100,10 @@ def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
 
 
 def new_text(recipe: str, retrain: UUID) -> AutomationCore:
-    """Retrain a recipe when `watch` has found that its text has changed."""
+    """Return the automation that retrains a recipe when `watch` finds that its text has changed."""
     return AutomationCore(
         name=f"nmt: retrain {recipe} when its text changes",
-        description="The flow `watch` looks at the addresses of the corpora.",
+        description="The flow `watch` checks the addresses of the corpora.",
         trigger=EventTrigger(
             expect={CHANGED},
             match={"prefect.resource.id": resource_of(recipe)},
@@ -114,7 +116,7 @@ def new_text(recipe: str, retrain: UUID) -> AutomationCore:
 
 
 def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list[str]:
-    """Create those that are not there, and correct those that differ; whoever paused one has it stay paused."""
+    """Create missing automations and update those that differ. A paused automation stays paused."""
     done = []
     for automation in wanted:
         found = client.read_automations_by_name(automation.name)
@@ -130,7 +132,7 @@ def install(client: SyncPrefectClient, wanted: Iterable[AutomationCore]) -> list
 def wanted_automations(
     client: SyncPrefectClient, retrains: Sequence[tuple[str, UUID]], reconcile: UUID | None
 ) -> list[AutomationCore]:
-    """All automations, for these recipes and their deployments of `retrain`, and for that of `reconcile` if any."""
+    """Return all automations for these recipes with their deployments of `retrain`, and for `reconcile` if given."""
     automations = [new_text(recipe, deployment) for recipe, deployment in retrains]
     automations += [silent_runs(reconcile)] if reconcile else []
     if notify := os.environ.get(NOTIFY, ""):
@@ -139,24 +141,28 @@ def wanted_automations(
 
 
 def _content(automation: AutomationCore) -> dict[str, Any]:
-    """What one says, without what the server adds; events are sets, which have no order."""
+    """Return the content of an automation without what the server adds. Events are sets, whose order does not count."""
     return automation.model_dump(include={"description", "trigger", "actions"})
 
 
 def _webhook(address: str) -> UUID:
-    """A block that holds the address, which may be a secret: Prefect encrypts it."""
+    """Save the address in a block, which Prefect encrypts because it may be a secret."""
     block = Webhook(url=SecretStr(address))
     return UUID(str(block.save(_BLOCK, overwrite=True)))
 
 
 def _block_named(client: SyncPrefectClient, name: str) -> UUID:
     if name.count("/") != 1:
-        raise ConfigError(f"{NOTIFY}={name!r}: must be a web address, or a block's type and name: slack-webhook/team")
+        raise ConfigError(
+            f"{NOTIFY}={name!r}: must be a web address, or a block's type and name such as slack-webhook/team"
+        )
     try:
         block = Block.load(name)
     except ValueError:
-        raise ConfigError(f"{NOTIFY}={name!r}: the server has no such block: `prefect block ls` lists them") from None
-    document = block._block_document_id  # type: ignore[union-attr]  # Prefect offers no other way to it
+        raise ConfigError(
+            f"{NOTIFY}={name!r}: no such block on the server: `prefect block ls` lists the blocks"
+        ) from None
+    document = block._block_document_id  # type: ignore[union-attr]  # Prefect has no public access to it
     if document is None:
         raise ConfigError(f"{NOTIFY}={name!r}: the block has not been saved: save it in Prefect first")
     return UUID(str(document))

@@ -1,7 +1,7 @@
-"""The table of deployments: what a Prefect server offers to run, made from the recipes and the stages.
+"""Table of deployments: the flows that a Prefect server can run, made from the recipes and the stages.
 
-`nmt deploy` and `nmt up` install it (`installation.py`); `nmt deploy --yaml` prints it for those who keep a
-`prefect.yaml` of their own.
+`nmt deploy` and `nmt up` install it (`installation.py`). `nmt deploy --yaml` prints it for users who maintain their own
+`prefect.yaml`.
 """
 
 import functools
@@ -28,17 +28,18 @@ from nmt_core.recipes.recipe import load_recipe, recipe_names
 
 TAG = "nmt"
 TRAINING_QUEUE = "training"
-"""Work queue of whatever trains: one run at a time, unless somebody raises its limit."""
+"""Work queue of training: one run at a time, unless the user raises its limit."""
 JOB = {"command": "python -P -m flows.servers.isolated prefect.engine", "working_dir": "."}
-"""Flow runs are processes of the worker's own interpreter, which `nmt worker` puts on the PATH, in its own folder.
+"""Job variables of flow runs, which are processes of the worker's own interpreter in the worker's folder.
 
-A work pool of ours fixes both for all of its runs; deployments for other pools carry them.
+`nmt worker` puts the interpreter on the PATH. Work pools that this package creates fix both variables for all runs;
+deployments for other pools carry them.
 """
 
 _OF_OPERATORS = {"paused", "schedules", "concurrency_limit", "concurrency_options"}
 _FIRST_RECIPE = "quickstart"
 _COMPARED = ("table3-", "korean-")
-"""How names of families of recipes begin that `nmt compare` runs, and nobody retrains by schedule."""
+"""Prefixes of recipes that are meant for `nmt compare` and not for scheduled retraining."""
 _TRAINING: frozenset[StepName] = frozenset({"train"})
 _ONCE: dict[str, Flow[..., Any]] = {
     "translate": translate,
@@ -47,17 +48,17 @@ _ONCE: dict[str, Flow[..., Any]] = {
     "gc": gc,
     "reconcile": reconcile,
 }
-"""Flows that are of no recipe, by the name of their one deployment."""
+"""Flows that belong to no recipe, by the name of their only deployment."""
 _BY_THEMSELVES = {"reconcile": "*/15 * * * *"}
-"""When those of them run that nobody has to ask for."""
+"""Cron schedules of those that run unattended."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe, and what a worker finds it by."""
+    """Recipe, with the address by which a worker finds it."""
 
     address: str
-    """Its name, or the absolute path of its file."""
+    """Name of the recipe, or absolute path of its file."""
     config: PipelineConfig
 
     @classmethod
@@ -65,23 +66,23 @@ class Recipe:
         """Read a recipe by its name or path.
 
         Raises:
-            ConfigError: there is none, or it is wrong.
+            ConfigError: The recipe does not exist or is wrong.
         """
         return cls(asked if asked in recipe_names() else str(Path(asked).absolute()), load_recipe(asked))
 
 
 @dataclass(frozen=True)
 class Pools:
-    """The work pools."""
+    """Work pools of the deployments."""
 
     cpu: str = "cpu"
     training: str = "cpu"
-    """Where GPUs are, if anywhere."""
+    """Pool of the machines with GPUs, if there are any."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One deployment."""
+    """Deployment."""
 
     flow: Flow[..., Any]
     name: str
@@ -93,11 +94,11 @@ class Entry:
 
     @property
     def full_name(self) -> str:
-        """As Prefect names it."""
+        """Name of the deployment in Prefect."""
         return f"{self.flow.name}/{self.name}"
 
     def deployment(self, pools: Pools) -> RunnerDeployment:
-        """As Prefect takes it, without what operators decide: whether it is paused, its limit, and its schedules."""
+        """Return the deployment for Prefect, without the fields that operators decide: paused, limit, and schedules."""
         own: dict[str, Any] = {
             "name": self.name,
             "parameters": dict(self.parameters),
@@ -111,24 +112,24 @@ class Entry:
 
 @functools.cache
 def _deployment_of(flow: Flow[..., Any]) -> RunnerDeployment:
-    """Return a deployment of a flow, to be copied: describing the flow's parameters takes as long as all the rest."""
+    """Return the deployment of a flow as a template to copy, because describing the parameters is slow."""
     made: RunnerDeployment = RunnerDeployment.from_flow(
         flow, flow.name, tags=[TAG], entrypoint_type=EntrypointType.MODULE_PATH
     )
-    made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would take the place of what is there
+    made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would overwrite the server's values
     return made
 
 
 def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]:
-    """All deployments.
+    """Return all deployments.
 
     Args:
-        asked: names or paths of recipes that get a deployment of `retrain` and of each stage; none: `retrain` of all
-            that come with the package but for families to be compared, and the stages of the first.
-        schedule: cron to retrain them by, in place of what they say themselves.
+        asked: Names or paths of recipes that get a deployment of `retrain` and of each stage. Empty means `retrain` of
+            all recipes of the package except families for comparison, and the stages of the first recipe.
+        schedule: Cron schedule of retraining, in place of the recipes' own.
 
     Raises:
-        ConfigError: a recipe is not there, or is wrong.
+        ConfigError: A recipe does not exist or is wrong.
     """
     to_retrain = [name for name in recipe_names() if not name.startswith(_COMPARED)]
     recipes = [Recipe.read(name) for name in asked or to_retrain]
@@ -153,7 +154,7 @@ def _of_stage(step: StepName, recipe: Recipe) -> Entry:
 
 
 def prefect_yaml(entries: Iterable[Entry], pools: Pools) -> str:
-    """The table as `prefect deploy --all` reads it. Pools, queues and automations are not part of such a file."""
+    """Return the table in the format of `prefect deploy --all`, which has no pools, queues and automations."""
     file = {"name": "nmt-pipeline", "pull": [], "deployments": [_as_yaml(entry, pools) for entry in entries]}
     return yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=120)
 

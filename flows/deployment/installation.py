@@ -1,10 +1,10 @@
-"""Puts the table of deployments on a Prefect server: pools, queues, deployments, schedules, automations.
+"""Installation of deployments on a Prefect server, with pools, queues, schedules and automations.
 
-Whatever is there already is corrected, never doubled; schedules that people have added, limits that they have raised,
-and deployments, schedules and automations that they have paused stay as they are.
+Existing objects are updated and never duplicated. Schedules that users have added, limits that they have raised, and
+deployments, schedules and automations that they have paused are not changed.
 
-Whoever may start a run could also choose its command and environment, which are variables of Prefect's pools for
-processes. Our pools fix them: runs are what their deployments say.
+A user who may start a run could also choose its command and environment, which are variables of Prefect's process
+pools. Pools of this package fix them, so that a run does only what its deployment defines.
 """
 
 import copy
@@ -40,20 +40,20 @@ from flows.deployment.deployments import JOB, TAG, TRAINING_QUEUE, Entry, Pools
 from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
-"""Slug of the schedule that a recipe asks for, among those that people have added."""
+"""Slug of the recipe's own schedule, which distinguishes it from schedules that users have added."""
 _ENV = "env"
-"""Variable of Prefect's pools for processes by which, as by those of `JOB`, a run could become any program."""
+"""Variable of Prefect's process pools that could turn a run into any program, as the variables in `JOB` could."""
 
 
 def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
-    """Install the deployments, and say what was done.
+    """Install the deployments, and return a line for each change.
 
     Args:
-        entries: the table.
-        pools: the work pools; `training` may be empty: a pool of the name `gpu` if the server has one, else `cpu`.
+        entries: Table of deployments.
+        pools: Work pools. If `training` is empty, the pool `gpu` is used if the server has it, otherwise `cpu`.
 
     Raises:
-        ConfigError: a schedule is no cron, or the block for notifications is not there.
+        ConfigError: A schedule is not a valid cron, or the block for notifications does not exist.
     """
     version = VersionInfo(type="prefect:simple", version=importlib.metadata.version("nmt-pipeline"))
     with get_client(sync_client=True) as client:
@@ -86,19 +86,19 @@ def _chosen(client: SyncPrefectClient, pools: Pools) -> Pools:
 
 
 def _with_pool(client: SyncPrefectClient, name: str) -> list[str]:
-    """Make the work pool, of processes on the worker's machine, unless there is one, of whatever type."""
+    """Create the work pool for processes on the worker's machine, unless a pool of this name exists."""
     try:
         return _close(client, client.read_work_pool(name))
     except ObjectNotFound:
         template = closed_template(ProcessWorker.get_default_base_job_template())
         client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
-        return [f"created the work pool {name}: `nmt worker --pool {name}` works for it"]
+        return [f"created the work pool {name}: start a worker with `nmt worker --pool {name}`"]
 
 
 def closed_template(template: dict[str, Any]) -> dict[str, Any]:
     """Return a template for processes whose runs cannot choose their command, folder or environment.
 
-    What a pool gives to all of its runs as their environment stays.
+    The environment that a pool sets for all of its runs is kept.
     """
     made = copy.deepcopy(template)
     variables = made["variables"]
@@ -106,18 +106,18 @@ def closed_template(template: dict[str, Any]) -> dict[str, Any]:
     made["job_configuration"] |= JOB
     if own[_ENV]:
         made["job_configuration"][_ENV] = own[_ENV].get("default", {})
-    variables["additionalProperties"] = False  # else a variable that is not there is no error
+    variables["additionalProperties"] = False  # otherwise an unknown variable is no error
     return made
 
 
 def _is_closed(pool: WorkPool) -> bool:
-    """Whether runs of a pool cannot choose what they run."""
+    """Return True if runs of a pool cannot choose what they run."""
     template = pool.base_job_template
     return pool.type == ProcessWorker.type and bool(template) and closed_template(template) == template
 
 
 def _close(client: SyncPrefectClient, pool: WorkPool) -> list[str]:
-    """Close a pool that is there already, if no deployment of somebody else could rely on it being open."""
+    """Close an existing pool, if no deployment of another package could rely on it being open."""
     if pool.type != ProcessWorker.type or _is_closed(pool):
         return []
     its_own = WorkPoolFilter(name=WorkPoolFilterName(any_=[pool.name]))
@@ -125,8 +125,8 @@ def _close(client: SyncPrefectClient, pool: WorkPool) -> list[str]:
     others = sorted(deployment.name for deployment in deployments if TAG not in deployment.tags)
     if others:
         return [
-            f"left the work pool {pool.name} as it is, for others use it ({', '.join(others)}): whoever may start runs "
-            "there can choose their command; a pool of its own, by --pool, cannot be misused so"
+            f"kept the work pool {pool.name} unchanged, because other deployments use it ({', '.join(others)}): users "
+            "who may start runs there can choose their command; use --pool with another name to prevent this"
         ]
     for deployment in deployments:
         if deployment.job_variables:
@@ -137,21 +137,19 @@ def _close(client: SyncPrefectClient, pool: WorkPool) -> list[str]:
 
 
 def _with_queue(client: SyncPrefectClient, pool: str) -> list[str]:
-    """Make the queue for training, one run at a time: two would share the GPUs, and both be slow or out of memory."""
+    """Create the queue for training, for one run at a time: two would compete for the GPUs and their memory."""
     try:
         client.read_work_queue_by_name(TRAINING_QUEUE, work_pool_name=pool)
         return []
     except ObjectNotFound:
-        client.create_work_queue(
-            TRAINING_QUEUE, description="Whatever trains.", concurrency_limit=1, work_pool_name=pool
-        )
+        client.create_work_queue(TRAINING_QUEUE, description="Training runs.", concurrency_limit=1, work_pool_name=pool)
         return [f"created the work queue {pool}/{TRAINING_QUEUE}, for one run at a time"]
 
 
 def _schedule(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None:
-    """Have the deployment run when its recipe says, and not when it used to say.
+    """Set the deployment's schedule to the recipe's, and remove a former one.
 
-    A schedule that is there is changed and not made anew, so that one that has been paused stays paused.
+    An existing schedule is updated and not created again, so that a paused schedule stays paused.
     """
     wanted = _cron(entry) if entry.cron else None
     there = [each for each in client.read_deployment_schedules(deployment) if each.slug == _FROM_THE_RECIPE]
@@ -166,9 +164,9 @@ def _schedule(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None
 
 
 def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[str]:
-    """Name the deployments with a schedule that this package has installed before, and not now.
+    """Name the scheduled deployments that this package has installed before, but not now.
 
-    They are those of other recipes, or of one that has been renamed: then its old schedule retrains it still.
+    They belong to other recipes, or to one that has been renamed: its old schedule still retrains it.
     """
     left = []
     for deployment in _deployments(client):
@@ -178,18 +176,18 @@ def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[st
     if not left:
         return []
     return [
-        f"not of this table, and still run by their schedules: {', '.join(sorted(left))}; what nobody wants any more "
-        "goes with `prefect deployment delete NAME`"
+        f"not part of these deployments, but still scheduled: {', '.join(sorted(left))}; remove the ones that are no "
+        "longer needed with `prefect deployment delete NAME`"
     ]
 
 
 def _deployments(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
-    """All that have our tag."""
+    """Yield all deployments with the tag of this package."""
     return _all_deployments(client, deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])))
 
 
 def _all_deployments(client: SyncPrefectClient, **filters: Any) -> Iterator[DeploymentResponse]:
-    """All that pass the filters; the server gives them page by page."""
+    """Yield all deployments that pass the filters, from all pages of the server."""
     count = 0
     while page := client.read_deployments(sort=DeploymentSort.CREATED_DESC, offset=count, **filters):
         yield from page

@@ -1,1 +1,1 @@
-"""Output for people: live lines on a terminal, Markdown, and tables of reports."""
+"""Output for people: progress lines on a terminal, Markdown, and tables of reports."""

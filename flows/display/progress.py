@@ -1,4 +1,4 @@
-"""How a run looks while it works: one live line per stage on a terminal, plain lines elsewhere."""
+"""Progress of a run: one live line per stage on a terminal, plain lines elsewhere."""
 
 import logging
 import sys
@@ -32,23 +32,23 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class Display(Protocol):
-    """What shows the progress of a run."""
+    """Interface that shows the progress of a run."""
 
     def begin(self, stage: str) -> None:
-        """A stage begins."""
+        """Show that a stage begins."""
 
     def progress(self, stage: str, done: float, total: float, note: str) -> None:
-        """`done` of `total` steps."""
+        """Show that `done` of `total` steps are finished."""
 
     def end(self, stage: str, note: str) -> None:
-        """A stage has ended; `note` says how."""
+        """Show that a stage has ended, with a note about its result."""
 
     def say(self, message: str) -> None:
-        """A message for the person who watches."""
+        """Show a message to the user."""
 
 
 class Silence:
-    """Shows nothing: a run that Prefect started has nobody at a terminal."""
+    """Display that shows nothing, for runs that Prefect starts without a terminal."""
 
     def begin(self, stage: str) -> None: ...
 
@@ -60,7 +60,7 @@ class Silence:
 
 
 class LiveLines:
-    """One line per stage, with a bar, kept up to date."""
+    """Display with one line per stage, which has a bar and is kept up to date."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -82,7 +82,7 @@ class LiveLines:
 
 
 class PlainLines:
-    """A line when a stage begins and ends, and now and then in between."""
+    """Display that prints a line when a stage begins and ends, and at intervals in between."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -137,14 +137,14 @@ def shown_on(console: Console) -> Iterator[Display]:
 
 
 class _BarWhileRunning(BarColumn):
-    """A finished stage's bar says nothing more: its note does."""
+    """Bar that disappears when its stage has finished."""
 
     def render(self, task: Task):  # type: ignore[no-untyped-def]  # rich's own type is private
         return "" if task.finished else super().render(task)
 
 
 class StageReporter:
-    """What a stage sees of all this: progress to the display, lines to Prefect, curves to MLflow."""
+    """Reporter of a stage, which sends progress to the display, lines to Prefect, and curves to MLflow."""
 
     def __init__(self, stage: str, logger: "Logger", tracker: "Tracker", run: "TrackedRun") -> None:
         self._stage = stage
@@ -153,10 +153,10 @@ class StageReporter:
         self._run = run
         self._display = current_display.get()
         self.curves: set[str] = set()
-        """Names that MLflow has curves of."""
+        """Names of the curves that were sent to MLflow."""
 
     def progress(self, done: float, total: float, note: str = "") -> None:
-        """Show how far the stage is."""
+        """Show the progress of the stage."""
         self._display.progress(self._stage, done, total, note)
 
     def log(self, message: str) -> None:
@@ -164,7 +164,7 @@ class StageReporter:
         self._logger.info(without_password(message))
 
     def warn(self, message: str) -> None:
-        """Write a line to the log of the Prefect run, and show it to the person who watches."""
+        """Write a warning to the log of the Prefect run, and show it to the user."""
         self._logger.warning(without_password(message))
         self._display.say(without_password(message))
 
@@ -175,15 +175,15 @@ class StageReporter:
 
 
 def terminal(*, to_stderr: bool) -> Console:
-    """Return the console that people read; stderr where stdout carries data.
+    """Return the console for people, which writes to stderr if stdout carries data.
 
-    It prints all text as it is, in tables and trees too: brackets and colons of recipes, paths and sentences are no
-    markup to it. Every console is made here. What is to have a style gets it as an argument, or from `styled`.
+    It prints text literally, in tables and trees too: brackets and colons of recipes, paths and sentences are not
+    markup. Every console is made here. For styled text, pass a style as an argument or use `styled`.
     """
     width = None if (sys.stderr if to_stderr else sys.stdout).isatty() else 160
     return Console(stderr=to_stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """Return a line of parts, of which a pair is a text and its style."""
+    """Return a line of parts. A pair is a text and its style."""
     return Text.assemble(*parts)

@@ -1,7 +1,7 @@
-"""One rendering of a stage's report: Markdown for Prefect, numbers for MLflow, cells for the terminal.
+"""Rendering of a stage's report: Markdown for Prefect, numbers for MLflow, cells for the terminal.
 
-A report is the JSON of a `StageReport`: numbers, texts, counts by name, and lists of records. Nothing in here knows
-which stage made it.
+A report is the JSON of a `StageReport`: numbers, texts, counts by name, and lists of records. Except for the titles of
+some tables, nothing here depends on the stage.
 """
 
 import math
@@ -15,17 +15,39 @@ from nmt_core.errors import without_password
 Report = Mapping[str, Any]
 
 _ROWS_SHOWN = 200
-_CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair are in sight
+_CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair fit
+_COLUMNS = {
+    "dropped": ("Reason", "Pairs"),
+    "held_out": ("Held-out set", "Pairs"),
+    "skipped": ("Corpus", "Reason"),
+    "planted": ("Kind", "Rows"),
+    "source_languages": ("Language", "Pairs"),
+    "target_languages": ("Language", "Pairs"),
+    "tests": ("Test set", "Pairs"),
+    "unused_pieces": ("Vocabulary", "Pieces"),
+    "useful_token_share": ("Batching", "Share"),
+    "known_sentences": ("Test set", "Sentences"),
+    "unknown_in_references": ("Test set", "Share"),
+    "test_sets": ("Test set", "sha256"),
+    "bleu": ("Precision", "BLEU"),
+    "tokens_per_second": ("Precision", "Tokens per second"),
+    "devices": ("Precision", "Device"),
+    "bleu_changes": ("Precision", "Change of BLEU"),
+    "not_published": ("Graphs", "Reason"),
+    "bytes": ("File", "Bytes"),
+    "by_status": ("Status", "Lines"),
+}
+"""Titles of the columns of a table of values by name, by its field in the report."""
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
 
 
 def title(name: str) -> str:
-    """`items_in` as `Items in`."""
+    """Return a name as a title, such as `Items in` for `items_in`."""
     return name.replace("_", " ").strip().capitalize()
 
 
 def cell(value: Any) -> str:
-    """One value as a person reads it."""
+    """Return one value as text for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -40,7 +62,7 @@ def cell(value: Any) -> str:
 
 
 def markdown(heading: str, report: Report) -> str:
-    """The whole report as Markdown."""
+    """Return the whole report as Markdown."""
     plain = {key: value for key, value in report.items() if not _is_table(value)}
     parts = [
         f"# {markdown_of.plain(without_password(heading))}",
@@ -52,7 +74,7 @@ def markdown(heading: str, report: Report) -> str:
         parts.append(f"## {markdown_of.plain(title(key))}")
         if isinstance(value, Mapping):
             counts = [[without_password(str(name)), cell(count)] for name, count in value.items()]
-            parts.append(markdown_of.table(["Of", "Count"], counts))
+            parts.append(markdown_of.table(_COLUMNS.get(key, ("Name", "Value")), counts))
         else:
             columns = list(value[0])
             rows = [[_shortened(cell(record.get(column))) for column in columns] for record in value[:_ROWS_SHOWN]]
@@ -63,7 +85,7 @@ def markdown(heading: str, report: Report) -> str:
 
 
 def metrics(report: Report) -> dict[str, float]:
-    """Every number of the report under a dotted name, as MLflow takes it."""
+    """Return every number of the report by a dotted name that MLflow accepts."""
     found: dict[str, float] = {}
     for key, value in report.items():
         if isinstance(value, Mapping):
@@ -76,7 +98,7 @@ def metrics(report: Report) -> dict[str, float]:
 
 
 def size(count: float) -> str:
-    """Bytes as a person reads them."""
+    """Format a number of bytes with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1_000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

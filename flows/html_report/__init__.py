@@ -1,1 +1,1 @@
-"""The one page in which a run ends: what it read, learnt, scored and cost, in a file that needs nothing else."""
+"""Report of a run as one self-contained HTML file: its data, training, scores and cost."""

@@ -1,4 +1,4 @@
-"""What the model attends to while it translates, and how it tells positions apart."""
+"""Report sections about the model's attention and its positional encoding."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,41 +18,42 @@ from nmt_core.explain.positions import sinusoidal
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizers
 
 _SENTENCES = 3
-_MOST_TOKENS = 24  # of either side, so that a map can be read
+_MOST_TOKENS = 24  # on either side, so that a map stays readable
 _FEWEST_TOKENS = 4
 _POSITIONS = 48
 _DIMENSIONS = 64
 
 
 def attention(run: Run) -> Section:
-    """The cross-attention of three sentences: what each token of the translation takes of each token of the source."""
+    """Show the cross-attention of three sentences: the weight of each source token for each target token."""
     title = "Attention"
     model = ModelConfig.model_validate(run.config["model"])
     if model.architecture == "rnn" and model.rnn.attention == "none":
-        return Section(title, [Text("The model has none: its decoder sees the source as one vector of fixed length.")])
+        return Section(
+            title, [Text("The model has no attention: its decoder sees the source as one vector of fixed length.")]
+        )
     artifact, rows = run.artifact("export"), main_sentences(run)
     if artifact is None or rows is None:
         return Section(title, [run.missing("export" if artifact is None else "evaluate")])
     try:
         maps = _maps(artifact.path, rows, run.config["search"]["source_prefix"])
     except (ImportError, ModelError) as error:
-        return Section(title, [Text(f"It cannot be shown: {error}.")])
+        return Section(title, [Text(f"The attention cannot be shown: {error}.")])
     if not maps:
         lengths = f"{_FEWEST_TOKENS} to {_MOST_TOKENS} tokens"
         return Section(
-            title, [Text(f"No sentence of the main test set has {lengths} both as source and as translation.")]
+            title, [Text(f"No sentence of the main test set has {lengths} in both its source and its translation.")]
         )
     return Section(title, [Text(_explained(model)), Charts(maps)])
 
 
 def _explained(model: ModelConfig) -> str:
-    of_heads = "" if model.architecture == "rnn" else "Of the last layer, the mean of its heads: "
+    heads = "" if model.architecture == "rnn" else "The maps show the mean over the heads of the last layer. "
     source = "Luong et al. 2015, section 3.1" if model.rnn.attention == "dot" else "Bahdanau et al. 2015, figure 3"
-    said = (
-        f"{of_heads}a row is a token of the translation, and shows what the decoder took of each token of the source "
-        f"when it wrote that token ({source})."
+    return (
+        f"{heads}Each row is a token of the translation. It shows the decoder's attention weight for each source token "
+        f"when it generated that token ({source})."
     )
-    return said[0].upper() + said[1:]
 
 
 def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Drawing]:
@@ -72,27 +73,30 @@ def _maps(bundle: Path, rows: polars.DataFrame, source_prefix: str) -> list[Draw
         )
         assert maps.cross_attention is not None
         weights_TS = maps.cross_attention[0, -1].mean(axis=0)
-        said = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
+        row_labels = [*(tokenizers.target.piece(token) for token in target_ids), "end"]
         columns = [*(tokenizers.source.piece(token) for token in source_ids), "end"]
-        found.append(heat_map(source, said, columns, weights_TS.tolist()))
+        found.append(heat_map(source, row_labels, columns, weights_TS.tolist()))
         if len(found) == _SENTENCES:
             break
     return found
 
 
 def _spread(sources: Sequence[str], hypotheses: Sequence[str]) -> list[tuple[str, str]]:
-    """All, in an order that jumps about, so that the first that fit are not neighbours."""
+    """Return the sentences that have a translation, in an order that mixes distant ones.
+
+    The first sentences that fit are then not neighbours in the test set.
+    """
     step = max(1, len(sources) // (_SENTENCES + 1))
     places = [place for first in range(step) for place in range(first, len(sources), step)]
     return [(sources[place], hypotheses[place]) for place in places if hypotheses[place]]
 
 
 def positions(run: Run) -> Section:
-    """How the model tells positions apart: learned ones as it has them, others by their formula."""
+    """Show the positional encoding: learned vectors from the exported model, other kinds by their formula."""
     title = "Positional encoding"
     model = ModelConfig.model_validate(run.config["model"])
     if model.architecture == "rnn":
-        return Section(title, [Text("The model reads one token after the other, and needs none.")])
+        return Section(title, [Text("The model is recurrent and needs no positional encoding.")])
     if model.positions == "learned":
         artifact = run.artifact("export")
         if artifact is None:
@@ -100,28 +104,29 @@ def positions(run: Run) -> Section:
         try:
             values_LM = _learned(artifact.path)
         except (ImportError, ModelError) as error:
-            return Section(title, [Text(f"It cannot be shown: {error}.")])
+            return Section(title, [Text(f"The positional encoding cannot be shown: {error}.")])
     else:
         values_LM = sinusoidal(_POSITIONS, model.d_model if model.positions == "sinusoidal" else model.head_widths[0])
     shown_LM = values_LM[:, :_DIMENSIONS] / max(1e-9, float(np.abs(values_LM).max()))
     chart = colour_map("Positional encoding", shown_LM.tolist(), "dimension", "position")
-    about = f"{_KINDS[model.positions]}; the first {shown_LM.shape[1]} of {values_LM.shape[1]} dimensions."
+    shown = f"The chart shows the first {shown_LM.shape[1]} of {values_LM.shape[1]} dimensions."
+    about = f"{_KINDS[model.positions]} {shown}"
     return Section(title, [Text(about), Charts([chart])])
 
 
 _KINDS = {
-    "sinusoidal": "Sines in even dimensions and cosines in odd ones, slower from dimension to dimension, are added to "
-    "the embeddings (Vaswani et al. 2017, section 3.5)",
-    "learned": "A vector for each position, as the model has learnt it, is added to the embeddings (Vaswani et al. "
-    "2017, Table 3, row E); scaled by the largest value",
-    "rotary": "Nothing is added to the embeddings: the queries and keys of each head are turned, two dimensions at a "
-    "time, by an angle that grows with the position (Su et al. 2021). Shown are the sines of these angles in even "
-    "dimensions and their cosines in odd ones",
+    "sinusoidal": "Sinusoids are added to the embeddings: sines in even dimensions and cosines in odd ones, with a "
+    "wavelength that grows with the dimension (Vaswani et al. 2017, section 3.5).",
+    "learned": "A learned vector for each position is added to the embeddings (Vaswani et al. 2017, Table 3, row E). "
+    "The values are scaled by the largest one.",
+    "rotary": "Nothing is added to the embeddings: the queries and keys of each head are rotated, two dimensions at a "
+    "time, by an angle that grows with the position (Su et al. 2021). The chart has the sines of these angles in even "
+    "dimensions and their cosines in odd ones.",
 }
 
 
 def _learned(bundle: Path) -> NDArray[np.float32]:
-    """Of the first positions."""
+    """Return the learned vectors of the first positions, as the exported model computes them."""
     from nmt_core.search.attention import AttentionGraph
 
     source_BS = np.full((1, _POSITIONS), PAD_ID, dtype=np.int64)

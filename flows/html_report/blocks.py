@@ -1,4 +1,4 @@
-"""What a page of the report is made of, and the run that it is about."""
+"""Building blocks of the report page, and the run that it describes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from nmt_core.store.artifacts import Artifact
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """Paragraph."""
 
     text: str
     kind: ClassVar[str] = "text"
@@ -22,19 +22,19 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text; numbers are set to the right."""
+    """Rows of text. Numbers are aligned to the right."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
     shares: Sequence[float] = ()
-    """Of each row from 0 to 1, drawn as a bar; empty: no bars."""
+    """Share of each row, from 0 to 1, which is drawn as a bar. Empty means no bars."""
     kind: ClassVar[str] = "table"
 
 
 @dataclass(frozen=True)
 class Charts:
-    """Drawings beside each other, as far as there is room."""
+    """Drawings side by side, as many in a row as fit."""
 
     drawings: Sequence[Drawing]
     kind: ClassVar[str] = "charts"
@@ -42,7 +42,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences with their translations: for each a heading and (what it is, text) in turn."""
+    """Sentences with their translations. Each item has a heading and a list of (label, text) pairs."""
 
     caption: str
     items: Sequence[tuple[str, Sequence[tuple[str, str]]]]
@@ -51,7 +51,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is written in a file or a terminal; with a title it is folded away."""
+    """Text of a file or a terminal. With a title, it is folded away."""
 
     text: str
     title: str = ""
@@ -63,18 +63,18 @@ Block = Text | Table | Charts | Sentences | Code
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page."""
+    """Section of the page."""
 
     title: str
     blocks: Sequence[Block] = field(default_factory=tuple)
 
 
 class Run:
-    """A run, and what is still there of what it made or used.
+    """Run with the artifacts that it made or used and that still exist.
 
     Args:
-        summary: of the run.
-        settings: where its artifacts are.
+        summary: Summary of the run.
+        settings: Settings that locate the store and the runs.
     """
 
     def __init__(self, summary: RunSummary, settings: Settings) -> None:
@@ -85,11 +85,14 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Where the run keeps what is no artifact."""
+        """Folder of the run, for files that are not artifacts."""
         return self.settings.runs / self.summary.run_id
 
     def artifact(self, stage: str) -> Artifact | None:
-        """What the stage made or reused in this run, if it was part of it and its artifact is still there."""
+        """Return the artifact that a stage made or reused in this run.
+
+        Return None if the stage was not part of the run, or if its artifact is no longer in the store.
+        """
         if stage not in self._artifacts:
             row = self.summary.stage(stage)
             came = row and row.status in {"done", "reused"}
@@ -97,12 +100,12 @@ class Run:
         return self._artifacts[stage]
 
     def report(self, stage: str) -> dict[str, Any] | None:
-        """What the stage said."""
+        """Return the report of a stage, or None if its artifact is missing."""
         found = self.artifact(stage)
         return found.report() if found else None
 
     def unfinished(self, stage: str) -> Path | None:
-        """The folder of a stage that this run began and did not end."""
+        """Return the folder of a stage that this run began and did not finish, or None if there is none."""
         row = self.summary.stage(stage)
         if not row or row.status in {"done", "reused"}:
             return None
@@ -111,37 +114,37 @@ class Run:
 
     @cached_property
     def champion(self) -> Artifact | None:
-        """The champion's translations, if there was a champion and they are still there."""
+        """Translations of the champion, or None if there was no champion or they are no longer in the store."""
         known = self.summary.champion
         return self.settings.store.find("evaluate", known.evaluate) if known else None
 
     def missing(self, stage: str) -> Text:
-        """Why there is nothing to show of a stage."""
+        """Return a paragraph that says why there is nothing to show for a stage."""
         row: StageSummary | None = self.summary.stage(stage)
         if row is None:
             return Text(f"The stage {stage} was not part of this run.")
         if row.status in {"done", "reused"}:
             return Text(f"The artifact of the stage {stage}, {row.fingerprint[:12]}, is no longer in the store.")
-        return Text(f"The stage {stage} did not come to its end: it {_ENDS.get(row.status, row.status)}.")
+        return Text(f"The stage {stage} did not finish: it {_ENDS.get(row.status, row.status)}.")
 
 
-_ENDS = {"failed": "failed", "killed": "was stopped", "running": "was running when this was written"}
+_ENDS = {"failed": "failed", "killed": "was stopped", "running": "was running when this report was written"}
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """With so many digits after the point; nothing if it is not known."""
+    """Format a number with a fixed count of decimals. Return an empty text for None."""
     return "" if value is None else f"{value:,.{digits}f}"
 
 
 def money(amount: float | None) -> str:
-    """With as many digits as make it more than nothing; nothing if it is not known."""
+    """Format an amount of money, with more decimals for small amounts. Return an empty text for None."""
     if amount is None:
         return ""
     return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds < 120:
         return f"{seconds:.1f} s"
     minutes = seconds / 60

@@ -1,4 +1,4 @@
-"""Who stands beside the new model in the report: the champion that it meets when it is registered."""
+"""Champion that the report compares the new model with."""
 
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -10,10 +10,17 @@ _ALIAS = "champion"
 
 
 def champion_before(model_name: str, export: str, evaluate: str, tracking_uri: str) -> Champion | None:
-    """The champion, if there is one that is not the new model itself, which the fingerprints name."""
+    """Return the current champion, or None if there is none or if it is the new model itself.
+
+    Args:
+        model_name: Name of the registered model.
+        export: Fingerprint of the new model's export.
+        evaluate: Fingerprint of the new model's evaluation.
+        tracking_uri: Address of MLflow.
+    """
     try:
         version = MlflowClient(tracking_uri).get_model_version_by_alias(model_name, _ALIAS)
-    except MlflowException:  # there is none; or MLflow does not answer, and registering will say so
+    except MlflowException:  # no champion; if MLflow does not answer, registering reports it
         return None
     theirs = version.tags.get(tag_of("evaluate"), "")
     if (version.tags.get(tag_of("export")), theirs) == (export, evaluate):

@@ -1,4 +1,4 @@
-"""The charts of the report: curves over a number, and heat maps."""
+"""Charts of the report: line charts and heat maps."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,19 +7,19 @@ from itertools import groupby
 from flows.html_report.svg import COLOURS, FONT, LEVELS, Drawing, Point, fitted, labels, ticks, width_of
 
 Series = Mapping[str, Sequence[Point]]
-"""Points by the name of what they are of; x rises."""
+"""Points of each line by its name, in ascending order of x."""
 
 WIDTH, HEIGHT = 340, 220
-"""Of a chart of curves: as wide as a telephone, so that there its text is of full size."""
+"""Size of a line chart in pixels. It is as wide as a telephone's screen, where its text then has its full size."""
 
-_POINTS_MARKED = 40  # of fewer one sees each
-_MOST_POINTS = 400  # more cannot be seen
+_POINTS_MARKED = 40  # up to this many points, each gets a dot
+_MOST_POINTS = 400  # more cannot be told apart
 _CELL = 18
 _LONGEST_LABEL = 90
 
 
 def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False) -> Drawing:
-    """Lines over a number; where a value is no number there is a gap. At most `COLOURS` of them."""
+    """Draw a line chart of at most `COLOURS` lines. A value that is not finite leaves a gap."""
     drawing = Drawing(WIDTH, HEIGHT, title)
     drawing.text((4, 14), fitted(title, WIDTH - 8, FONT + 1), style="title")
     known = {name: points for name, points in list(series.items())[:COLOURS] if any(map(_is_finite, points))}
@@ -34,7 +34,7 @@ def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False)
     if from_zero:
         lowest, highest = min(0.0, lowest), max(0.0, highest)
     if lowest == highest == 0:
-        highest = 1.0  # nothing that is drawn here can fall below zero
+        highest = 1.0  # no value drawn here can be negative
     rows = ticks(lowest, highest)
     left = 10 + max(map(width_of, labels(rows)))
     frame = _Frame((left, top), (WIDTH - 12, HEIGHT - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
@@ -50,7 +50,7 @@ def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False)
 
 
 class _Frame:
-    """The rectangle of a chart, and where in it a point lies."""
+    """Rectangle of a chart, which maps points to pixels."""
 
     def __init__(self, corner: Point, end: Point, x_range: Point, rows: Sequence[float]) -> None:
         self._corner, self._end, self._rows = corner, end, rows
@@ -58,7 +58,7 @@ class _Frame:
         self._x_range = (low, high) if high > low else (low - 0.5, high + 0.5)
 
     def place(self, point: Point) -> Point:
-        """In pixels."""
+        """Return the position of a point in pixels."""
         (left, top), (right, bottom), (first, last) = self._corner, self._end, self._x_range
         low, high = self._rows[0], self._rows[-1]
         return (
@@ -67,7 +67,7 @@ class _Frame:
         )
 
     def draw(self, drawing: Drawing, x_title: str) -> None:
-        """Rules, numbers, and the title of the lower axis."""
+        """Draw the grid lines, the tick labels and the title of the x axis."""
         (left, _), (right, bottom) = self._corner, self._end
         for tick, label in zip(self._rows, labels(self._rows), strict=True):
             y = self.place((self._x_range[0], tick))[1]
@@ -101,14 +101,17 @@ def _is_finite(point: Point) -> bool:
 
 
 def _runs(points: Sequence[Point]) -> Iterator[list[Point]]:
-    """What lies between gaps."""
+    """Yield the stretches of points between gaps."""
     for is_finite, run in groupby(points, _is_finite):
         if is_finite:
             yield list(run)
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """No more points than can be seen: of each stretch the lowest and the highest, so that no spike is lost."""
+    """Return at most as many points as can be told apart.
+
+    The lowest and the highest point of each stretch are kept, so that no spike is lost.
+    """
     if len(points) <= _MOST_POINTS:
         return list(points)
     stretch = math.ceil(len(points) / (_MOST_POINTS // 2))
@@ -123,7 +126,7 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Drawing:
-    """A cell for each row and column, the darker the larger its value, from 0 to 1; labels on the left and on top."""
+    """Draw a cell for each row and column, darker for larger values from 0 to 1, with labels on the left and on top."""
     left = 8 + max((min(width_of(row), _LONGEST_LABEL) for row in rows), default=0)
     top = 30 + max((min(width_of(column), _LONGEST_LABEL) for column in columns), default=0)
     width = max(WIDTH, left + len(columns) * _CELL + 6)
@@ -141,7 +144,7 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Se
 
 
 def colour_map(title: str, values: Sequence[Sequence[float]], x_title: str, y_title: str) -> Drawing:
-    """A small cell for each value from -1 to 1, in two colours: rows downwards from 0, columns to the right."""
+    """Draw a small cell for each value from -1 to 1, in two colours. Row 0 is on top, column 0 on the left."""
     rows, columns = len(values), len(values[0])
     left, top, right, bottom = 34, 24, WIDTH - 6, HEIGHT - 34
     drawing = Drawing(WIDTH, HEIGHT, title)
@@ -165,7 +168,7 @@ def _fill(
     across: float,
     down: float | None = None,
 ) -> None:
-    """One path for each shade."""
+    """Draw the cells of each shade as one path."""
     shades: dict[str, list[Point]] = {}
     for row, of_row in enumerate(values):
         for column, value in enumerate(of_row):
@@ -178,7 +181,7 @@ def _fill(
 
 
 def side_by_side(charts: Sequence[Drawing], columns: int, about: str) -> Drawing:
-    """Charts of one size in rows, for a file of its own."""
+    """Arrange charts of one size in rows, for a file that contains nothing else."""
     rows = math.ceil(len(charts) / columns)
     whole = Drawing(columns * (WIDTH + 16), rows * (HEIGHT + 16), about)
     for number, chart in enumerate(charts):

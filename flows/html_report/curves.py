@@ -1,4 +1,4 @@
-"""What MLflow shows of a training beside its numbers: a figure of the curves, and the tables of the profiler."""
+"""Training curves and profiler tables among the artifacts of an MLflow run."""
 
 import logging
 from pathlib import Path
@@ -9,7 +9,7 @@ from flows.tracking.mlflow_tracker import TrackedRun, Tracker
 from nmt_core.train.launch import METRICS, PROFILE
 
 CURVES = "curves.svg"
-"""The figure, among the artifacts of the run of `train`."""
+"""Name of the figure among the artifacts of the MLflow run of `train`."""
 
 _COLUMNS = 3
 
@@ -17,7 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 def show_training(folder: Path, tracker: Tracker, run: TrackedRun) -> None:
-    """Hand over what a training has left in its folder, if one has, whether it came to its end or not. Never raises."""
+    """Send the curves and profiler tables in the folder of a training to MLflow. Never raises.
+
+    The training may be unfinished, and the folder may have neither.
+    """
     try:
         if points := read_points(folder / METRICS):
             figure = side_by_side(training_charts(points), _COLUMNS, "curves of the training")
@@ -25,4 +28,4 @@ def show_training(folder: Path, tracker: Tracker, run: TrackedRun) -> None:
         for table in sorted((folder / PROFILE).glob("*.txt")):
             tracker.text(run, table.read_text(encoding="utf-8"), f"{PROFILE}/{table.name}")
     except Exception as error:
-        _log.warning("the curves of %s cannot be drawn: %s", folder, error)
+        _log.warning("%s: the training curves cannot be drawn: %s", folder, error)

@@ -1,4 +1,4 @@
-"""What the model learnt from: corpora, the funnel of the filters with samples of what they dropped, and the parts."""
+"""Report section about the data: the corpora, the filters with samples of dropped pairs, and the splits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _CORPORA_SHOWN = 10
 
 
 def data(run: Run) -> Section:
-    """From the download to the pairs that training read."""
+    """Describe the data from the download to the pairs that training read."""
     return Section("Data", [*_corpora(run), *_funnel(run), *_parts(run)])
 
 
@@ -24,12 +24,12 @@ def _corpora(run: Run) -> list[Block]:
         for each in report["corpora"]
     ]
     skipped = [[each["corpus"], each["reason"]] for each in report["skipped_corpora"]]
-    tables: list[Block] = [Table(["Corpus", "Role", "Licence", "Size", "From"], rows, "Corpora")]
-    return [*tables, Table(["Corpus", "Why"], skipped, "Left out")] if skipped else tables
+    tables: list[Block] = [Table(["Corpus", "Role", "Licence", "Size", "Address"], rows, "Corpora")]
+    return [*tables, Table(["Corpus", "Reason"], skipped, "Skipped corpora")] if skipped else tables
 
 
 def _funnel(run: Run) -> list[Block]:
-    """Of all corpora together, then of each, then samples."""
+    """Return the funnel of all corpora together, the funnel of each corpus, and samples of dropped pairs."""
     report = run.report("clean")
     if report is None:
         return [run.missing("clean")]
@@ -45,7 +45,7 @@ def _funnel(run: Run) -> list[Block]:
         shares.append(left / read)
     rows.append(["kept", f"{report['items_out']:,}", "", f"{report['items_out'] / read:.1%}"])
     shares.append(report["items_out"] / read)
-    table = Table(["Filter", "Pairs left", "Dropped", "Left"], rows, "What each filter left", shares)
+    table = Table(["Filter", "Pairs left", "Dropped", "Share left"], rows, "Pairs left after each filter", shares)
     return [table, *_by_corpus(report["funnel"]), *_dropped(report["samples"])]
 
 
@@ -61,7 +61,9 @@ def _by_corpus(funnel: Sequence[dict[str, Any]]) -> list[Block]:
         most = ", ".join(f"{_words(row['reason'])} {row['pairs']:,}" for row in dropped[:3])
         rows.append([name, f"{read['pairs']:,}", f"{kept['pairs']:,}", f"{kept['share']:.1%}", most])
         shares.append(kept["share"])
-    return [Table(["Corpus", "Read", "Kept", "Share", "Most dropped by"], rows, "By corpus", shares)]
+    return [
+        Table(["Corpus", "Pairs read", "Pairs kept", "Share kept", "Most frequent reasons"], rows, "By corpus", shares)
+    ]
 
 
 def _dropped(samples: Sequence[dict[str, Any]]) -> list[Block]:
@@ -74,26 +76,26 @@ def _dropped(samples: Sequence[dict[str, Any]]) -> list[Block]:
             value = f" ({row['value']})" if row["value"] else ""
             place = f"{_words(reason)}{value}, {row['corpus']} line {row['line']:,}"
             items.append((place, [("source", row["source"] or ""), ("target", row["target"] or "")]))
-    return [Sentences("Samples of what was dropped", items)] if items else []
+    return [Sentences("Samples of dropped pairs", items)] if items else []
 
 
 def _parts(run: Run) -> list[Block]:
-    """How the clean pairs were shared out, and how many tokens they are."""
+    """Return a table of the splits and their sizes in pairs and tokens."""
     rows: list[list[str]] = []
     if split := run.report("split"):
-        rows += [["Pairs to train on, repeated ones counted", f"{split['items_out']:,}"], ["Dev", f"{split['dev']:,}"]]
-        rows += [[f"Test set {name}", f"{pairs:,}"] for name, pairs in split["tests"].items()]
-        rows += [[f"Left out: {_words(reason)}", f"{pairs:,}"] for reason, pairs in split["dropped"].items()]
+        rows += [["Training pairs, with repetitions", f"{split['items_out']:,}"], ["Dev pairs", f"{split['dev']:,}"]]
+        rows += [[f"Pairs of test set {name}", f"{pairs:,}"] for name, pairs in split["tests"].items()]
+        rows += [[f"Dropped: {_words(reason)}", f"{pairs:,}"] for reason, pairs in split["dropped"].items()]
     if encode := run.report("encode"):
         rows += [
             ["Vocabulary", f"{encode['vocab_size']:,} pieces"],
             ["Source tokens", f"{encode['source_tokens']:,}"],
             ["Target tokens", f"{encode['target_tokens']:,}"],
         ]
-        rows += [[f"Left out: {_words(reason)}", f"{pairs:,}"] for reason, pairs in encode["dropped"].items()]
+        rows += [[f"Dropped: {_words(reason)}", f"{pairs:,}"] for reason, pairs in encode["dropped"].items()]
     if not rows:
         return [run.missing("split")]
-    return [Table(["Part", "Count"], rows, "What training read, and what was held out")]
+    return [Table(["Part", "Count"], rows, "Training data and held-out data")]
 
 
 def _words(reason: str) -> str:

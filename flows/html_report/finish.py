@@ -1,4 +1,4 @@
-"""What a run does at its end: the report, in the run's folder, in MLflow and in Prefect."""
+"""Last step of a run: its report in the run's folder, in MLflow and in Prefect."""
 
 from prefect.artifacts import create_link_artifact
 
@@ -13,21 +13,24 @@ _LINK = "report"
 
 
 def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked: TrackedRun, mlflow_page: str) -> str:
-    """Write the report, and tell MLflow and Prefect of it; return why that failed, or nothing. Never raises.
+    """Write the report, and publish it in MLflow and Prefect. Never raises.
 
     Args:
-        summary: of the run, which has ended.
-        settings: where the run's folder is.
-        tracker: of MLflow.
-        tracked: the run there.
-        mlflow_page: address of the run there; empty: MLflow is a database without a server.
+        summary: Summary of the run, which has ended.
+        settings: Settings that locate the run's folder.
+        tracker: Tracker of MLflow.
+        tracked: MLflow run that represents this run.
+        mlflow_page: Address of the MLflow run's page. Empty means that no server shows it.
+
+    Returns:
+        Message about what failed, or an empty text.
     """
     try:
         file = write_page(summary, settings)
         tracker.text(tracked, file.read_text(encoding="utf-8"), PAGE)
-        if summary.status == "finished":  # else Prefect may be what failed, and would be waited for
+        if summary.status == "finished":  # otherwise Prefect may be what failed, and the call would wait for it
             link = f"{mlflow_page}/artifacts/{PAGE}" if mlflow_page else file.as_uri()
             create_link_artifact(link, key=_LINK, description="Report of the run")
     except Exception as error:
-        return f"the report is not complete ({type(error).__name__}: {words_of(error)})"
+        return f"the report is incomplete ({type(error).__name__}: {words_of(error)})"
     return ""

@@ -1,4 +1,4 @@
-"""What the run took, how fast and how large the model is, and how to make it again."""
+"""Report sections about the model's speed and size, the cost of the run, and how to reproduce it."""
 
 import shlex
 from typing import Any
@@ -10,14 +10,14 @@ from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, dur
 from flows.runs.cost import Cost
 
 RECIPE = "recipe.yaml"
-"""The whole configuration of a run, in its folder."""
+"""Name of the file in the run's folder that holds the complete configuration."""
 
 _HOUR = 3_600
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def speed_and_size(run: Run) -> Section:
-    """Of the exported model."""
+    """Describe the speed and the size of the exported model."""
     export, evaluate = run.report("export"), run.report("evaluate")
     blocks: list[Block] = []
     if evaluate:
@@ -40,14 +40,14 @@ def speed_and_size(run: Run) -> Section:
         ]
         for precision, bleu in export["bleu"].items()
     ]
-    columns = ["Precision", "BLEU of dev sentences", "Tokens per second", "Device", "Size", ""]
-    whole = sum(export["bytes"].values())
-    said = (
-        f"{export['items_out']:,} parameters; the bundle takes {reports.size(whole)}. PyTorch and ONNX Runtime "
-        f"differ by at most {export['max_difference']:.1e} nats, and gave the same translation of "
-        f"{export['identical_beams']:,} of {export['compared_sentences']:,} sentences."
+    columns = ["Precision", "BLEU of dev sentences", "Tokens per second", "Device", "Size", "Status"]
+    bundle_bytes = sum(export["bytes"].values())
+    about = (
+        f"The model has {export['items_out']:,} parameters, and its bundle takes {reports.size(bundle_bytes)}. The "
+        f"log-probabilities of PyTorch and ONNX Runtime differ by at most {export['max_difference']:.1e} nats, and "
+        f"both found the same beams for {export['identical_beams']:,} of {export['compared_sentences']:,} sentences."
     )
-    return Section("Speed and size", [*blocks, Text(said), Table(columns, rows)])
+    return Section("Speed and size", [*blocks, Text(about), Table(columns, rows)])
 
 
 def _device(evaluate: dict[str, Any]) -> str:
@@ -61,21 +61,21 @@ def _bytes(export: dict[str, Any], precision: str) -> int:
 
 
 def cost(run: Run) -> Section:
-    """What each stage took in this run."""
+    """Show the time, resources and money that each stage took in this run."""
     summary = run.summary
     rows = [[row.name, "run" if row.status == "done" else row.status, *_cells(row.cost)] for row in summary.stages]
     rows.append(["all", "", *_cells(summary.cost)])
-    currency = f"Money, {summary.currency}" if summary.cost.money is not None else "Money"
-    columns = ["Stage", "", "Time", "CPU hours", "GPU hours", "Tokens", "Energy of GPUs, Wh", currency]
-    said = (
-        "What was reused took nothing in this run. CPU hours are those of one busy core. Tokens are target tokens that "
-        "training learnt from or that were translated, and tokens of both sides that were encoded."
+    currency = f"Cost, {summary.currency}" if summary.cost.money is not None else "Cost"
+    columns = ["Stage", "Status", "Time", "CPU hours", "GPU hours", "Tokens", "GPU energy, Wh", currency]
+    about = (
+        "Reused stages cost nothing in this run. A CPU hour is one busy core for one hour. Training and translation "
+        "count target tokens; encoding counts the tokens of both sides."
     )
-    blocks: list[Block] = [Text(said), Table(columns, rows)]
+    blocks: list[Block] = [Text(about), Table(columns, rows)]
     if summary.cost.money is None:
-        blocks.append(Text("No price is set: NMT_GPU_HOUR_PRICE and NMT_CPU_HOUR_PRICE say what an hour costs."))
+        blocks.append(Text("No price is set. Set NMT_GPU_HOUR_PRICE and NMT_CPU_HOUR_PRICE to see the cost in money."))
     if summary.cost.gpu_seconds and summary.cost.energy_watt_hours is None:
-        blocks.append(Text("The GPUs' meters were not read: they tell their energy with nvidia-ml-py installed."))
+        blocks.append(Text("The energy of the GPUs was not measured. Install nvidia-ml-py to measure it."))
     return Section("Cost", blocks)
 
 
@@ -91,28 +91,29 @@ def _cells(cost: Cost) -> list[str]:
 
 
 def reproduction(run: Run) -> Section:
-    """One command, the whole recipe, and the versions."""
+    """Show the command, the complete recipe and the library versions that reproduce the run."""
     file = run.folder / RECIPE
     command = f"NMT_HOME={shlex.quote(str(run.settings.home))} nmt run {shlex.quote(str(file))}"
-    said = (
-        "This command makes the same model again, and reuses what is still there. Elsewhere, save the recipe below as "
-        f"{RECIPE} and run `nmt run {RECIPE}` with the versions below; text that is files has to be at the same places."
+    about = (
+        "This command makes the same model again and reuses the artifacts that still exist. On another machine, save "
+        f"the recipe below as {RECIPE}, install the versions below and run `nmt run {RECIPE}`. Text files of the "
+        "recipe must be at the same paths."
     )
     versions = _versions(run)
     stages = "\n".join(f"{row.name} {row.status} {row.fingerprint}" for row in run.summary.stages)
-    blocks: list[Block] = [Text(said), Code(command), Code(recipe_text(run.config), "The whole recipe")]
+    blocks: list[Block] = [Text(about), Code(command), Code(recipe_text(run.config), "Complete recipe")]
     blocks.append(Code(stages, "Artifacts"))
     table = Table(["Library", "Version"], [[name, version] for name, version in versions.items()], "Versions")
-    return Section("How to make it again", [*blocks, table] if versions else blocks)
+    return Section("Reproduce this run", [*blocks, table] if versions else blocks)
 
 
 def recipe_text(config: dict[str, Any]) -> str:
-    """A configuration as the file of a recipe."""
+    """Return a configuration as the text of a recipe file."""
     return yaml.safe_dump(config, allow_unicode=True, sort_keys=False, width=100)
 
 
 def _versions(run: Run) -> dict[str, str]:
-    """Those of the last stage of which there is an artifact."""
+    """Return the library versions of the last stage whose artifact still exists."""
     for row in reversed(run.summary.stages):
         if found := run.artifact(row.name):
             return found.manifest().versions

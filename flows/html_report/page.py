@@ -1,4 +1,4 @@
-"""The page itself: `report.html` in the run's folder, in MLflow, and linked from Prefect."""
+"""Report page: `report.html` in the run's folder and in MLflow, with a link in Prefect."""
 
 import logging
 import re
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Tile(BaseModel):
-    """A number that one looks for first."""
+    """Key figure at the top of the page."""
 
     label: str
     value: str
@@ -44,7 +44,7 @@ class Tile(BaseModel):
 
 
 def write_page(summary: RunSummary, settings: Settings) -> Path:
-    """Make the report of a run from what is stored, and the whole recipe beside it; return where it lies."""
+    """Write the report of a run and its complete recipe, and return the path of the report."""
     run = Run(summary, settings)
     run.folder.mkdir(parents=True, exist_ok=True)
     (run.folder / operation.RECIPE).write_text(operation.recipe_text(run.config), encoding="utf-8")
@@ -59,7 +59,7 @@ def write_page(summary: RunSummary, settings: Settings) -> Path:
 
 
 def page(run: Run) -> str:
-    """The page as HTML: style and drawings are in it, and nothing is fetched."""
+    """Return the page as self-contained HTML: it contains its style and drawings, and fetches nothing."""
     folder = resources.files("flows.html_report")
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -77,13 +77,16 @@ def page(run: Run) -> str:
 
 
 def _section(make: Callable[[Run], Section], run: Run) -> Section:
-    """A part that an artifact of another version has no figures for costs no other part."""
+    """Make a section, or a section that says why it cannot be shown.
+
+    An artifact of another version may lack figures. The other sections are shown anyway.
+    """
     try:
         return make(run)
     except (KeyError, OSError, NmtError, ValueError) as error:
-        _log.debug("no section", exc_info=error)
+        _log.debug("a section of the report cannot be shown", exc_info=error)
         title = make.__name__.replace("_", " ").capitalize()
-        return Section(title, [Text(f"It cannot be shown: {type(error).__name__} {error}.")])
+        return Section(title, [Text(f"This section cannot be shown: {type(error).__name__} {error}.")])
 
 
 def _tiles(summary: RunSummary) -> list[Tile]:

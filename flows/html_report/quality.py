@@ -1,4 +1,4 @@
-"""How good the model is: the verdict, scores beside the champion's, BLEU by length, and translations to read."""
+"""Report sections about quality: verdict, scores beside the champion's, BLEU by length, and translations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,18 +20,18 @@ CHALLENGER, CHAMPION = "challenger", "champion"
 
 
 def verdict(run: Run) -> Section:
-    """Whether the model took the champion's place, and what decided it."""
+    """Show if the model became the champion, and the checks that decided it."""
     model = run.summary.model
     if model is None:
         return Section("Verdict", [run.missing("register")])
-    said = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
-    return Section("Verdict", [Text(said), *(_checks(model.gate) if model.gate else [])])
+    message = f"{model.name} version {model.version} ({', '.join(model.aliases) or 'no alias'}): {model.verdict}."
+    return Section("Verdict", [Text(message), *(_checks(model.gate) if model.gate else [])])
 
 
 def _checks(found: Verdict) -> list[Block]:
     if not found.checks:
         return []
-    columns = ["Condition", *verdicts.columns(found)[1:], "Why"]
+    columns = ["Check", *verdicts.columns(found)[1:], "Reason"]
     rows = [
         [
             check.name,
@@ -49,7 +49,7 @@ def _checks(found: Verdict) -> list[Block]:
 
 
 def scores(run: Run) -> Section:
-    """Every score with its interval, its signature, and the champion's."""
+    """Show every score with its confidence interval and signature, beside the champion's."""
     report = run.report("evaluate")
     if report is None:
         return Section("Scores", [run.missing("evaluate")])
@@ -66,7 +66,7 @@ def scores(run: Run) -> Section:
             + [score["signature"]]
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
-    columns += ["Champion", "95% interval"] if theirs else []
+    columns += ["Champion's score", "95% interval"] if theirs else []
     return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows)])
 
 
@@ -78,14 +78,14 @@ def _interval(score: dict[str, Any]) -> str:
 def _about_the_champion(run: Run) -> list[Block]:
     known = run.summary.champion
     if not known:
-        return [Text("There was no other champion to compare with.")] if run.summary.model else []
+        return [Text("There was no champion to compare with.")] if run.summary.model else []
     if run.champion is None:
-        return [Text(f"The champion is version {known.version}; its translations are no longer in the store.")]
-    return [Text(f"The champion is version {known.version}, as it was when this model was registered.")]
+        return [Text(f"The champion was version {known.version}. Its translations are no longer in the store.")]
+    return [Text(f"The champion was version {known.version} when this model was registered.")]
 
 
 def by_length(run: Run) -> Section:
-    """BLEU of short and of long sentences, of both models (after Bahdanau et al. 2015, figure 2)."""
+    """Show the BLEU of both models over the length of the source (after Bahdanau et al. 2015, figure 2)."""
     title = "BLEU by sentence length"
     report = run.report("evaluate")
     if report is None:
@@ -99,7 +99,7 @@ def by_length(run: Run) -> Section:
         if [x for x, _ in others] == [x for x, _ in points]:  # the same sentences, in the same buckets
             series[CHAMPION] = others
         every = [bleu for curve in series.values() for _, bleu in curve]
-        is_steep = min(every) < _STEEP * max(every)  # else a scale from 0 would hide which of the two is better
+        is_steep = min(every) < _STEEP * max(every)  # otherwise a scale from 0 would hide the difference
         title_of_x = f"mean source length, {unit}"
         drawings.append(curves(f"BLEU, {test_set}", series, title_of_x, from_zero=is_steep))
     rows = [
@@ -111,7 +111,9 @@ def by_length(run: Run) -> Section:
         ]
         for row in report.get("by_length", [])
     ]
-    explained = Text("Each point is the BLEU of about as many sentences; it lies at their mean length.")
+    explained = Text(
+        "Each point is the BLEU of a group of sentences, at their mean length. All groups are of about the same size."
+    )
     return Section(title, [explained, Charts(drawings), Table(["Test set", "Length", "Sentences", "BLEU"], rows)])
 
 
@@ -128,28 +130,34 @@ def _points(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[
 
 
 def translations(run: Run) -> Section:
-    """Sentences to read: some at even distances, those farthest from their references, and the least sure ones."""
+    """Show translations: evenly spaced samples, the hardest ones, and those with the lowest model score."""
     title = "Translations"
     report, artifact = run.report("evaluate"), run.artifact("evaluate")
     if report is None or artifact is None:
         return Section(title, [run.missing("evaluate")])
     rows = main_sentences(run)
     if rows is None:
-        return Section(title, [Text("The evaluation kept no sentences: an earlier version of nmt-pipeline made it.")])
+        return Section(title, [Text("An earlier version of nmt-pipeline made this evaluation, and kept no sentences.")])
     places = [place * rows.height // _SAMPLES for place in range(_SAMPLES)] if rows.height > _SAMPLES else None
     sure = rows.with_columns(per_token=polars.col("model_score") / polars.col("tokens").clip(1))
     return Section(
         title,
         [
-            Sentences("Samples of the main test set, at even distances", _items(rows[places] if places else rows)),
-            Sentences("Hardest sentences: the lowest chrF", _items(rows.sort("chrf").head(_HARDEST))),
-            Sentences("Least sure: the lowest model score per token", _items(sure.sort("per_token").head(_LEAST_SURE))),
+            Sentences("Evenly spaced samples of the main test set", _items(rows[places] if places else rows)),
+            Sentences("Hardest sentences: lowest chrF", _items(rows.sort("chrf").head(_HARDEST))),
+            Sentences(
+                "Least certain translations: lowest model score per token",
+                _items(sure.sort("per_token").head(_LEAST_SURE)),
+            ),
         ],
     )
 
 
 def main_sentences(run: Run) -> polars.DataFrame | None:
-    """Rows of `read_sentences` of the main test set, and `champion`: its translations, or null."""
+    """Return the rows of `read_sentences` for the main test set.
+
+    The column `champion` is added: the champion's translation, or null. Return None if there are no rows.
+    """
     report, artifact = run.report("evaluate"), run.artifact("evaluate")
     if not report or not artifact or not report["scores"]:
         return None
@@ -159,7 +167,7 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
         return None
     theirs = read_sentences(run.champion.path, name) if run.champion else None
     text = ["source", "reference"]
-    if theirs is None or not theirs.select(text).equals(rows.select(text)):  # another text by the same name
+    if theirs is None or not theirs.select(text).equals(rows.select(text)):  # a different test set with the same name
         return rows.with_columns(champion=polars.lit(None, polars.String))
     return rows.with_columns(champion=theirs["hypothesis"])
 

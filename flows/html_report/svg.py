@@ -1,7 +1,7 @@
-"""Drawings as SVG text: what a chart is put together from.
+"""SVG drawings, from which charts are built.
 
-Colours are classes, which the page, or `STYLE` in a file of its own, gives a light and a dark value each. Text is
-measured by rule of thumb, so that labels can be kept apart and inside the drawing.
+Colours are CSS classes. The page, or `STYLE` in a separate file, gives each class a light and a dark value. Text
+widths are estimated, so that labels do not overlap and stay inside the drawing.
 """
 
 import math
@@ -14,19 +14,19 @@ Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
 
 FONT = 11
-"""Pixels of the text of a chart."""
+"""Font size of a chart in pixels."""
 COLOURS = 6
-"""Series that can be told apart; their classes are s0, s1, ..."""
+"""Number of series that can be told apart. Their classes are s0, s1, ..."""
 LEVELS = 12
-"""Shades of a heat map: their classes are h1, h2, ... for above zero, and n1, n2, ... for below it."""
+"""Number of shades of a heat map. Their classes are h1, h2, ... for positive and n1, n2, ... for negative values."""
 
 _LIGHT = ("#ffffff", "#1f2937", "#6b7280", "#e5e7eb")
 _DARK = ("#15181d", "#e5e7eb", "#9ca3af", "#343a43")
 _SERIES_LIGHT = ("#1d4ed8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
 _SERIES_DARK = ("#7aa5ff", "#ff9d5c", "#5fd38a", "#c99bff", "#e5c34a", "#4fd0e3")
-_LEAST_SCALED, _MOST_SCALED = 0.9, 1.35  # of its size, on a page: its text stays readable, and no poster
-_LEAST_RANGE = 1e-9  # of the values; less is rounding
-_WIDE_CHARACTER, _NARROW_CHARACTER = 1.0, 0.58  # of the font's size
+_LEAST_SCALED, _MOST_SCALED = 0.9, 1.35  # scale limits on a page, so that text stays readable
+_LEAST_RANGE = 1e-9  # relative to the values; a smaller range is a rounding error
+_WIDE_CHARACTER, _NARROW_CHARACTER = 1.0, 0.58  # relative to the font size
 
 
 def _variables(base: Sequence[str], series: Sequence[str]) -> str:
@@ -54,20 +54,20 @@ def _rules() -> str:
 
 
 LIGHT, DARK = _variables(_LIGHT, _SERIES_LIGHT), _variables(_DARK, _SERIES_DARK)
-"""Values of the colours, as CSS declarations."""
+"""CSS declarations of the light and the dark colours."""
 RULES = _rules()
-"""What the classes look like."""
+"""CSS rules of the classes."""
 STYLE = f"svg{{{LIGHT}}}@media (prefers-color-scheme:dark){{svg{{{DARK}}}}}{RULES}"
-"""For a file that holds a drawing and nothing else."""
+"""CSS of a file that contains one drawing and nothing else."""
 
 
 class Drawing:
-    """A drawing of a size in pixels, which a page may scale.
+    """Drawing with a size in pixels, which a page may scale.
 
     Args:
-        width: pixels.
-        height: pixels.
-        about: what it shows, for those who cannot see it.
+        width: Width in pixels.
+        height: Height in pixels.
+        about: Description of the drawing for screen readers.
     """
 
     def __init__(self, width: float, height: float, about: str) -> None:
@@ -76,48 +76,48 @@ class Drawing:
         self._parts: list[str] = []
 
     def text(self, at: Point, text: str, anchor: Anchor = "start", style: str = "", turned: bool = False) -> None:
-        """A line of text; `turned` reads upwards."""
+        """Add a line of text. With `turned`, it reads upwards."""
         where = f'x="{_number(at[0])}" y="{_number(at[1])}"'
         turn = f' transform="rotate(-90 {_number(at[0])} {_number(at[1])})"' if turned else ""
         kind = f' class="{style}"' if style else ""
         self._parts.append(f'<text {where} text-anchor="{anchor}"{kind}{turn}>{escape(text)}</text>')
 
     def line(self, start: Point, end: Point, style: str) -> None:
-        """A straight line."""
+        """Add a straight line."""
         self.path([[start, end]], style)
 
     def path(self, runs: Iterable[Sequence[Point]], style: str) -> None:
-        """Lines through points; a run of one point is a dot of a line's width."""
+        """Add lines through points. A run of a single point is left out."""
         parts = [f"M{'L'.join(f'{_number(x)} {_number(y)}' for x, y in run)}" for run in runs if len(run) > 1]
         if parts:
             self._parts.append(f'<path class="{style}" d="{"".join(parts)}"/>')
 
     def dots(self, points: Iterable[Point], radius: float, style: str) -> None:
-        """A dot at each point."""
+        """Add a dot at each point."""
         self._parts += [
             f'<circle class="dot {style}" cx="{_number(x)}" cy="{_number(y)}" r="{_number(radius)}"/>'
             for x, y in points
         ]
 
     def cells(self, corners: Iterable[Point], size: Point, style: str) -> None:
-        """Rectangles of one size, as one path."""
+        """Add rectangles of one size as one path."""
         width, height = _number(size[0]), _number(size[1])
         path = "".join(f"M{_number(x)} {_number(y)}h{width}v{height}h-{width}z" for x, y in corners)
         if path:
             self._parts.append(f'<path class="{style}" d="{path}"/>')
 
     def inline(self) -> str:
-        """For a page that has the rules of the classes."""
+        """Return the SVG for a page that defines the CSS rules of the classes."""
         least, most = self.width * _LEAST_SCALED, self.width * _MOST_SCALED
         return self._svg("", f'style="min-width:{least:.0f}px;max-width:{most:.0f}px"')
 
     def file(self) -> bytes:
-        """A file of its own."""
+        """Return the SVG as the content of a separate file."""
         own = f'<style>{STYLE}</style><rect class="paper" width="{self.width:.0f}" height="{self.height:.0f}"/>'
         return self._svg(own, f'width="{self.width:.0f}" height="{self.height:.0f}"').encode()
 
     def put(self, other: "Drawing", at: Point) -> None:
-        """Another drawing as a part of this one."""
+        """Add another drawing as a part of this one."""
         self._parts.append(f'<g transform="translate({_number(at[0])} {_number(at[1])})">{"".join(other._parts)}</g>')
 
     def _svg(self, own: str, size: str) -> str:
@@ -129,13 +129,13 @@ class Drawing:
 
 
 def width_of(text: str, size: float = FONT) -> float:
-    """About how many pixels a text takes."""
+    """Return the estimated width of a text in pixels."""
     wide = sum(east_asian_width(character) in "WF" for character in text)
     return size * (wide * _WIDE_CHARACTER + (len(text) - wide) * _NARROW_CHARACTER)
 
 
 def fitted(text: str, pixels: float, size: float = FONT) -> str:
-    """The text, its end left out if it takes more."""
+    """Return the text, cut with an ellipsis if it is wider than `pixels`."""
     if width_of(text, size) <= pixels:
         return text
     while text and width_of(f"{text}…", size) > pixels:
@@ -144,7 +144,7 @@ def fitted(text: str, pixels: float, size: float = FONT) -> str:
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers at even distances, the first at or below `low` and the last at or above `high`."""
+    """Return evenly spaced round numbers, the first at or below `low` and the last at or above `high`."""
     if high - low <= _LEAST_RANGE * max(abs(low), abs(high)):
         high, low = high + (abs(high) or 1) * 0.5, low - (abs(low) or 1) * 0.5
     rough = (high - low) / count
@@ -155,7 +155,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def labels(values: Sequence[float]) -> list[str]:
-    """Numbers on an axis, in as few characters as tell them apart."""
+    """Return labels for the numbers on an axis, as short as possible while they differ from each other."""
     for digits in range(4, 15):
         found = [_shown(value, digits) for value in values]
         if len(set(found)) == len(values):
@@ -176,5 +176,5 @@ def _shown(value: float, digits: int) -> str:
 
 
 def _number(value: float) -> str:
-    """Pixels to a tenth."""
+    """Format pixels with one decimal."""
     return f"{value:.1f}".removesuffix(".0")

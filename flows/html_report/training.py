@@ -1,4 +1,4 @@
-"""How training went: its curves, the schedule of the learning rate, and what it came to."""
+"""Report section about training: its curves, the learning-rate schedule, and its results."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Points = Sequence[dict[str, Any]]
 
 _PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("loss, nats per target token", {"train": "train_loss", "dev": "dev_loss"}),
-    ("BLEU and chrF of the dev set", {"BLEU": "dev_bleu", "chrF": "dev_chrf"}),
+    ("BLEU and chrF on the dev set", {"BLEU": "dev_bleu", "chrF": "dev_chrf"}),
     ("learning-rate schedule", {"learning rate": "learning_rate"}),
     ("gradient norm, before clipping", {"gradient norm": "gradient_norm"}),
     ("target tokens per second", {"tokens per second": "target_tokens_per_second"}),
@@ -26,7 +26,10 @@ _FROM_ZERO = {"target tokens per second", "learning-rate schedule"}
 
 
 def read_points(file: Path) -> list[dict[str, Any]]:
-    """The points of the curves; none if the file is not there. The last line may be torn: the process was killed."""
+    """Return the points of the curves, or an empty list if the file does not exist.
+
+    The last line may be incomplete if the process was killed. It is ignored.
+    """
     if not file.exists():
         return []
     lines = file.read_bytes().splitlines(keepends=True)
@@ -34,7 +37,7 @@ def read_points(file: Path) -> list[dict[str, Any]]:
 
 
 def training_charts(points: Points) -> list[Drawing]:
-    """Losses, scores of the dev set, learning rate, gradient norm and speed over updates, as far as told."""
+    """Draw the curves that the points have values for: losses, dev scores, learning rate, gradient norm and speed."""
     charts = []
     for title, names in _PANELS:
         series = {
@@ -48,7 +51,7 @@ def training_charts(points: Points) -> list[Drawing]:
 
 
 def training(run: Run) -> Section:
-    """The curves, also of a training that did not come to its end."""
+    """Show the curves and results of training, even if it did not finish."""
     artifact, folder = run.artifact("train"), run.unfinished("train")
     place = artifact.path if artifact else folder
     if place is None:
@@ -60,18 +63,20 @@ def training(run: Run) -> Section:
     rows = [
         ["Sentence pairs", f"{report['items_in']:,}"] if report else [],
         ["Updates", f"{points[-1]['update']:,} of {run.config['train']['max_updates']:,}"] if points else [],
-        ["Target tokens learnt from", f"{sum(point.get('target_tokens', 0) for point in points):,.0f}"],
+        ["Target tokens trained on", f"{sum(point.get('target_tokens', 0) for point in points):,.0f}"],
         ["Lowest dev loss, nats per token", number(report.get("best_dev_loss"), 3)] if report else [],
         ["Target tokens per second", f"{report['target_tokens_per_second']:,.0f}"] if report else [],
-        ["Share of tokens that are no padding", f"{report['useful_token_share']:.1%}"] if report else [],
-        ["Share of the devices' matrix rate", f"{report['model_flop_utilisation']:.1%}"] if report else [],
-        ["Updates passed by, for a loss too high", f"{report['updates_passed_by']:,}"] if report else [],
-        ["Started from", report["started_from"] or "random weights"] if report else [],
-        ["Time, over all attempts", duration(spent.seconds)] if spent.attempts else [],
-        ["GPU hours, over all attempts", number(spent.gpu_seconds / _HOUR, 3)] if spent.gpu_seconds else [],
-        ["CPU hours, over all attempts", number(spent.cpu_seconds / _HOUR, 3)] if spent.attempts else [],
+        ["Share of non-padding tokens", f"{report['useful_token_share']:.1%}"] if report else [],
+        ["Model FLOPs utilisation (MFU)", f"{report['model_flop_utilisation']:.1%}"] if report else [],
+        ["Updates undone by the watchdog", f"{report['updates_passed_by']:,}"] if report else [],
+        ["Initial weights", report["started_from"] or "random"] if report else [],
+        ["Time of all attempts", duration(spent.seconds)] if spent.attempts else [],
+        ["GPU hours of all attempts", number(spent.gpu_seconds / _HOUR, 3)] if spent.gpu_seconds else [],
+        ["CPU hours of all attempts", number(spent.cpu_seconds / _HOUR, 3)] if spent.attempts else [],
         ["Attempts", f"{spent.attempts:,}"] if spent.attempts else [],
     ]
-    explained = Text("One point for each 25 updates; dev loss and scores at each validation.")
+    explained = Text(
+        "The curves have one point every 25 updates, and the dev loss and dev scores one at each validation."
+    )
     table = Table(["Measure", "Value"], [row for row in rows if row])
     return Section("Training", [*before, explained, Charts(training_charts(points)), table])

@@ -1,4 +1,4 @@
-"""The few questions that a launcher asks Kubernetes, through its official client, which need not be installed."""
+"""Requests of a launcher to Kubernetes, through its official client, which is an optional dependency."""
 
 import importlib
 import os
@@ -14,23 +14,23 @@ from flows.launchers.reach import NoAnswerError
 from nmt_core.errors import ConfigError
 
 _TIMEOUT = (10, 60)
-"""Seconds to connect, and between two pieces of an answer."""
+"""Seconds to connect, and between two pieces of a response."""
 _PASSING = {408, 429, 500, 502, 503, 504}
 _NAMESPACE_OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class _ConflictError(Exception):
-    """There is an object of this name already."""
+    """An object of this name exists already."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod, as far as it matters here."""
+    """Pod, as far as a launcher needs it."""
 
     name: str
     phase: str
     trouble: str
-    """Why it does not start: no room, no image; empty if nothing is known to be wrong."""
+    """Reason why it does not start, such as no capacity or no image. Empty if none is known."""
 
     @property
     def has_ended(self) -> bool:
@@ -40,18 +40,18 @@ class Pod:
 class ClusterApi:
     """Jobs of one kind in one namespace.
 
-    Every method raises NoAnswerError while the API server is away, and ConfigError when it refuses.
+    Every method raises NoAnswerError while the API server does not answer, and ConfigError when it refuses.
     """
 
     def __init__(self, kind: JobKind, namespace: str) -> None:
-        """Connect as `kubectl` does; an empty namespace is that of the kubeconfig's context.
+        """Connect as `kubectl` does. An empty namespace means the namespace of the kubeconfig's context.
 
         Raises:
-            ConfigError: the client is not installed, or there is no configuration of a cluster.
+            ConfigError: The client is not installed, or no cluster is configured.
         """
         self._kind = kind
         kubernetes = _client_library()
-        file = os.environ.get("KUBECONFIG")  # the library looks only once, when it is imported
+        file = os.environ.get("KUBECONFIG")  # the library reads it only once, when it is imported
         where = {"config_file": file} if file else {}
         try:
             kubernetes.config.load_config(**where)
@@ -64,7 +64,7 @@ class ClusterApi:
         self._place = {"group": kind.group, "version": kind.version, "namespace": self.namespace, "plural": kind.plural}
 
     def create(self, manifest: Manifest) -> bool:
-        """Submit a job; False if there is one of this name."""
+        """Submit a job. Return False if a job of this name exists."""
         try:
             self._ask(lambda: self._jobs.create_namespaced_custom_object(**self._place, body=manifest, **_waiting()))
         except _ConflictError:
@@ -72,14 +72,14 @@ class ClusterApi:
         return True
 
     def get(self, name: str) -> Manifest | None:
-        """A job as it is now, if there is one."""
+        """Return the current state of a job, or None if it does not exist."""
         found: Manifest | None = self._ask(
             lambda: self._jobs.get_namespaced_custom_object(**self._place, name=name, **_waiting()), may_be_missing=True
         )
         return found
 
     def delete(self, name: str) -> None:
-        """Delete a job; it is gone when its pods are, which have their grace period."""
+        """Delete a job. It is gone when its pods are, after their grace period."""
         self._ask(
             lambda: self._jobs.delete_namespaced_custom_object(
                 **self._place, name=name, propagation_policy="Foreground", **_waiting()
@@ -88,7 +88,7 @@ class ClusterApi:
         )
 
     def pods(self, name: str) -> list[Pod]:
-        """Pods of a job."""
+        """Return the pods of a job."""
         selector = self._kind.pods.format(name=name)
         answer = self._ask(
             lambda: self._core.list_namespaced_pod(self.namespace, label_selector=selector, **_waiting())
@@ -96,19 +96,19 @@ class ClusterApi:
         return [Pod(pod.metadata.name, pod.status.phase or "", _trouble(pod.status)) for pod in answer.items]
 
     def pod(self, name: str) -> Pod | None:
-        """One pod, if it is there."""
+        """Return one pod, or None if it does not exist."""
         pod = self._ask(lambda: self._core.read_namespaced_pod(name, self.namespace, **_waiting()), may_be_missing=True)
         return Pod(name, pod.status.phase or "", "") if pod else None
 
     def log(self, pod: str, since_seconds: int | None) -> Iterator[bytes]:
-        """Lines of a pod's log as they come, each with its time before it, until the container has ended.
+        """Yield the lines of a pod's log as they arrive, each after its timestamp, until the container has ended.
 
         Args:
-            pod: its name.
-            since_seconds: how far back to begin; None is at the beginning.
+            pod: Name of the pod.
+            since_seconds: Age in seconds of the first line. None means from the beginning.
 
         Raises:
-            NoAnswerError: the stream broke, or nothing came for a minute.
+            NoAnswerError: The stream broke, or nothing arrived for a minute.
         """
         options = {} if since_seconds is None else {"since_seconds": since_seconds}
         stream = self._ask(
@@ -133,13 +133,13 @@ class ClusterApi:
             stream.close()
 
     def _ask(self, question: Callable[[], Any], *, may_be_missing: bool = False) -> Any:
-        """The answer; None where there is no such thing, if it may be missing."""
+        """Return the response. If the object may be missing and does not exist, return None."""
         try:
             return question()
         except urllib3.exceptions.HTTPError as error:
             raise NoAnswerError(str(error)) from None
         except self._error as error:
-            # Where the kind itself is unknown, the answer is plain text, and no Status.
+            # If the kind itself is unknown, the response is plain text instead of a Status.
             if error.status == 404 and may_be_missing and "page not found" not in str(error.body):
                 return None
             if error.status == 409:
@@ -149,7 +149,7 @@ class ClusterApi:
                 raise NoAnswerError(message) from None
             raise ConfigError(
                 f"NMT_LAUNCHER: Kubernetes refuses {self._kind.plural}.{self._kind.group} in namespace "
-                f"{self.namespace} ({message}): see infra/README.md for what it must have and allow"
+                f"{self.namespace} ({message}): see infra/README.md for the operators and rights that it needs"
             ) from None
 
 
@@ -165,16 +165,16 @@ def _waiting(**options: Any) -> dict[str, Any]:
 
 
 def _namespace(config: Any, where: Mapping[str, str]) -> str:
-    """As `kubectl` chooses it."""
+    """Return the namespace that `kubectl` would choose."""
     try:
         context = config.list_kube_config_contexts(**where)[1]["context"]
         return str(context.get("namespace") or "default")
-    except config.ConfigException:  # we are in a pod
+    except config.ConfigException:  # inside a pod
         return _NAMESPACE_OF_A_POD.read_text().strip() if _NAMESPACE_OF_A_POD.exists() else "default"
 
 
 def _trouble(status: Any) -> str:
-    """Why a pod does not start."""
+    """Return why a pod does not start, or an empty text."""
     waiting = [each.state.waiting for each in status.container_statuses or () if each.state and each.state.waiting]
     reasons = [(each.reason or "", each.message or "") for each in waiting if each.reason != "ContainerCreating"]
     reasons += [

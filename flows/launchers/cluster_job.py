@@ -1,7 +1,7 @@
-"""What is asked of a cluster, the same for all kinds: name, folder, nodes, and what each node runs.
+"""Job of a cluster, the same for all kinds: its name, folder, nodes, and the command of each node.
 
-What we cannot know of a cluster (account, partition, image, volumes, time limit) stands in a template, which comes with
-the package and which the user may copy and edit.
+Options that depend on the cluster (account, partition, image, volumes, time limit) are in a template. The package has
+one for each kind, which the user may copy and edit.
 """
 
 import hashlib
@@ -17,39 +17,42 @@ from nmt_core.execution.torchrun import TRAINING_ENVIRONMENT, Rendezvous, torchr
 
 _DEFAULTS = {"slurm": "train.sbatch", "trainjob": "trainjob.yaml", "pytorchjob": "pytorchjob.yaml"}
 _LONGEST_RECIPE = 20
-"""Of a job's name; the whole stays below 40 characters, since clusters append theirs and allow 63."""
+"""Maximum length of the recipe in a job's name.
+
+The whole name stays below 40 characters, because clusters append theirs and allow 63.
+"""
 
 
 @dataclass(frozen=True)
 class ClusterJob:
-    """One training job."""
+    """Training job."""
 
     name: str
-    """A DNS label, and the same for the same training: by it a job is found again that runs already."""
+    """DNS label that is always the same for the same training, so that a running job is found again."""
     folder: Path
     """Absolute path of the job's folder, which all nodes share."""
     nodes: str
-    """How many: "4", or "1:4" for training that goes on with fewer."""
+    """Number of nodes: "4", or "1:4" for training that continues with fewer."""
     processes: str
-    """Training processes on each: a number, or "gpu" for one per GPU."""
+    """Training processes on each node: a number, or "gpu" for one per GPU."""
 
     @property
     def least_nodes(self) -> int:
-        """With how many nodes the job goes on."""
+        """Minimum number of nodes."""
         return int(self.nodes.partition(":")[0])
 
     @property
     def most_nodes(self) -> int:
-        """How many nodes the job would like."""
+        """Maximum number of nodes."""
         return int(self.nodes.rpartition(":")[2])
 
     def command(self, endpoint: str, python: str) -> list[str]:
-        """What each node runs; `endpoint` is host:port of its first node."""
+        """Return the command of each node. `endpoint` is host:port of the first node."""
         return torchrun_command(self.folder, Rendezvous(self.nodes, self.processes, endpoint, self.name), python)
 
 
 def cluster_job(settings: Settings, recipe: str, folder: Path) -> ClusterJob:
-    """The job that trains in `folder`, the unfinished artifact of a recipe's `train` stage."""
+    """Return the job that trains in `folder`, the partial artifact of a recipe's `train` stage."""
     place = folder.resolve()
     words = (_label(recipe)[:_LONGEST_RECIPE].strip("-"), _label(place.name)[:8].strip("-"))
     # The folder is part of the name, so that the same recipe in another home is another job.
@@ -59,29 +62,29 @@ def cluster_job(settings: Settings, recipe: str, folder: Path) -> ClusterJob:
 
 
 def training_environment() -> dict[str, str]:
-    """What training processes want to find; what the user has set himself goes before."""
+    """Return the environment variables of training processes. Values that the user has set take precedence."""
     return {name: os.environ.get(name, value) for name, value in TRAINING_ENVIRONMENT.items()}
 
 
 def look_anew(folder: Path) -> None:
-    """Have the file system ask what is in a folder: NFS remembers for up to a minute that a file was not there."""
-    os.listdir(folder)  # noqa: PTH208  # of which opening the folder is the point
+    """Make the file system list a folder again: NFS caches for up to a minute that a file does not exist."""
+    os.listdir(folder)  # noqa: PTH208  # opening the folder is the purpose
 
 
 def template_of(settings: Settings) -> Path:
-    """File of the user's own template, or of the one for his kind of cluster that comes with the package.
+    """Return the user's template, or the package's template for the kind of cluster.
 
     Raises:
-        ConfigError: the user's own cannot be read.
+        ConfigError: The user's template cannot be read.
     """
     if not settings.launch_template:
         return Path(str(resources.files("flows.launchers") / "templates" / _DEFAULTS[settings.launcher]))
     template = Path(settings.launch_template).absolute()
     if not template.is_file():
-        raise ConfigError(f"NMT_LAUNCH_TEMPLATE={settings.launch_template}: there is no such file: correct the path")
+        raise ConfigError(f"NMT_LAUNCH_TEMPLATE={settings.launch_template}: no such file: correct the path")
     return template
 
 
 def _label(text: str) -> str:
-    """As a part of a DNS label: small letters, digits and hyphens."""
+    """Return a text as a part of a DNS label: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,8 +1,8 @@
-"""Training as a job of Kubernetes: a TrainJob or a PyTorchJob is created, watched, and deleted.
+"""Training as a Kubernetes job: a TrainJob or a PyTorchJob is created, watched, and deleted.
 
-The machine that runs the flow needs a kubeconfig, or is a pod with rights of its own; NMT_HOME must be on a volume that
-it shares with the pods of the job, under the same path. The job is known by its name, which is that of its folder: a
-flow that comes back finds the job that runs already.
+The machine that runs the flow needs a kubeconfig, or is a pod with rights of its own. NMT_HOME must be on a volume that
+it shares with the pods of the job, under the same path. The name of the job is derived from its folder, so a flow that
+starts again finds the running job.
 """
 
 import contextlib
@@ -29,24 +29,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KubernetesLauncher:
-    """Starts training as a job of the kind that the settings name."""
+    """Launcher that starts training as a job of the kind in the settings."""
 
     settings: Settings
     recipe: str
     poll: float = 3.0
-    """Seconds between two questions to the API server while something happens; up to 8 times that otherwise."""
+    """Seconds between two requests to the API server while the job changes, and up to 8 times that otherwise."""
     grace: float = 120.0
-    """Seconds that we wait for a deleted job to go; how long its pods may take, the template says."""
+    """Seconds to wait for a deleted job to disappear. The template sets the grace period of its pods."""
     patience: float = 1_800.0
-    """Seconds for which the API server may be away."""
+    """Seconds without an answer of the API server before giving up."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
-        """See `Launcher.launch`.
+        """Launch training as `Launcher.launch` does.
 
         Raises:
-            ConfigError: the client is not installed, the template is wrong, or Kubernetes refuses the job.
-            OutOfReachError: the API server has been away for too long.
+            ConfigError: The client is not installed, the template is wrong, or Kubernetes refuses the job.
+            OutOfReachError: The API server has not answered for too long.
         """
         manifest, kind = self._manifest(folder), KINDS[self.settings.launcher]
         api = ClusterApi(kind, manifest["metadata"].get("namespace", ""))
@@ -58,7 +58,7 @@ class KubernetesLauncher:
         try:
             launched.start(manifest)
             yield launched
-        except (OutOfReachError, ConfigError):  # nor could it be deleted
+        except (OutOfReachError, ConfigError):  # it cannot be deleted either
             raise
         except BaseException:
             launched.cancel(self.grace)
@@ -68,7 +68,7 @@ class KubernetesLauncher:
         look_anew(folder)
 
     def manifest(self, folder: Path) -> str:
-        """What is submitted for a folder, as YAML."""
+        """Return the manifest for a folder as YAML."""
         return yaml.safe_dump(self._manifest(folder), sort_keys=False, width=120)
 
     def _manifest(self, folder: Path) -> Manifest:
@@ -78,22 +78,22 @@ class KubernetesLauncher:
 
 @dataclass
 class _KubernetesJob:
-    """See `Launched`."""
+    """Running job, which implements `Launched`."""
 
     kind: JobKind
     name: str
     api: ClusterApi
     reach: Reach
     said: deque[str]
-    """What the user should know of Kubernetes, and has not been told yet."""
+    """Messages about Kubernetes that the user has not seen yet."""
     poll: float
     logs: PodLogs
     _is_good: bool | None = None
-    """Whether it ended well, once it has ended."""
+    """True if the job succeeded, False if it failed, None if it has not ended."""
     _seen: frozenset[str] = frozenset()
 
     def start(self, manifest: Manifest) -> None:
-        """Create the job, or find that it runs already; one of the same name that has ended makes room."""
+        """Create the job, or find that it runs already. A job of the same name that has ended is deleted first."""
         while True:
             found = self.reach.insist(lambda: self.api.get(self.name), self.poll)
             if found is None:
@@ -103,10 +103,10 @@ class _KubernetesJob:
                 if self._how_it_ended(found) is None:
                     return
                 self.reach.insist(lambda: self.api.delete(self.name), self.poll)
-            time.sleep(self.poll)  # an attempt that failed for us may have succeeded for Kubernetes: look again
+            time.sleep(self.poll)  # a request that failed here may have succeeded in Kubernetes: check again
 
     def lines(self) -> Iterator[str]:
-        """See `Launched.lines`."""
+        """Yield lines as `Launched.lines` does."""
         pace = Pace(self.poll)
         while self._is_good is None:
             if pace.is_due():
@@ -119,14 +119,14 @@ class _KubernetesJob:
         yield from self._tell()
 
     def wait(self) -> int:
-        """See `Launched.wait`."""
-        while self._is_good is None:  # nobody has read the lines to their end
+        """Wait as `Launched.wait` does."""
+        while self._is_good is None:  # the caller has not read all lines
             for _ in self.lines():
                 pass
         return 0 if self._is_good else 1
 
     def cancel(self, grace: float) -> None:
-        """Delete the job, and wait until its pods are gone: SIGTERM has each of them write its checkpoint."""
+        """Delete the job, and wait until its pods are gone. SIGTERM makes each of them write its checkpoint."""
         deadline, is_sent = time.monotonic() + grace, False
         while time.monotonic() < deadline:
             with contextlib.suppress(NoAnswerError, ConfigError):
@@ -137,17 +137,17 @@ class _KubernetesJob:
                     is_sent = True
             time.sleep(self.poll)
         place = f"{self.kind.plural}.{self.kind.group} {self.name} --namespace {self.api.namespace}"
-        _log.warning("%s %s may still run: `kubectl delete %s` ends it", self.kind.kind, self.name, place)
+        _log.warning("%s %s may still be running: end it with `kubectl delete %s`", self.kind.kind, self.name, place)
 
     def _look(self, pace: Pace) -> None:
-        """See how the job and its pods are."""
+        """Check the job and its pods."""
         found = self.api.get(self.name)
-        news = frozenset(_conditions(found)) if found else frozenset({"has been deleted, and not by us"})
+        news = frozenset(_conditions(found)) if found else frozenset({"was deleted by another program"})
         for pod in self.api.pods(self.name):
             if pod.phase not in {"", "Pending"}:
                 self.logs.follow(pod.name)
             if pod.trouble:
-                news |= {f"waits for pod {pod.name}: {pod.trouble}"}
+                news |= {f"is waiting for pod {pod.name}: {pod.trouble}"}
         if news - self._seen:
             self.said.extend(f"{self.kind.kind} {self.name} {each}" for each in sorted(news - self._seen))
             self._seen |= news
@@ -155,7 +155,7 @@ class _KubernetesJob:
         self._is_good = self._how_it_ended(found) if found else False
 
     def _how_it_ended(self, found: Manifest) -> bool | None:
-        """Whether the job ended well; None if it has not ended."""
+        """Return True if the job succeeded, False if it failed, None if it has not ended."""
         for condition in found.get("status", {}).get("conditions", ()):
             if condition["status"] == "True" and condition["type"] in self.kind.is_good:
                 return self.kind.is_good[condition["type"]]
@@ -167,9 +167,9 @@ class _KubernetesJob:
 
 
 def _conditions(found: Manifest) -> Iterator[str]:
-    """What is true of a job, in words."""
+    """Yield the conditions of a job as text."""
     if "deletionTimestamp" in found["metadata"]:
-        yield "is being deleted, and not by us"
+        yield "is being deleted by another program"
     for condition in found.get("status", {}).get("conditions", ()):
         if condition["status"] == "True":
             reason = " ".join(filter(None, (condition.get("reason"), condition.get("message"))))

@@ -1,7 +1,7 @@
-"""What is submitted to Kubernetes: the user's template, with what only we know filled in.
+"""Manifests for Kubernetes: the user's template with name, nodes and command filled in.
 
-A kind of job is an operator's custom resource: Kubeflow Trainer's TrainJob, or the older training operator's
-PyTorchJob. Both name the pods after the job, so that the address of the first is known beforehand.
+A kind of job is the custom resource of an operator: Kubeflow Trainer's TrainJob, or the older training operator's
+PyTorchJob. Both derive the names of pods from the job, so the address of the first pod is known in advance.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,47 +17,47 @@ from nmt_core.errors import ConfigError, words_of
 Manifest = dict[str, Any]
 
 FOLDER = "nmt-pipeline/folder"
-"""The annotation that says whose job this is."""
+"""Annotation with the folder that a job belongs to."""
 _PORT = 29_500
 _PYTHON = "python"
-"""Of the image; the template's `command` says which, and our arguments follow it."""
+"""Python of the image. It stands for the template's `command`, which our arguments follow."""
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """A custom resource that trains."""
+    """Custom resource that trains."""
 
     kind: str
     group: str
     version: str
     plural: str
     first_host: str
-    """Name of its first pod in the cluster's DNS, with {name} for the job's."""
+    """Name of its first pod in the cluster's DNS, with {name} for the name of the job."""
     pods: str
-    """Selector of its pods, with {name} for the job's."""
+    """Label selector of its pods, with {name} for the name of the job."""
     container: str
-    """The container that trains, in each pod."""
+    """Name of the training container in each pod."""
     is_good: Mapping[str, bool]
-    """Conditions that end it, and whether well."""
+    """Conditions that end the job, each with True for success."""
     fill: Callable[["Template", ClusterJob, list[str]], None]
-    """Puts nodes and arguments into the template."""
+    """Function that fills nodes and arguments into the template."""
 
 
 class Template:
-    """A manifest that lacks what only we know."""
+    """Manifest without the values that only the launcher knows."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         try:
             self.manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"template {file}: cannot be read ({words_of(error, most=1_000)}): mend it") from None
+            raise ConfigError(f"template {file}: cannot be read ({words_of(error, most=1_000)}): correct it") from None
 
     def section(self, *path: str) -> Manifest:
-        """A mapping by its path of keys; one more key picks the item of a list by its name.
+        """Return a mapping by its path of keys. In a list, a key selects the item of that name.
 
         Raises:
-            ConfigError: the template has no such place.
+            ConfigError: The template has no such mapping.
         """
         place = self.manifest
         for key in path:
@@ -73,7 +73,7 @@ class Template:
         return place
 
     def set_environment(self, container: Manifest) -> None:
-        """Add what training wants to find; what the template sets goes before."""
+        """Add the environment variables of training. Values in the template take precedence."""
         ours = [{"name": name, "value": value} for name, value in training_environment().items()]
         theirs = container.get("env") or []
         named = {entry.get("name") for entry in theirs}
@@ -120,21 +120,21 @@ KINDS = {
         fill=_fill_pytorch_job,
     ),
 }
-"""By the value of `NMT_LAUNCHER`."""
+"""Kinds of jobs by the value of `NMT_LAUNCHER`."""
 
 
 def manifest_of(kind: JobKind, job: ClusterJob, file: Path) -> Manifest:
-    """The whole manifest of a job, from a template file.
+    """Return the complete manifest of a job, from a template file.
 
     Raises:
-        ConfigError: the file is not a template for this kind.
+        ConfigError: The file is not a template for this kind.
     """
     template = Template(file)
     whole = template.section()
     for key, value in (("apiVersion", f"{kind.group}/{kind.version}"), ("kind", kind.kind)):
         if whole.get(key) != value:
             raise ConfigError(
-                f"template {file}: {key} is {whole.get(key)!r}, and must be {value} for this NMT_LAUNCHER"
+                f"template {file}: {key} is {whole.get(key)!r}, but NMT_LAUNCHER needs {value}: correct it"
             )
     metadata = template.section("metadata")
     metadata["name"] = job.name

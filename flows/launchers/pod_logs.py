@@ -1,7 +1,7 @@
-"""Logs of many pods as one stream of lines: none is lost when a connection breaks, and none comes twice.
+"""Logs of several pods as one stream of lines, without lost or repeated lines when a connection breaks.
 
-A stream that breaks is taken up a little before its last line; lines carry the time at which they were written, by
-which those that have been seen already are known.
+A broken stream is resumed a little before its last line. Every line has a timestamp, by which lines that were read
+already are recognised.
 """
 
 import queue
@@ -15,14 +15,19 @@ from flows.launchers.reach import NoAnswerError
 from nmt_core.errors import ConfigError
 
 _OVERLAP = 15
-"""Seconds by which a log is read again before its last line: clocks, and what was under way."""
+"""Seconds of a log that are read again before its last line, for clock differences and lines in transit."""
 
 
 class PodLogs:
-    """Follows each pod that it is told of in a thread of its own."""
+    """Logs of pods, each of which is followed in a thread of its own."""
 
     def __init__(self, api: ClusterApi, pause: float) -> None:
-        """`pause`: seconds before a stream that has ended is taken up again."""
+        """Create an empty set of logs.
+
+        Args:
+            api: Kubernetes API.
+            pause: Seconds before a stream that has ended is resumed.
+        """
         self._api = api
         self._pause = pause
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -30,7 +35,7 @@ class PodLogs:
         self._stop = threading.Event()
 
     def follow(self, pod: str) -> None:
-        """Follow a pod from its first line on, unless that is done already."""
+        """Follow a pod from its first line, if it is not followed already."""
         if pod not in self._followers:
             follower = _Follower(self._api, pod, self._lines.put, self._stop, self._pause)
             thread = threading.Thread(target=follower.run, name=f"log of {pod}", daemon=True)
@@ -38,14 +43,14 @@ class PodLogs:
             thread.start()
 
     def next_line(self, timeout: float) -> str | None:
-        """The next line of any pod, or None if there is none for `timeout` seconds."""
+        """Return the next line of any pod, or None if there is none for `timeout` seconds."""
         try:
             return self._lines.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def rest(self, timeout: float) -> list[str]:
-        """The last lines, once all containers have ended; waits `timeout` seconds at most for what is under way."""
+        """Return the last lines after all containers have ended, after at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
         for thread in self._followers.values():
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -55,13 +60,13 @@ class PodLogs:
         return lines
 
     def stop(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._stop.set()
 
 
 @dataclass
 class _Follower:
-    """Follows one pod, through restarts of its container."""
+    """Follower of one pod, through restarts of its container."""
 
     api: ClusterApi
     pod: str
@@ -69,20 +74,20 @@ class _Follower:
     stop: threading.Event
     pause: float
     _last: bytes = b""
-    """Time of the last line, as the log has it."""
+    """Timestamp of the last line in the log."""
     _count: int = 0
-    """Lines that had that very time."""
+    """Number of lines with that timestamp."""
     _read_at: float | None = field(default=None)
-    """When the last line came, by our own clock."""
+    """Local time at which the last line arrived."""
 
     def run(self) -> None:
         while not self.stop.is_set():
             try:
-                pod = self.api.pod(self.pod)  # asked first: what is read after the end is all there is
+                pod = self.api.pod(self.pod)  # before reading: a log that is read after the end is complete
                 self._read()
                 if pod is None or pod.has_ended:
                     return
-            except (NoAnswerError, ConfigError):  # the container is not there yet, or the server is away
+            except (NoAnswerError, ConfigError):  # the container has not started, or the server does not answer
                 pass
             self.stop.wait(self.pause)
 

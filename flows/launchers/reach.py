@@ -1,4 +1,4 @@
-"""A scheduler that may be away: a controller restarts, a network is mended, and training goes on meanwhile."""
+"""Requests to a scheduler that may be unreachable for a while, during which training continues."""
 
 import time
 from collections.abc import Callable
@@ -11,24 +11,24 @@ Answer = TypeVar("Answer")
 
 
 class NoAnswerError(Exception):
-    """The scheduler cannot be asked at the moment."""
+    """The scheduler does not answer at the moment."""
 
 
 class OutOfReachError(StageError):
-    """The scheduler has not answered for so long that we give up watching; the job may run on."""
+    """The scheduler has not answered for so long that the launcher gives up. The job may still be running."""
 
 
 @dataclass
 class Pace:
-    """When to ask next: soon after something has happened, ever more seldom while nothing does."""
+    """Times of requests: soon after a change, and at growing intervals while nothing changes."""
 
     seconds: float
-    """Shortest time between two questions; the longest is eight times that."""
+    """Shortest interval between two requests. The longest is eight times that."""
     _wait: float = field(default=0.0, init=False)
     _next: float = field(default=0.0, init=False)
 
     def is_due(self) -> bool:
-        """Whether to ask now; if so, the next time is later."""
+        """Return True if a request is due, and set the time of the next one."""
         now = time.monotonic()
         if now < self._next:
             return False
@@ -37,27 +37,27 @@ class Pace:
         return True
 
     def hurry(self) -> None:
-        """Something has happened: more may follow."""
+        """Return to the shortest interval after a change."""
         self._wait = 0.0
 
 
 @dataclass
 class Reach:
-    """Asks a scheduler, and bears with its silence."""
+    """Requests to a scheduler that tolerate missing answers for a while."""
 
     who: str
-    """The scheduler, for messages."""
+    """Name of the scheduler, for messages."""
     patience: float
-    """Seconds of silence after which we give up."""
+    """Seconds without an answer before giving up."""
     tell: Callable[[str], None]
-    """Takes what the user should know."""
+    """Callback that receives messages for the user."""
     _silent_since: float | None = field(default=None, init=False)
 
     def ask(self, question: Callable[[], Answer]) -> Answer | None:
-        """The answer, or None if there is none at the moment.
+        """Return the answer, or None if there is none at the moment.
 
         Raises:
-            OutOfReachError: there has been none for `patience` seconds.
+            OutOfReachError: There has been no answer for `patience` seconds.
         """
         try:
             answer = question()
@@ -70,10 +70,10 @@ class Reach:
         return answer
 
     def insist(self, question: Callable[[], Answer], pause: float) -> Answer:
-        """The answer, however often we must ask; `pause` is the time between in seconds, at first.
+        """Return the answer, and repeat the request until there is one. `pause` is the first interval in seconds.
 
         Raises:
-            OutOfReachError: there has been none for `patience` seconds.
+            OutOfReachError: There has been no answer for `patience` seconds.
         """
         answers: list[Answer] = []
         pace = Pace(pause)
@@ -88,9 +88,9 @@ class Reach:
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
-            self.tell(f"{self.who} does not answer ({error}): asking again for {self.patience / 60:.0f} minutes")
+            self.tell(f"{self.who} does not answer ({error}): retrying for {self.patience / 60:.0f} minutes")
         elif now - self._silent_since > self.patience:
             raise OutOfReachError(
-                f"{self.who} has not answered for {self.patience / 60:.0f} minutes ({error}): a job that runs there is "
-                "left alone, and the same command finds it again"
+                f"{self.who} has not answered for {self.patience / 60:.0f} minutes ({error}): a running job "
+                "continues there, and the same command finds it again"
             )

@@ -1,7 +1,7 @@
-"""Training as a batch job of Slurm: `sbatch` starts it, `squeue` tells how it is, `scancel` ends it.
+"""Training as a Slurm batch job: `sbatch` starts it, `squeue` shows its state, `scancel` ends it.
 
 The machine that runs the flow needs these commands, and NMT_HOME on a file system that it shares with the nodes. The
-job is known by its name, which is that of its folder: a flow that comes back finds the job that runs already.
+name of the job is derived from its folder, so a flow that starts again finds the running job.
 """
 
 import contextlib
@@ -26,34 +26,34 @@ from nmt_core.execution.torchrun import Launched
 _log = logging.getLogger(__name__)
 
 _RENDEZVOUS = "RENDEZVOUS"
-"""Where the nodes meet; the script puts in the address, which is not known before the job has its nodes."""
+"""Placeholder of the address where the nodes meet. The batch script replaces it when the job has its nodes."""
 _PASSING = re.compile(r"unable to contact|timed out|connection refused|zero bytes|try again|temporarily|standby", re.I)
-"""What commands of Slurm say when the controller is away, and not when something is wrong with the job."""
+"""Messages of Slurm's commands when the controller does not answer, as opposed to errors of the job."""
 _SECONDS_FOR_A_COMMAND = 120
 _SECONDS_BETWEEN_LOOKS = 1.0
-"""At the log, which is a file and costs little."""
+"""Interval between reads of the log, which is a file and cheap to read."""
 
 
 @dataclass(frozen=True)
 class SlurmLauncher:
-    """Starts training as a Slurm job."""
+    """Launcher that starts training as a Slurm job."""
 
     settings: Settings
     recipe: str
     poll: float = 3.0
-    """Seconds between two questions to the controller while something happens; up to 8 times that otherwise."""
+    """Seconds between two requests to the controller while the job changes, and up to 8 times that otherwise."""
     grace: float = 120.0
-    """Seconds for a checkpoint after a job has been asked to end."""
+    """Seconds for a checkpoint after a job was told to end."""
     patience: float = 1_800.0
-    """Seconds for which the controller may be away."""
+    """Seconds without an answer of the controller before giving up."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
-        """See `Launcher.launch`.
+        """Launch training as `Launcher.launch` does.
 
         Raises:
             ConfigError: Slurm is not installed here, or refuses the job.
-            OutOfReachError: the controller has been away for too long.
+            OutOfReachError: The controller has not answered for too long.
         """
         job = cluster_job(self.settings, self.recipe, folder)
         said: deque[str] = deque()
@@ -61,7 +61,7 @@ class SlurmLauncher:
         try:
             launched.start(self._submission(job))
             yield launched
-        except (OutOfReachError, ConfigError):  # nor could it be cancelled
+        except (OutOfReachError, ConfigError):  # it cannot be cancelled either
             raise
         except BaseException:
             launched.cancel(self.grace)
@@ -69,7 +69,7 @@ class SlurmLauncher:
         look_anew(job.folder)
 
     def manifest(self, folder: Path) -> str:
-        """The command that submits the job of a folder, and the script that it submits."""
+        """Return the command that submits the job of a folder, and the script that it submits."""
         command = self._submission(cluster_job(self.settings, self.recipe, folder))
         return f"# {shlex.join(command)}\n{template_of(self.settings).read_text(encoding='utf-8')}"
 
@@ -85,7 +85,7 @@ class SlurmLauncher:
 
 @dataclass(frozen=True)
 class _Queued:
-    """A job that has not ended."""
+    """Job that has not ended."""
 
     slurm_id: str
     state: str
@@ -98,7 +98,7 @@ class _Queued:
 
 @dataclass(frozen=True)
 class _End:
-    """How a job ended."""
+    """End of a job."""
 
     state: str
     code: int
@@ -106,24 +106,24 @@ class _End:
 
 @dataclass
 class _SlurmJob:
-    """See `Launched`."""
+    """Running job, which implements `Launched`."""
 
     job: ClusterJob
     reach: Reach
     said: deque[str]
-    """What the user should know of Slurm, and has not been told yet."""
+    """Messages about Slurm that the user has not seen yet."""
     poll: float
     slurm_id: str = ""
-    """The number that Slurm has given it."""
+    """Number of the job in Slurm."""
     _seen: str = ""
     _end: _End | None = None
 
     def start(self, command: Sequence[str]) -> None:
-        """Submit the job, or find that it is in the queue already."""
+        """Submit the job, or find it in the queue."""
         self.slurm_id = self.reach.insist(lambda: _find_or_submit(self.job, command), self.poll)
 
     def lines(self) -> Iterator[str]:
-        """See `Launched.lines`."""
+        """Yield lines as `Launched.lines` does."""
         log = _Log(self.job.folder / f"slurm-{self.slurm_id}.log")
         pace = Pace(self.poll)
         is_over = False
@@ -138,26 +138,28 @@ class _SlurmJob:
         yield from self._tell()
 
     def wait(self) -> int:
-        """See `Launched.wait`."""
-        while self._end is None:  # nobody has read the lines to their end
+        """Wait as `Launched.wait` does."""
+        while self._end is None:  # the caller has not read all lines
             for _ in self.lines():
                 pass
         return self._end.code
 
     def cancel(self, grace: float) -> None:
-        """Ask for a checkpoint, wait for it, and end the job whatever came of that."""
+        """Request a checkpoint, wait for it, and end the job in any case."""
         if not (self._is_ended_by(("--batch", "--signal=TERM"), grace) or self._is_ended_by((), grace)):
-            _log.warning("Slurm job %s may still run: `scancel --name=%s` ends it", self.slurm_id, self.job.name)
+            _log.warning(
+                "Slurm job %s may still be running: end it with `scancel --name=%s`", self.slurm_id, self.job.name
+            )
 
     def _is_ended_by(self, options: tuple[str, ...], grace: float) -> bool:
-        """Call `scancel`, as soon as the controller is there, and wait for the end."""
+        """Call `scancel` as soon as the controller answers, and wait for the end of the job."""
         deadline, is_sent = time.monotonic() + grace, False
         while time.monotonic() < deadline:
             with contextlib.suppress(NoAnswerError, _RefusedError):
                 queued = _queued(self.job.name)
                 if queued is None:
                     return True
-                if not is_sent:  # signals are for jobs that run: one that waits just goes
+                if not is_sent:  # only running jobs get a signal; a pending one is removed
                     _run("scancel", *(options if queued.state == "RUNNING" else ()), queued.slurm_id)
                     is_sent = True
             time.sleep(self.poll)
@@ -178,15 +180,15 @@ class _SlurmJob:
 
 @dataclass
 class _Log:
-    """A file that grows, on another machine."""
+    """Growing file on another machine."""
 
     file: Path
     _position: int = 0
 
     def lines(self, is_complete: bool) -> Iterator[str]:
-        """Whole lines that are new; what remains too, if nothing more will come."""
+        """Yield new complete lines, and the incomplete rest if the log has ended."""
         try:
-            with self.file.open("rb") as stream:  # anew each time, which is when NFS looks for news
+            with self.file.open("rb") as stream:  # open it each time: NFS checks for changes on open
                 stream.seek(self._position)
                 new = stream.read()
         except FileNotFoundError:
@@ -198,34 +200,37 @@ class _Log:
 
 
 class _RefusedError(Exception):
-    """Slurm has understood, and will not."""
+    """Slurm refuses the request."""
 
 
 def _find_or_submit(job: ClusterJob, command: Sequence[str]) -> str:
-    """Number of the job. Looks before it submits: an attempt that failed for us may have succeeded for Slurm."""
+    """Return the number of the job.
+
+    It is searched before it is submitted, because a request that failed here may have succeeded in Slurm.
+    """
     if found := _queued(job.name):
         return found.slurm_id
     try:
         answer = _run(*command)
     except _RefusedError as error:
         raise ConfigError(
-            f"NMT_LAUNCHER=slurm: Slurm refuses the job: {error}: copy infra/slurm/train.sbatch, set there what your "
-            "cluster asks for, and name the copy in NMT_LAUNCH_TEMPLATE"
+            f"NMT_LAUNCHER=slurm: Slurm refuses the job: {error}: copy infra/slurm/train.sbatch, set the options that "
+            "your cluster needs, and set NMT_LAUNCH_TEMPLATE to the copy"
         ) from None
     return answer.split(";")[0]  # on a federation the name of the cluster follows
 
 
 def _queued(name: str) -> _Queued | None:
-    """The job of this name that has not ended, if there is one."""
+    """Return the job of this name that has not ended, or None."""
     try:
         answer = _run("squeue", "--noheader", f"--user={os.getuid()}", f"--name={name}", "--format=%i|%T|%r")
-    except _RefusedError as error:  # it has nothing to refuse: something is wrong for now
+    except _RefusedError as error:  # there is nothing to refuse, so the problem is temporary
         raise NoAnswerError(f"{error}") from None
     return _Queued(*answer.splitlines()[0].split("|", 2)) if answer else None
 
 
 def _end_of(slurm_id: str) -> _End:
-    """How a job ended. The controller forgets after some minutes, the accounting, where there is one, does not."""
+    """Return how a job ended. The controller forgets it after some minutes, the accounting (if configured) does not."""
     for command, pattern in (
         (
             ("scontrol", "show", "job", slurm_id),
@@ -241,22 +246,22 @@ def _end_of(slurm_id: str) -> _End:
                 signal, code = int(found["signal"]), int(found["code"])
                 failed = code or (128 + signal if signal else 1)
                 return _End(found["state"], 0 if found["state"] == "COMPLETED" else failed)
-    return _End("nobody knows how", 1)
+    return _End("in an unknown state", 1)
 
 
 def _run(*command: str) -> str:
-    """What a command of Slurm prints.
+    """Return the output of a Slurm command.
 
     Raises:
-        NoAnswerError: the controller is away.
-        _RefusedError: it answers that it will not.
-        ConfigError: there is no such command.
+        NoAnswerError: The controller does not answer.
+        _RefusedError: Slurm refuses the request.
+        ConfigError: The command does not exist.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_FOR_A_COMMAND, check=False)
     except FileNotFoundError:
         raise ConfigError(
-            f"NMT_LAUNCHER=slurm: there is no command {command[0]} here: run `nmt` on a machine that submits to Slurm"
+            f"NMT_LAUNCHER=slurm: command {command[0]} not found: run `nmt` on a machine that submits to Slurm"
         ) from None
     except subprocess.TimeoutExpired:
         raise NoAnswerError(f"{command[0]} took more than {_SECONDS_FOR_A_COMMAND} s") from None

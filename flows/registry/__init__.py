@@ -1,1 +1,1 @@
-"""The model registry: registration, the gate, champions, and models pulled from it."""
+"""Model registry: registration, the gate, champions, and loading of registered models."""

@@ -1,4 +1,4 @@
-"""What is taken to the registry: a bundle, and what is known of how it was made and how good it is."""
+"""Candidate for the registry: a bundle, with the artifacts that tell how it was made and how good it is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,31 +14,34 @@ _SCORED_ON_TAG = "nmt.scored_on"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A bundle and how good it is."""
+    """Bundle with its evaluation and the artifacts that it was made from."""
 
     export: Artifact
     evaluate: Artifact
     download: Artifact | None = None
-    """The text that it learnt from, for the licences; None: the store no longer has it."""
+    """Downloaded text, for the licences. None if the store no longer has it."""
     clean: Artifact | None = None
-    """The clean text, for the corpora that were left out; None: the store no longer has it."""
+    """Clean text, for the corpora that were skipped. None if the store no longer has it."""
     made_of: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints of its weights and its vocabulary by stage, for who starts from it."""
+    """Fingerprints of the weights and the vocabulary by stage, for runs that start from this model."""
     started_from: str = ""
-    """What its training started from; empty: random weights, or the store no longer knows."""
+    """Model that the training started from. Empty means random weights, or that the store no longer knows."""
     split: Artifact | None = None
-    """Its dev and test text, on which it is compared with the champion; None: the store no longer has it."""
+    """Dev and test sets, on which it is compared with the champion. None if the store no longer has them."""
     train: Artifact | None = None
-    """Its training, for what that took; None: the store no longer has it."""
+    """Training artifact, for the cost of training. None if the store no longer has it."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the pair, which is one version; the card can change, and then the version keeps its number."""
+        """Fingerprint of the pair of export and evaluation, which is one version.
+
+        The model card may change, and the version then keeps its number.
+        """
         return fingerprint_of({"export": self.export.fingerprint, "evaluate": self.evaluate.fingerprint})
 
     @property
     def score(self) -> tuple[float, str]:
-        """The first BLEU, and what it was computed on and how."""
+        """First BLEU score, and the test set and signature of this score."""
         for score in self.evaluate.report().get("scores", []):
             if score["metric"] == "BLEU":
                 return float(score["score"]), f"{score['test_set']} {score['signature']}"

@@ -1,13 +1,13 @@
-"""Which version of a registered model is in production, and the trail of how it came there.
+"""Champion of a registered model, and the history of its changes.
 
-The version with the alias `champion` is in production. Every change of it is an event: a tag of the registered model
-with a key of its own, which nobody else ever writes to, so that no event is overwritten or lost, be there ever so many
-promotions at once, and all outlive the versions that they are about.
+The version with the alias `champion` is in production. Every change is an event: a tag of the registered model with a
+key of its own, which no other process writes. So no event is overwritten or lost, however many promotions run at once,
+and events outlive the versions that they are about.
 
-What is guaranteed: an event is written before the alias is set, so that a change which a dead process has half made is
-in the trail, and the champion is always a version that a gate or a person has chosen. Processes that share one home
-change it one after the other; between machines MLflow offers no such means, so the champion is read again at the last
-moment, and of two changes within that moment the later one holds, with both in the trail.
+Guarantees: an event is written before the alias is set, so that a change which a process left unfinished when it died
+is in the history. The champion is always a version that a gate or a person has chosen. Processes that share one home
+change the champion one after the other. Between machines MLflow offers no lock, so the champion is read again
+immediately before a change. If two changes fall into that moment, the later one wins, and the history has both.
 """
 
 import contextlib
@@ -38,28 +38,28 @@ _EVENT = "nmt.history."
 _PROMOTED_TAG = "nmt.promoted"
 _ROLLED_BACK_TAG = "nmt.rolled_back"
 _MADE_BY = ("export", "average")
-"""Stages whose fingerprints say that two versions are the same model: its bundle, or its weights."""
+"""Stages whose fingerprints identify the same model in two versions: by its bundle, or by its weights."""
 _SECONDS_FOR_THE_LOCK = 60
 
 
 class Event(BaseModel):
-    """One change of the champion."""
+    """Change of the champion."""
 
     model_config = ConfigDict(frozen=True)
     when: datetime
     what: Literal["promoted", "rolled back"]
     version: str
-    """Champion since then."""
+    """Version that became the champion."""
     before: str = ""
-    """Champion until then; empty: none."""
+    """Version that was the champion before. Empty means that there was none."""
     by: Literal["gate", "hand"]
     who: str
     """User and machine."""
     why: str
     flow_run: str = ""
-    """Id of Prefect's flow run, if it was one."""
+    """Id of the Prefect flow run, if there was one."""
     before_made_of: dict[str, str] = Field(default_factory=dict)
-    """Fingerprints of the champion until then, by stage: by them it is known again when it is registered anew."""
+    """Fingerprints of the previous champion by stage. They identify the model if it is registered again."""
 
     def __str__(self) -> str:
         change = f"version {self.before} -> {self.version}" if self.before else f"version {self.version}"
@@ -67,7 +67,7 @@ class Event(BaseModel):
 
 
 class Author(BaseModel):
-    """Who changes the champion, how and why."""
+    """Author of a change, with the reason for it."""
 
     model_config = ConfigDict(frozen=True)
     by: Literal["gate", "hand"]
@@ -77,7 +77,7 @@ class Author(BaseModel):
 
 
 def user_and_machine() -> str:
-    """Whose process this is."""
+    """Return the user and the machine of this process."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container may run under a number that has no name
@@ -86,7 +86,13 @@ def user_and_machine() -> str:
 
 
 class Champions:
-    """The champion, the challenger and the history of one registered model."""
+    """Champion, challenger and history of one registered model.
+
+    Args:
+        client: MLflow client of the registry.
+        name: Name of the registered model.
+        settings: Settings that locate the lock file.
+    """
 
     def __init__(self, client: "MlflowClient", name: str, settings: Settings) -> None:
         self.client = client
@@ -95,29 +101,32 @@ class Champions:
 
     @property
     def current(self) -> "ModelVersion | None":
-        """The champion."""
+        """Version that is the champion, or None."""
         return self.with_alias(CHAMPION)
 
     def with_alias(self, alias: str) -> "ModelVersion | None":
-        """The version that has this alias."""
+        """Return the version that has this alias, or None."""
         version = self.client.get_registered_model(self.name).aliases.get(alias)
         return self.client.get_model_version(self.name, version) if version else None
 
     def versions(self) -> list["ModelVersion"]:
-        """All versions that are there."""
+        """Return all versions of the model."""
         return read_all(self.client.search_model_versions, f"name='{self.name}'")
 
     def history(self) -> list[Event]:
-        """All changes, the oldest first."""
+        """Return all changes of the champion, oldest first."""
         tags = self.client.get_registered_model(self.name).tags
         events = []
         for key in sorted(key for key in tags if key.startswith(_EVENT)):
-            with contextlib.suppress(ValidationError):  # somebody else's tag
+            with contextlib.suppress(ValidationError):  # a tag of another program
                 events.append(Event.model_validate_json(tags[key]))
         return events
 
     def taken_back(self, version: "ModelVersion") -> Event | None:
-        """The last time that this model was rolled back, under whatever number: the same bundle or the same weights."""
+        """Return the last rollback of this model, or None.
+
+        Versions with the same bundle or the same weights are the same model.
+        """
         same = {(stage, version.tags.get(tag_of(stage))) for stage in _MADE_BY}
         for event in reversed(self.history()):
             if event.what == "rolled back" and (
@@ -127,15 +136,15 @@ class Champions:
         return None
 
     def promote(self, version: str, author: Author, expected: str | None = None) -> bool:
-        """Make a version champion; whether it was done.
+        """Make a version the champion, and return True if it is the champion now.
+
+        A gate's promotion is also refused if the version was rolled back after the gate's check.
 
         Args:
-            version: its number.
-            author: for the trail.
-            expected: the champion with which the version was compared, empty if there was none: if another one has
-                taken its place, nothing is done. None: it does not matter.
-
-        A gate's promotion is not done either if the version was rolled back since the gate looked.
+            version: Version number.
+            author: Author of the change, for the history.
+            expected: Champion with which the version was compared, or an empty text if there was none. If another
+                version is champion by now, nothing is changed. None accepts any champion.
         """
         with self._alone():
             champion = self.current
@@ -149,20 +158,22 @@ class Champions:
             return True
 
     def roll_back(self, author: Author) -> Event:
-        """Restore the champion before this one.
+        """Restore the previous champion, and return the event.
 
         Raises:
-            ModelError: there is no champion, or none before it that is still there and was not rolled back itself.
+            ModelError: There is no champion, or no previous one that still exists and was not itself rolled back.
         """
         with self._alone():
             champion = self.current
             if not champion:
-                raise ModelError(f"model {self.name}: has no champion, so nothing can be rolled back")
+                raise ModelError(
+                    f"model {self.name}: has no champion to roll back: promote a version with `nmt promote`"
+                )
             version = self._predecessor(str(champion.version))
             if not version:
                 raise ModelError(
-                    f"model {self.name}: nothing is known of a champion before version {champion.version} that could "
-                    f"be restored: choose a version by `nmt promote {self.name}/VERSION --why ...`"
+                    f"model {self.name}: version {champion.version} has no previous champion that can be restored: "
+                    f"choose a version with `nmt promote {self.name}/VERSION --why ...`"
                 )
             return self._change("rolled back", champion, version, author)
 
@@ -190,7 +201,10 @@ class Champions:
         return event
 
     def _predecessor(self, version: str) -> str:
-        """The champion that this one took the place of, or the one before that, if that one cannot be restored."""
+        """Return the champion that a version replaced.
+
+        If that one cannot be restored, return the one before it, and so forth. Return an empty text if there is none.
+        """
         history, seen = self.history(), set[str]()
         there = {str(found.version) for found in self.versions()}
         while version and version not in seen:
@@ -210,7 +224,7 @@ class Champions:
         except Timeout:
             raise ModelError(
                 f"model {self.name}: another process has been changing its champion for {_SECONDS_FOR_THE_LOCK} s "
-                f"({self._lock_file}): see whether it hangs, then try again"
+                f"({self._lock_file}): check if it hangs, then try again"
             ) from None
         try:
             yield
@@ -219,7 +233,7 @@ class Champions:
 
 
 def _is_out(version: str, history: Sequence[Event]) -> bool:
-    """Whether the last that happened to a version is that it was rolled back."""
+    """Return True if the last event of a version is that it was rolled back."""
     for event in reversed(history):
         if event.version == version:
             return False

@@ -1,4 +1,4 @@
-"""What is known of test sentences in the training text of a model, and of the model that its training started from."""
+"""Contamination check: test sentences in the training text of a model or of the models that it started from."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _NEEDED = ("clean", "split", "train")
 
 
 def leaks(candidate: Candidate) -> dict[str, int]:
-    """Training pairs that were left out because they share text with a held-out set, by set."""
+    """Return the number of training pairs that were dropped because they share text with a held-out set, by set."""
     found = Counter[str]()
     for artifact in (candidate.clean, candidate.split):
         found.update(artifact.report().get("held_out", {}) if artifact else {})
@@ -21,20 +21,20 @@ def leaks(candidate: Candidate) -> dict[str, int]:
 
 
 def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
-    """Why it is not known that no test sentence was trained on; empty: it is known."""
+    """Return why test sentences may be in the training text, or an empty text if they cannot be."""
     if not config.clean.decontaminate:
-        return "clean.decontaminate is off, so that test sentences may be in the training text"
+        return "clean.decontaminate is off, so test sentences may be in the training text"
     if not candidate.clean or not candidate.split:
         return (
-            "what clean or split reported is no longer in the store, so that nothing is known of test sentences in the "
-            "training text (run the recipe again, from its beginning)"
+            "the reports of clean or split are no longer in the store, so test sentences may be in the training text "
+            "(run the recipe again from its first stage)"
         )
     tests = {test.sha256: test.name for test in read_test_sets(candidate.split.path)}
     return _unknown_of_ancestor(candidate.started_from, tests, store) if candidate.started_from else ""
 
 
 def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Store) -> str:
-    """The same for a model that the training started from, and for the one that that one started from."""
+    """Return the same for the model that the training started from, and for the models that this one descends from."""
     start = f"training started from {started_from}"
     try:
         lineage = [each for each in store.lineage(store.resolve(started_from)) if each.stage in _NEEDED]
@@ -42,12 +42,12 @@ def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Sto
     except ArtifactError:
         made = {}
     if not all(stage in made for stage in _NEEDED):
-        return f"{start}, of whose training text nothing is known"
+        return f"{start}, whose training text is unknown"
     if not _was_decontaminated(made["clean"]):
         return f"{start}, which was trained with clean.decontaminate off"
     held_out = {test.sha256 for test in read_test_sets(made["split"].path)}
     if seen := [name for sha256, name in tests.items() if sha256 not in held_out]:
-        return f"{start}, which was made without regard to the test set {', '.join(seen)} and may have learnt from it"
+        return f"{start}, which did not hold out the test set {', '.join(seen)} and may have been trained on it"
     before = str(made["train"].report().get("started_from", ""))
     return _unknown_of_ancestor(before, tests, store) if before else ""
 

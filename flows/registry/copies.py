@@ -1,7 +1,7 @@
-"""Folders below NMT_HOME for copies of models, which last as long as the block that needs them.
+"""Temporary folders below NMT_HOME for copies of models, which are removed at the end of a block.
 
-A process that is killed leaves its folder there. The lock beside it says whether the process lives, on this machine or
-on another one with the same home; `nmt artifacts gc` frees the folders of those that do not.
+A process that is killed leaves its folder behind. The lock file beside it shows if the process is alive, on this
+machine or on another one with the same home. `nmt artifacts gc` frees the folders whose process is gone.
 """
 
 import shutil
@@ -17,12 +17,12 @@ _LOCK = ".lock"
 
 @contextmanager
 def copy_folder(home: Path) -> Iterator[Path]:
-    """An empty folder below a home, which is removed when the block ends."""
+    """Make an empty folder below a home, and remove it when the block ends."""
     root = _root(home)
     root.mkdir(parents=True, exist_ok=True)
     folder = root / uuid.uuid4().hex
     lock = _lock_of(folder)
-    with lock:  # before there is a folder: without an owner it would be garbage
+    with lock:  # before the folder exists: a folder without an owner counts as garbage
         folder.mkdir()
         try:
             yield folder
@@ -32,7 +32,7 @@ def copy_folder(home: Path) -> Iterator[Path]:
 
 
 def abandoned_copies(home: Path) -> list[Path]:
-    """Folders of a home whose owner is gone."""
+    """Return the folders of a home whose process is gone."""
     found = []
     for folder in sorted(path for path in _root(home).glob("*") if path.is_dir()):
         try:
@@ -44,7 +44,7 @@ def abandoned_copies(home: Path) -> list[Path]:
 
 
 def remove_copy(folder: Path) -> None:
-    """Remove a folder of `abandoned_copies`."""
+    """Remove a folder that `abandoned_copies` returned."""
     shutil.rmtree(folder, ignore_errors=True)
     Path(_lock_of(folder).lock_file).unlink(missing_ok=True)
 

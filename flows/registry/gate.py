@@ -1,4 +1,4 @@
-"""The gate before production: gathers what is known of a challenger and of the champion, and judges."""
+"""Gate before production: it collects the results of a challenger and of the champion, and decides about promotion."""
 
 import contextlib
 from collections.abc import Iterator
@@ -27,23 +27,26 @@ from nmt_core.translator import Translator
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-_SPEED_LINES = 200  # of the dev set, on which a model's speed is compared with the champion's
-_UNUSABLE = (ConfigError, ModelError)  # what a model says that cannot be read, or cannot run here
-_OUTDATED = (ConfigError, FormatError)  # what one says that is whole, but not for this version or this machine
-_COMPARISONS = 3  # with one champion after the other, if another process changes it meanwhile
+_SPEED_LINES = 200  # lines of the dev set on which the speeds of both models are compared
+_UNUSABLE = (ConfigError, ModelError)  # errors of a model that cannot be read, or cannot run here
+_OUTDATED = (ConfigError, FormatError)  # errors of an intact model that this version or machine cannot use
+_COMPARISONS = 3  # attempts, if another process changes the champion during a comparison
 
 
 def pass_gate(
     config: PipelineConfig, candidate: Candidate, version: "ModelVersion", champions: Champions, settings: Settings
 ) -> Verdict:
-    """Judge a challenger, and make it champion if it passes; a verdict is always about the champion of the moment."""
+    """Judge a challenger, and make it the champion if it passes.
+
+    The verdict always refers to the current champion: if it changes meanwhile, the comparison is repeated.
+    """
     for _ in range(_COMPARISONS):
         with _champion_of(champions, config, settings) as champion:
             verdict = Gate(config, candidate, champions, settings).judge(version, champion)
         author = Author(by="gate", why=verdict.reason, flow_run=version.tags.get(FLOW_RUN_TAG, ""))
         if not verdict.promoted or champions.promote(str(version.version), author, expected=verdict.champion):
             return verdict
-    reason = f"stays challenger: the champion changed {_COMPARISONS} times while they were compared: run it again"
+    reason = f"stays challenger: the champion changed {_COMPARISONS} times during the comparison: run it again"
     return verdict.model_copy(update={"promoted": False, "reason": reason})
 
 
@@ -58,13 +61,13 @@ def _champion_of(champions: Champions, config: PipelineConfig, settings: Setting
 
 
 class Incumbent:
-    """The champion: what it translated before, and the model itself, which is fetched when it is needed.
+    """Champion in a comparison: its stored translations, and the model itself, which is fetched when it is needed.
 
     Args:
-        version: its version.
-        config: the recipe of the challenger: both translate what that one asks for.
-        settings: where the store and the registry are.
-        folder: for its files.
+        version: Model version.
+        config: Recipe of the challenger. Both models translate its sentences.
+        settings: Settings that locate the store and the registry.
+        folder: Folder for the files of the model.
     """
 
     def __init__(self, version: "ModelVersion", config: PipelineConfig, settings: Settings, folder: Path) -> None:
@@ -80,7 +83,7 @@ class Incumbent:
         """Folder of the exported model.
 
         Raises:
-            ModelError: it cannot be fetched.
+            ModelError: The model cannot be fetched.
         """
         import mlflow
         from mlflow.exceptions import MlflowException
@@ -93,10 +96,13 @@ class Incumbent:
         return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:
-        """Its translations of a test set, as it translates for whoever pulls it: kept ones, if they are of this text.
+        """Return the translations of a test set, from the store if they are of the same text.
+
+        Otherwise the model translates it, with the search that is registered with it.
 
         Raises:
-            ConfigError, ModelError: there are none, and the model cannot be fetched, read or run.
+            ConfigError: The model cannot run here.
+            ModelError: The model cannot be fetched or read.
         """
         if self._evaluate and self._evaluate.report().get("test_sets", {}).get(test.name) == test.sha256:
             with contextlib.suppress(OSError):
@@ -104,32 +110,33 @@ class Incumbent:
         return [translation.text for translation in self.translator.translate(test.sources)]
 
     def sentences(self) -> list[SentenceCheck]:
-        """How it translates the sentences that a model must get right.
+        """Translate the sentences that a model must get right, and check the translations.
 
         Raises:
-            ConfigError, ModelError: see `translator`.
+            ConfigError: The model cannot run here.
+            ModelError: The model cannot be fetched or read.
         """
         return check_sentences(self._config, self.translator)
 
     @cached_property
     def translator(self) -> Translator:
-        """The model with the search that is registered with it: as it translates for whoever pulls it.
+        """Translator of the model, with the search that is registered with it.
 
         Raises:
-            ModelError: it cannot be fetched or read.
-            ConfigError: it cannot run here, as for lack of a package.
+            ModelError: The model cannot be fetched or read.
+            ConfigError: The model cannot run here, for example because a package is missing.
         """
         return Translator.load(self.bundle, threads=self._settings.threads, scores=False)
 
 
 class Gate:
-    """The conditions for one challenger.
+    """Checks for one challenger.
 
     Args:
-        config: its recipe.
-        candidate: what it is made of.
-        champions: of its registered model.
-        settings: where the store is, and how many threads may translate.
+        config: Recipe of the challenger.
+        candidate: Artifacts of the challenger.
+        champions: Champion and history of its registered model.
+        settings: Settings with the store and the number of threads for translation.
     """
 
     def __init__(self, config: PipelineConfig, candidate: Candidate, champions: Champions, settings: Settings) -> None:
@@ -139,7 +146,7 @@ class Gate:
         self._settings = settings
 
     def judge(self, version: "ModelVersion", champion: Incumbent | None) -> Verdict:
-        """Compare a version with the champion, or with nothing if there is none."""
+        """Compare a version with the champion, or judge it alone if there is no champion."""
         checks = [
             *self._quality(champion),
             gate.parity(self._candidate.export.report(), self._config.export),
@@ -154,9 +161,9 @@ class Gate:
     def _quality(self, champion: Incumbent | None) -> list[Check]:
         metric, split = self._config.registry.metric, self._candidate.split
         if not split and not champion and self._config.registry.min_score == 0:
-            return []  # nothing is asked
+            return []  # no condition is set
         if not split:
-            problem = "the test sets are no longer in the store; run the recipe again, from its beginning"
+            problem = "the test sets are no longer in the store; run the recipe again from its first stage"
             scores = self._candidate.evaluate.report()["scores"]
             names = dict.fromkeys(score["test_set"] for score in scores)
             return [quality.not_compared(name, metric, problem, champion=bool(champion)) for name in names]
@@ -172,7 +179,7 @@ class Gate:
         registry, languages = self._config.registry, self._config.languages
         try:
             theirs = champion.hypotheses(test)
-        except _UNUSABLE as error:  # as of a format that is no longer read
+        except _UNUSABLE as error:  # for example, a format that is no longer supported
             return quality.not_compared(test.name, registry.metric, str(error))
         ours = read_hypotheses(self._candidate.evaluate.path, test.name)
         return quality.against_champion(test, (theirs, ours), languages, registry, is_main=is_main)
@@ -195,7 +202,7 @@ class Gate:
             return [gate.speed_unknown(f"the challenger: {error}", registry, passed=False)]
         lines = Dev.read(split.path).spread(_SPEED_LINES).sources
         ratio = speed_ratio(lines, ours, theirs, bound=1 - registry.max_slowdown)
-        ways = dict.fromkeys((describe_search(ours), describe_search(theirs)))  # each as whoever pulls it gets it
+        ways = dict.fromkeys((describe_search(ours), describe_search(theirs)))  # each with its registered search
         threads = f"{ours.threads} thread{'s' if ours.threads > 1 else ''}"
         note = f"version {champion.version} on this machine ({', the champion '.join(ways)}; {threads})"
         return [gate.speed(ratio.median, note, registry, (ratio.low, ratio.high))]
@@ -210,7 +217,7 @@ class Gate:
         try:
             theirs = champion.sentences() if champion else None
         except _OUTDATED as error:
-            unread = f"the champion is not asked ({error})"
+            unread = f"the champion cannot translate them ({error})"
         except ModelError as error:
             return [*gate.sentences(ours, None, self._config.registry), gate.not_measured("sentences", str(error))]
         return gate.sentences(ours, theirs, self._config.registry, unread)

@@ -1,7 +1,7 @@
-"""Artifacts that a process reads for hours without having made them, such as the model of a translation job.
+"""Locks on artifacts that a process reads for hours without having made them, such as the model of a translation job.
 
-Beside the artifact lies a file `<fingerprint>.<random>.used`, locked for as long as the process lives: what a dead one
-has left is locked by nobody, and counts for nothing.
+A file `<fingerprint>.<random>.used` beside the artifact is locked for as long as the process lives. The file of a dead
+process is not locked, and is ignored.
 """
 
 import secrets
@@ -19,19 +19,19 @@ _USED = ".used"
 
 @contextmanager
 def in_use(store: Store, folder: Path) -> Iterator[None]:
-    """Keep a folder from `gc` while the block lasts, if it is an artifact of the store."""
+    """Protect a folder from `gc` while the block lasts, if it is an artifact of the store."""
     folder = folder.absolute()
     file = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{_USED}")
     with ExitStack() as stack:
         if folder.parent.parent == store.root:
             stack.callback(partial(file.unlink, missing_ok=True))
-            with suppress(OSError):  # a store that we may only read: nobody collects garbage there for us
+            with suppress(OSError):  # a read-only store: `gc` cannot run there either
                 stack.enter_context(FileLock(file))
         yield
 
 
 def used(store: Store) -> set[tuple[str, str]]:
-    """Stage and fingerprint of each artifact that a process of this machine reads."""
+    """Return the stage and fingerprint of each artifact that a process of this machine reads."""
     found = set()
     for file in store.root.glob(f"*/*{_USED}"):
         try:

@@ -1,4 +1,4 @@
-"""What people do to the champion: promote a version, roll the champion back, look at what there is and how it came."""
+"""Manual changes of the champion: promotion, rollback, and lists of versions and changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,29 +23,29 @@ _SHOWN_MODELS = 20
 
 @dataclass(frozen=True)
 class VersionRow:
-    """A version as a list shows it."""
+    """Version as a list shows it."""
 
     version: str
     aliases: tuple[str, ...]
     bleu: str
-    """Of the main test set."""
+    """BLEU on the main test set."""
     verdict: str
-    """What the gate said of it."""
+    """Verdict of the gate."""
 
 
 def promote_by_hand(model: str, version: str, author: Author, settings: Settings, *, force: bool = False) -> str:
-    """Make a version champion whatever a gate says of it; what was done, in a sentence.
+    """Make a version the champion regardless of the gate's verdict, and return a sentence that describes the change.
 
     Args:
-        model: name of the registered model.
-        version: its number; empty: that of the challenger.
-        author: who does it, and why.
-        settings: where the registry is.
-        force: even if the version was rolled back before.
+        model: Name of the registered model.
+        version: Version number. Empty means the challenger.
+        author: Author of the change, with the reason.
+        settings: Settings that locate the registry.
+        force: Promote the version even if it was rolled back before.
 
     Raises:
-        ConfigError: nobody says why.
-        ModelError: there is no such version, or it was rolled back, or MLflow does not answer.
+        ConfigError: No reason is given.
+        ModelError: The version does not exist or was rolled back, or MLflow does not answer.
     """
     _require_a_reason(author, "promote")
     with _registry(settings) as client:
@@ -54,12 +54,12 @@ def promote_by_hand(model: str, version: str, author: Author, settings: Settings
         number = str(chosen.version)
         current = champions.current
         if current and str(current.version) == number:
-            return f"{model} version {number} is champion already"
+            return f"{model} version {number} is already champion"
         event = champions.taken_back(chosen)
         if event and not force:
             raise ModelError(
                 f"model {model}: version {number} is the model that was rolled back on {event.when:%Y-%m-%d} by "
-                f"{event.who} ({event.why}): add --force (force in the form) if that is mended"
+                f"{event.who} ({event.why}): add --force (force in the form) if that problem is fixed"
             )
         champions.promote(number, author)
     before = f", in place of version {current.version}" if current else ""
@@ -67,11 +67,11 @@ def promote_by_hand(model: str, version: str, author: Author, settings: Settings
 
 
 def roll_back_by_hand(model: str, author: Author, settings: Settings) -> str:
-    """Restore the champion before this one; what was done, in a sentence.
+    """Restore the previous champion, and return a sentence that describes the change.
 
     Raises:
-        ConfigError: nobody says why.
-        ModelError: there is no such model, or no champion before, or MLflow does not answer.
+        ConfigError: No reason is given.
+        ModelError: The model does not exist or has no previous champion, or MLflow does not answer.
     """
     _require_a_reason(author, "rollback")
     with _registry(settings) as client:
@@ -80,10 +80,10 @@ def roll_back_by_hand(model: str, author: Author, settings: Settings) -> str:
 
 
 def history_of(model: str, settings: Settings) -> tuple[list[VersionRow], list[Event]]:
-    """The versions of a model, the newest first, and all changes of its champion, the oldest first.
+    """Return the versions of a model, newest first, and all changes of its champion, oldest first.
 
     Raises:
-        ModelError: there is no such model, or MLflow does not answer.
+        ModelError: The model does not exist, or MLflow does not answer.
     """
     with _registry(settings) as client:
         champions = Champions(client, _existing(client, model, settings), settings)
@@ -104,7 +104,7 @@ def history_of(model: str, settings: Settings) -> tuple[list[VersionRow], list[E
 
 
 def names(settings: Settings) -> list[tuple[str, str]]:
-    """The registered models, each with the number of its champion, which may be empty.
+    """Return the registered models, each with the number of its champion, which may be empty.
 
     Raises:
         ModelError: MLflow does not answer.
@@ -116,10 +116,10 @@ def names(settings: Settings) -> list[tuple[str, str]]:
 
 @contextmanager
 def _registry(settings: Settings) -> Iterator["MlflowClient"]:
-    """A client of the registry, whose errors are said in our words."""
+    """Yield a client of the registry, and turn its errors into `ModelError`s."""
     uri = settings.mlflow_tracking_uri
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # else MLflow would make it
-        raise ModelError(f"{uri} is not there yet, so no model is registered: `nmt run RECIPE` registers one")
+    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
+        raise ModelError(f"{uri} does not exist yet, so no model is registered: `nmt run RECIPE` registers one")
     settings.prepare()  # MLflow reads its environment when it is imported
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
@@ -127,7 +127,7 @@ def _registry(settings: Settings) -> Iterator["MlflowClient"]:
     try:
         yield MlflowClient(uri)
     except MlflowException as error:
-        raise ModelError(f"MLflow at {uri} says: {words_of(error)}: see that it answers") from None
+        raise ModelError(f"MLflow at {uri}: {words_of(error)}: check that it answers") from None
 
 
 def _existing(client: "MlflowClient", model: str, settings: Settings) -> str:
@@ -145,7 +145,7 @@ def _chosen(champions: Champions, version: str) -> "ModelVersion":
     if not version:
         challenger = champions.with_alias(CHALLENGER)
         if not challenger:
-            raise ModelError(f"model {champions.name}: has no challenger: name a version")
+            raise ModelError(f"model {champions.name}: has no challenger: give a version")
         return challenger
     there = {str(found.version): found for found in champions.versions()}
     if version not in there:
@@ -157,4 +157,6 @@ def _chosen(champions: Champions, version: str) -> "ModelVersion":
 
 def _require_a_reason(author: Author, command: str) -> None:
     if not author.why.strip():
-        raise ConfigError(f"{command}: say why (--why, or why in the form): whoever looks into it later needs to know")
+        raise ConfigError(
+            f"{command}: no reason is given: add --why (why in the form), which is recorded in the model's history"
+        )

@@ -1,9 +1,10 @@
-"""Marks of registered models: what their versions were made of, noted in the store by the process that registers them.
+"""Marks of registered models: files in the store that list the artifacts of each version.
 
-Machines that share a store may be unable to ask each other's registry, and a registry may be out of reach when space
-is freed. So each version leaves a file in the store, `registered/<id>.json`, and `gc` keeps what it names with all that
-this was made from. The version holds the id as a tag. A registry that is asked and has the tag decides by itself what
-the version still needs. A mark that no registry in reach knows counts until somebody takes it away.
+Machines that share a store may be unable to query each other's registry, and a registry may be out of reach when space
+is freed. So the process that registers a version writes a file `registered/<id>.json` to the store, and `gc` keeps the
+artifacts in it and everything that they were made from. A tag of the version holds the id. If a registry can be queried
+and has the tag, it alone decides what the version still needs. A mark that no reachable registry knows stays valid
+until a user removes it.
 """
 
 import secrets
@@ -24,15 +25,15 @@ _DIGITS = 12
 
 
 class Mark(BaseModel):
-    """What one version of a registered model was made of."""
+    """List of the artifacts of one version of a registered model."""
 
     model_config = ConfigDict(frozen=True)
     id: str
     registry: str
-    """Address of the registry as the machine that registered the version names it, without a password."""
+    """Address of the registry on the machine that registered the version, without a password."""
     model: str
     made_of: dict[str, str]
-    """Fingerprint of each artifact, by its stage."""
+    """Fingerprint of each artifact by its stage."""
     who: str
     """User and machine."""
     when: datetime
@@ -42,16 +43,16 @@ class Mark(BaseModel):
 
 
 def mark_of(registry: str, model: str, made_of: Mapping[str, str], who: str) -> Mark:
-    """Return a new mark, which no store has yet."""
+    """Return a new mark, which is not in any store yet."""
     identifier = secrets.token_hex(_DIGITS // 2)
     return Mark(id=identifier, registry=registry, model=model, made_of=dict(made_of), who=who, when=datetime.now(UTC))
 
 
 def write(store: Store, mark: Mark) -> None:
-    """Put a mark into the store of this machine, and into the one that it shares.
+    """Write a mark to the store of this machine, and to the shared one if there is one.
 
     Raises:
-        ArtifactError: the shared store does not answer.
+        ArtifactError: The shared store does not answer.
     """
     text = mark.model_dump_json()
     folder = store.root / FOLDER
@@ -64,10 +65,10 @@ def write(store: Store, mark: Mark) -> None:
 
 
 def marks(store: Store) -> dict[str, Mark]:
-    """Return the marks of this machine's store and of the shared one, by their ids.
+    """Return the marks of this machine's store and of the shared one by their ids.
 
     Raises:
-        ArtifactError: the shared store does not answer, or a mark cannot be read: what it keeps is not known.
+        ArtifactError: The shared store does not answer, or a mark cannot be read and what it keeps is unknown.
     """
     texts = {file.stem: file.read_text(encoding="utf-8") for file in (store.root / FOLDER).glob("*.json")}
     if isinstance(store, SharedStore):
@@ -76,23 +77,23 @@ def marks(store: Store) -> dict[str, Mark]:
 
 
 def forget_marks(store: Store, identifiers: Collection[str]) -> None:
-    """Take marks away, on this machine and from the shared store.
+    """Remove marks from this machine's store and from the shared one.
 
     Raises:
-        ArtifactError: there is no such mark, or the shared store does not answer.
+        ArtifactError: A mark does not exist, or the shared store does not answer.
     """
     there = marks(store) if identifiers else {}
     for identifier in identifiers:
         if identifier not in there:
             raise ArtifactError(
-                f"mark {identifier!r} in {store.root}: there is none: `nmt artifacts gc` lists the marks of models "
-                "that no registry in reach knows"
+                f"mark {identifier!r}: does not exist in {store.root}: `nmt artifacts gc` lists the marks of models "
+                "that no reachable registry knows"
             )
         remove(store, identifier)
 
 
 def remove(store: Store, identifier: str) -> None:
-    """Take a mark away, on this machine and from the shared store."""
+    """Remove a mark from this machine's store and from the shared one."""
     _file(store, identifier).unlink(missing_ok=True)
     if isinstance(store, SharedStore):
         store.objects.remove_mark(identifier)
@@ -106,7 +107,7 @@ def _read(store: Store, name: str, text: str) -> Mark:
     with suppress(ValidationError):
         return Mark.model_validate_json(text)
     raise ArtifactError(
-        f"the mark {FOLDER}/{name}.json of the store {store.root} cannot be read, and what it keeps must not be "
-        "removed: restore the file; or, if you know that its model is gone, move the file away; then run the same "
-        "command again"
+        f"the mark {FOLDER}/{name}.json of the store {store.root} cannot be read, so the artifacts that it protects "
+        "are unknown: restore the file, or move it away if you know that its model is gone, then run the same command "
+        "again"
     )

@@ -1,8 +1,8 @@
-"""What a registered model says of itself, in Markdown: data and licences, scores, limits, training, and how to use it.
+"""Model card of a registered model in Markdown: data and licences, scores, limits, training and usage.
 
-The whole card lies beside the bundle in the logged model; the description of the version is the same, its lists cut
-where the whole is longer than MLflow's database takes. It follows the recipe as it is now: a licence that is corrected
-there is corrected in the description.
+The complete card is a file of the logged model. The description of the version is the same card, with lists shortened
+where it is longer than MLflow's database allows. It follows the current recipe: a licence that is corrected there is
+corrected in the description.
 """
 
 import json
@@ -19,8 +19,8 @@ from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.store.artifacts import REPORT, Artifact
 
 CARD_FILE = "model_card.md"
-"""Its name among the files of the logged model."""
-LONGEST_DESCRIPTION = 5_000  # characters; MLflow's database holds no more
+"""Name of the card among the files of the logged model."""
+LONGEST_DESCRIPTION = 5_000  # characters; the limit of MLflow's database
 
 _MORE = f"- and more: see `{CARD_FILE}` in the model's files"
 _HARDEST = 3
@@ -30,7 +30,7 @@ _HOUR = 3_600
 
 @dataclass
 class _Section:
-    """A part of the card; lines can be left out from its end, the sentences before them cannot."""
+    """Section of the card. Lines can be dropped from its end, its text cannot."""
 
     text: str
     lines: list[str] = field(default_factory=list)
@@ -40,12 +40,12 @@ class _Section:
 
 
 def model_card(config: PipelineConfig, candidate: Candidate, most_characters: int = 0) -> str:
-    """The card of a model that is about to be registered, or is.
+    """Return the card of a model that is registered or is about to be.
 
     Args:
-        config: the recipe as it is now.
-        candidate: the model, and what is still there of what it was made from.
-        most_characters: above which the ends of its longest lists are left out; 0: any number.
+        config: Current recipe.
+        candidate: Model, with its artifacts that still exist.
+        most_characters: Maximum length. The longest lists are shortened to fit. 0 means no limit.
     """
     sections = [
         _about(config, candidate),
@@ -72,20 +72,23 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
     text = plain(config.description) or f"The recipe {plain(config.name)}."
     languages = config.languages
     text += (
-        f"\n\nTranslates {languages.source} into {languages.target}, a sentence at a time, and not the other way. "
-        "Meant for text like that which it learnt from; what matters to health, law or money has to be read by "
-        "somebody who knows both languages."
+        f"\n\nTranslates {languages.source} into {languages.target}, one sentence at a time, in this direction only. "
+        "It is meant for text similar to its training data. A person who knows both languages must review every "
+        "translation that matters to health, law or money."
     )
     if candidate.started_from:
         text += (
-            f"\n\nIts training started from {plain(candidate.started_from)}: the text which that one learnt from "
+            f"\n\nIts training started from {plain(candidate.started_from)}, so the training data of that model "
             "counts as well."
         )
     return _Section(text)
 
 
 def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
-    """Licence, page and citation of each corpus: those of the recipe now, and else what was known of the addresses."""
+    """Return the licence, page and citation of each corpus.
+
+    They come from the current recipe, or else from what was known of the addresses.
+    """
     download, clean = candidate.download, candidate.clean
     if not download:
         return [_Section(f"Licence of the text: {plain(config.corpus.licence) or 'not stated in the recipe'}")]
@@ -94,7 +97,7 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
     trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
     about = [(plain(_licence_of(corpus, download)), link(corpus.page)) for corpus in trained_on]
     lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
-    lines += [f"- {plain(name)}: left out, for it could not be fetched or read" for name in left_out]
+    lines += [f"- {plain(name)}: skipped, because it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     found = [_Section("## Trained on", lines)]
     return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
@@ -122,19 +125,23 @@ def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
     report = _report(candidate.evaluate)
     split = config.search.long_lines == "split"
     lines = [
-        f"- Sentences of up to {config.encode.max_length} tokens were learnt from, and longer ones are translated "
-        f"badly. Of lines of more than {config.search.max_source_tokens:,} "
-        + ("each sentence is translated by itself." if split else "the end is left out."),
-        f"- Other domains than those of its text ({plain(_domains(config))}) were not tested, but for the test sets "
-        "above.",
+        f"- Trained on sentences of up to {config.encode.max_length} tokens; longer sentences are translated badly. "
+        + (
+            f"Lines of more than {config.search.max_source_tokens:,} tokens are translated sentence by sentence."
+            if split
+            else f"Lines of more than {config.search.max_source_tokens:,} tokens lose their end."
+        ),
+        f"- Not tested on domains other than its training data ({plain(_domains(config))}) and the test sets above.",
     ]
     if not config.clean.decontaminate:
-        lines.append("- The training text was not searched for sentences of the test sets: scores may be too high.")
+        lines.append("- The training text may contain sentences of the test sets, so scores may be too high.")
     lines += [_of_lengths(rows) for rows in _by_test_set(report.get("by_length", [])) if len(rows) > 1]
     if unfinished := report.get("unfinished", 0):
-        lines.append(f"- {unfinished:,} of {report['items_out']:,} test sentences came to no end, and were cut.")
+        lines.append(
+            f"- {unfinished:,} of {report['items_out']:,} translations of test sentences did not end, and were cut."
+        )
     for precision, reason in _report(candidate.export).get("not_published", {}).items():
-        lines.append(f"- There are no {precision} graphs: {plain(reason)}.")
+        lines.append(f"- Not published: {precision} graphs ({plain(reason)}).")
     return _Section("## Limits", [*lines, *_hardest(candidate.evaluate, report)])
 
 
@@ -151,12 +158,12 @@ def _of_lengths(rows: Sequence[dict[str, Any]]) -> str:
     shortest, longest = rows[0], rows[-1]
     return (
         f"- {plain(shortest['test_set'])}: BLEU {shortest['bleu']:.1f} on sentences of up to {shortest['longest']} "
-        f"{shortest['unit']}, {longest['bleu']:.1f} from {longest['shortest']} on."
+        f"{shortest['unit']}, {longest['bleu']:.1f} on sentences of {longest['shortest']} or more."
     )
 
 
 def _hardest(evaluate: Artifact, report: dict[str, Any]) -> list[str]:
-    """The sentences of the main test set whose translations are farthest from their references."""
+    """Return the sentences of the main test set with the lowest chrF."""
     names = [score["test_set"] for score in report.get("scores", [])]
     rows = read_sentences(evaluate.path, names[0]) if names else None
     if rows is None:
@@ -164,7 +171,7 @@ def _hardest(evaluate: Artifact, report: dict[str, Any]) -> list[str]:
     hardest = rows.sort("chrf", maintain_order=True).head(_HARDEST).iter_rows(named=True)
     return [
         f"- Hard (chrF {row['chrf']:.0f}): {_cut(row['source'])} -> {_cut(row['hypothesis'])} "
-        f"(should be: {_cut(row['reference'])})"
+        f"(reference: {_cut(row['reference'])})"
         for row in hardest
     ]
 
@@ -190,7 +197,9 @@ def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
         )
         gpus = train.get("gpu_seconds", 0.0) / _HOUR
         lines.append(
-            f"- {gpus:.2f} GPU hours" if gpus else f"- {train.get('cpu_seconds', 0.0) / _HOUR:.2f} CPU hours, on no GPU"
+            f"- {gpus:.2f} GPU hours"
+            if gpus
+            else f"- {train.get('cpu_seconds', 0.0) / _HOUR:.2f} CPU hours, without a GPU"
         )
     lines.append(f"- Artifacts: export {candidate.export.fingerprint}, evaluate {candidate.evaluate.fingerprint}")
     return _Section("## Training", lines)
@@ -202,12 +211,12 @@ def _usage(config: PipelineConfig) -> _Section:
         "## Use\n\n"
         f"    nmt translate --model models:/{name}@champion --input in.txt --output out.txt\n\n"
         f'    mlflow.pyfunc.load_model("models:/{name}@champion").predict(["A line of text."])\n\n'
-        "The second needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece` and `pydantic`, and neither torch nor this "
-        "pipeline."
+        "The second command needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece` and `pydantic`, but neither torch "
+        "nor this pipeline."
     )
 
 
 def _report(artifact: Artifact | None) -> dict[str, Any]:
-    """What the stage said; nothing if it is no longer there."""
+    """Return the report of an artifact, or nothing if it no longer exists."""
     file = artifact.path / REPORT if artifact else None
     return json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}

@@ -1,4 +1,4 @@
-"""The model that somebody asks for: in the registry, in the artifact store, or in a folder."""
+"""Lookup of a model by address: in the registry, in the artifact store, or in a folder."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True)
 class Model:
-    """A bundle, and how it is known."""
+    """Bundle with its version."""
 
     folder: Path
     version: ModelVersion
@@ -34,11 +34,11 @@ class Model:
     def search(
         self, beam_size: int | None, long_lines: str, overrides: Sequence[str] = (), alignments: str = ""
     ) -> SearchConfig:
-        """The model's own settings of the search, but with what is asked for.
+        """Return the model's own search settings with the given changes.
 
         Raises:
-            ConfigError: a value is out of bounds.
-            ModelError: those settings are damaged.
+            ConfigError: A value is out of bounds.
+            ModelError: The model's settings are damaged.
         """
         if beam_size is not None and not 1 <= beam_size <= 64:
             raise ConfigError(f"--beam {beam_size}: must be from 1 to 64")
@@ -53,15 +53,15 @@ class Model:
 
 @contextlib.contextmanager
 def model_of(asked: str, settings: Settings) -> Iterator[Model]:
-    """The model given as `models:/...`, as a folder, or as the name of an export artifact.
+    """Yield the model at an address `models:/...`, in a folder, or with the name of an export artifact.
 
     Args:
-        asked: which one. An alias, or `latest`, is looked up now, and not again.
-        settings: where the registry and the store are. A copy from the registry is below NMT_HOME for as long as the
-            block lasts, where workers on other machines find it.
+        asked: Address, folder or name. An alias or `latest` is resolved once, at the start.
+        settings: Settings that locate the registry and the store. A copy from the registry is below NMT_HOME while
+            the block lasts, where workers on other machines find it.
 
     Raises:
-        ModelError: there is none.
+        ModelError: The model does not exist.
     """
     if asked.startswith("models:/"):
         settings.prepare()  # MLflow reads its environment when it is imported
@@ -76,7 +76,7 @@ def model_of(asked: str, settings: Settings) -> Iterator[Model]:
             artifact = settings.store.resolve(asked)
         except ArtifactError:
             raise ModelError(
-                f"model {asked!r}: no such folder: give one that `export` made, the name of an export artifact, "
+                f"model {asked!r}: no such folder: give a folder that `export` made, the name of an export artifact, "
                 "or models:/NAME@champion"
             ) from None
         folder, name = artifact.path, artifact.short
@@ -103,14 +103,15 @@ def bundle_of(address: str) -> Iterator[Path]:
 
 def _described(folder: Path, name: str, version: str) -> Model:
     if not (folder / BUNDLE_FILE).is_file():
-        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+        raise ModelError(f"{folder}: not a bundle, because it has no {BUNDLE_FILE}: give the folder that `export` made")
     sha256 = sha256_of(folder / BUNDLE_FILE)
     return Model(folder, ModelVersion(name=name, version=version or sha256[:_DIGITS], sha256=sha256))
 
 
 def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
-    """Address with a number in place of an alias or `latest`, name, and number; without either of the two in it, as an
-    address that is the id of a logged model, it is itself its name, and has no number.
+    """Return the address with a number in place of an alias or `latest`, the name, and the version number.
+
+    The address of a logged model has neither alias nor version. It is returned as its own name, without a number.
     """
     match = _REGISTERED.fullmatch(asked)
     if not match:
@@ -118,8 +119,9 @@ def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
     name, version = match[1], match["version"] or ""
     if version.casefold() not in ("", _NEWEST) and not version.isdecimal():
         raise ModelError(
-            f"model {asked}: {version} is no version: stages of earlier MLflow change what they mean while a job runs; "
-            f"name a number, models:/{name}/{_NEWEST} or an alias such as models:/{name}@champion"
+            f"model {asked}: {version} is not a version (model stages are not supported, because their version may "
+            f"change while a job runs): give a number, models:/{name}/{_NEWEST} or an alias such as "
+            f"models:/{name}@champion"
         )
     if not version.isdecimal():
         from mlflow.exceptions import MlflowException
@@ -133,10 +135,10 @@ def _registered(asked: str, settings: Settings) -> tuple[str, str, str]:
 
 
 def _number_of(client: "MlflowClient", name: str, alias: str | None) -> str:
-    """The number of the version that has an alias, or of the newest one."""
+    """Return the number of the version with an alias, or of the newest version."""
     if alias:
         return str(client.get_model_version_by_alias(name, alias).version)
-    client.get_registered_model(name)  # says so if there is none
+    client.get_registered_model(name)  # raises if there is none
     newest = client.search_model_versions(f"name='{name}'", max_results=1, order_by=["version_number DESC"])
     if not newest:
         raise ModelError(f"model {name}: has no version: `nmt run RECIPE` registers one")

@@ -1,4 +1,4 @@
-"""The code that travels with a registered model: the modules of `nmt_core` that its translator needs, and no others."""
+"""Code that is packed with a registered model: the modules of `nmt_core` that its translator needs, and no others."""
 
 import ast
 import shutil
@@ -12,13 +12,13 @@ _FIRST_MODULE = "nmt_core.translator"
 
 
 def pack_code(folder: Path) -> Path:
-    """Copy what `nmt_core.translator` imports of its own package, itself included.
+    """Copy `nmt_core.translator` and the modules of its package that it imports.
 
     Args:
-        folder: is made; `nmt_core` in it is the package.
+        folder: Folder to make. Its subfolder `nmt_core` is the package.
 
     Returns:
-        The folder of the package.
+        Folder of the package.
     """
     for file in _files_of(_FIRST_MODULE):
         copy = folder / file.relative_to(_ROOT)
@@ -28,9 +28,9 @@ def pack_code(folder: Path) -> Path:
 
 
 def _files_of(module: str) -> list[Path]:
-    """Files of a module and of all that it imports, directly or not, sorted.
+    """Return the files of a module and of all modules that it imports, directly or not, sorted.
 
-    Imports are read and not carried out, so that one inside of a function counts as well.
+    Imports are parsed and not executed, so that an import inside a function counts as well.
     """
     found, wanted = set[Path](), [module]
     while wanted:
@@ -43,7 +43,7 @@ def _files_of(module: str) -> list[Path]:
 
 
 def _file_of(module: str) -> Path | None:
-    """None for what is no module of the package: one of others, or a name inside of a module."""
+    """Return the file of a module, or None for a name inside a module and for modules of other packages."""
     if module.partition(".")[0] != nmt_core.__name__:
         return None
     path = _ROOT.joinpath(*module.split("."))
@@ -51,7 +51,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _imports_of(file: Path) -> Iterator[str]:
-    """Names that may be modules; the house imports nothing relatively."""
+    """Yield imported names that may be modules. The project has no relative imports."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)

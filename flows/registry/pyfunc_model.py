@@ -1,6 +1,6 @@
-"""The model as MLflow loads it: this file and a few modules of nmt_core travel with it (models from code).
+"""Model as MLflow loads it (models from code): this file and a few modules of nmt_core are packed with each model.
 
-It runs where neither torch, Prefect nor this package is installed.
+It runs without torch, Prefect and this package.
 """
 
 import os
@@ -14,7 +14,7 @@ from nmt_core.translator import Translator
 
 
 class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no types
-    """Translates lines of text."""
+    """Model that translates lines of text."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle, to translate on NMT_THREADS CPU threads, or on all CPUs that this process may use."""
@@ -25,12 +25,12 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
     def predict(
         self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None
     ) -> list[str]:
-        """One translation for each line."""
+        """Return one translation for each line."""
         return [translation.text for translation in self._translator.translate(model_input)]
 
 
 def _cpus() -> int:
-    """As in `settings.py`, which does not travel."""
+    """Return the number of CPUs that this process may use. It repeats `flows.settings`, which is not packed."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

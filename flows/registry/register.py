@@ -1,6 +1,6 @@
-"""The last step of a retraining: the exported bundle becomes a version of a registered MLflow model.
+"""Last step of a retraining: the exported bundle becomes a version of a registered MLflow model.
 
-The version is `challenger`; it becomes `champion` if it passes the gate (`gate.py`).
+The version gets the alias `challenger`. It becomes `champion` if it passes the gate (`gate.py`).
 """
 
 import hashlib
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 _CARD_TAG = "nmt.card"
-_REMEDY = "see that it answers, then run the same command again; finished stages are kept"
+_REMEDY = "check that it answers, then run the same command again; finished stages are kept"
 
 
 def register_model(
     config: PipelineConfig, candidate: Candidate, settings: Settings, run_id: str, tags: Mapping[str, str]
 ) -> RegisteredModel:
-    """Register a bundle, once: the same export with the same evaluation is one version, however often it is asked for.
+    """Register a bundle once, and judge it: repeated calls with the same export and evaluation return the same version.
 
-    Its description follows the recipe: a licence that is corrected there is corrected here, and nothing else is done.
+    The description of an existing version follows the recipe, so that a corrected licence is corrected there too.
 
     Raises:
         ModelError: MLflow does not answer, or refuses.
@@ -61,7 +61,7 @@ def register_model(
         about = model_card(config, candidate, LONGEST_DESCRIPTION)
         card = {_CARD_TAG: hashlib.sha256(about.encode()).hexdigest()}
         mark = _mark(candidate, version, name, settings)
-        write(settings.store, mark)  # before there is a version that may be collected
+        write(settings.store, mark)  # before the version exists, so that `gc` never sees it without a mark
         if version is None:
             mlflow.set_tracking_uri(tracking_uri)
             with warnings.catch_warnings(), mlflow.start_run(run_id=run_id):
@@ -77,7 +77,7 @@ def register_model(
         verdict = _judged(config, candidate, version, client, settings)
         aliases = list(client.get_model_version(name, version.version).aliases)
     except MlflowException as error:
-        raise ModelError(f"register: MLflow at {tracking_uri} says: {words_of(error)}: {_REMEDY}") from None
+        raise ModelError(f"register: MLflow at {tracking_uri}: {words_of(error)}: {_REMEDY}") from None
     return RegisteredModel(
         name=name,
         version=str(version.version),
@@ -91,7 +91,7 @@ def register_model(
 
 
 def _mark(candidate: Candidate, version: "ModelVersion | None", name: str, settings: Settings) -> Mark:
-    """The mark of a version in the stores; the same id again for a version that has one."""
+    """Return the mark of a version, with the same id if the version has a mark already."""
     stages = {"export": candidate.export.fingerprint, "evaluate": candidate.evaluate.fingerprint}
     mark = mark_of(settings.mlflow_shown, name, stages | dict(candidate.made_of), user_and_machine())
     identifier = version.tags.get(MARK_TAG, mark.id) if version else mark.id
@@ -105,8 +105,8 @@ def _judged(
     client: "MlflowClient",
     settings: Settings,
 ) -> Verdict:
-    """Take a version through the gate, and keep the verdict with it; one that is champion keeps that of its day."""
-    from flows.registry.gate import pass_gate  # brings what translates and scores
+    """Judge a version and store the verdict with it. A version that is already champion keeps its stored verdict."""
+    from flows.registry.gate import pass_gate  # a slow import: it translates and scores
 
     champions = Champions(client, version.name, settings)
     champion = champions.current
@@ -127,7 +127,7 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
 
 
 def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Settings) -> str:
-    """Copy the bundle, its code, its search defaults and its card into MLflow; return the logged model's id."""
+    """Copy the bundle, its code, its search defaults and its card into MLflow. Return the id of the logged model."""
     import mlflow
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, Schema
@@ -151,7 +151,10 @@ def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Sett
 
 
 def _requirements(bundle: Path) -> list[str]:
-    """What the model needs, as installed here; the build of onnxruntime for GPUs is the same code by another name."""
+    """Return the packages that the model needs, in the versions installed here.
+
+    The package onnxruntime-gpu is listed as onnxruntime, which has the same code.
+    """
     versions = Pretokenizers.read(bundle).require_packages()
     for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
         try:
@@ -172,7 +175,7 @@ def _create_version(
 
 
 def _renew_card(client: "MlflowClient", version: "ModelVersion", about: str, card: Mapping[str, str]) -> None:
-    """Give a version the description that the recipe gives now; the model too, if it has that of this version."""
+    """Update the description of a version from the recipe, and of the model if it has that version's description."""
     model = client.get_registered_model(version.name)
     if model.description == version.description:
         client.update_registered_model(version.name, about)

@@ -1,4 +1,4 @@
-"""One rendering of a verdict: Markdown for Prefect and MLflow, a table for the terminal; and where it is kept."""
+"""Rendering of a verdict as Markdown and as a terminal table, and its storage with the model version."""
 
 import tempfile
 from pathlib import Path
@@ -18,11 +18,11 @@ JSON = "verdict.json"
 _REASON_TAG = "nmt.verdict"
 _WHOLE_TAG = "nmt.verdict.json"
 _LONGEST_TAG = 90_000  # characters; MLflow takes 100,000
-_FROM_MODEL = "models:/"  # what a version's source begins with if it was logged as a model of its own
+_FROM_MODEL = "models:/"  # prefix of a version's source if it was logged as a model
 
 
 def rows(verdict: Verdict) -> list[list[str]]:
-    """A row for each check: name, verdict, and its numbers, empty where it has none."""
+    """Return a row for each check: its name, its result, and its numbers, which are empty if it has none."""
     return [
         [
             check.name,
@@ -38,12 +38,12 @@ def rows(verdict: Verdict) -> list[list[str]]:
 
 
 def heading(verdict: Verdict) -> str:
-    """The verdict in a line."""
+    """Return the verdict in one line."""
     return f"{verdict.model_name} version {verdict.challenger} {verdict.reason}"
 
 
 def markdown(verdict: Verdict) -> str:
-    """The verdict, the table of its checks, and what each of them found."""
+    """Return the verdict, the table of its checks, and the finding of each check."""
     lines = [f"# {markdown_of.plain(heading(verdict))}", ""]
     if verdict.checks:
         lines.append(markdown_of.table(columns(verdict), rows(verdict)))
@@ -53,7 +53,7 @@ def markdown(verdict: Verdict) -> str:
 
 
 def table(verdict: Verdict) -> "Table":
-    """The checks for a terminal."""
+    """Return the table of checks for a terminal."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -67,7 +67,7 @@ def table(verdict: Verdict) -> "Table":
 
 
 def keep(client: "MlflowClient", version: "ModelVersion", verdict: Verdict) -> None:
-    """Keep the verdict with the version: as tags, and as files of its model.
+    """Store the verdict with the version, as tags and as files of its model.
 
     Raises:
         MlflowException: MLflow does not answer, or refuses.
@@ -83,7 +83,7 @@ def keep(client: "MlflowClient", version: "ModelVersion", verdict: Verdict) -> N
 
 
 def kept(version: "ModelVersion") -> Verdict:
-    """The verdict that is kept with a version; without checks if it was not made champion by a gate."""
+    """Return the stored verdict of a version. It has no checks if no gate has judged the version."""
     text = version.tags.get(_WHOLE_TAG, "")
     if text and len(text) < _LONGEST_TAG:
         return Verdict.model_validate_json(text)
@@ -102,10 +102,10 @@ def _interval(check: Check) -> str:
 
 
 def columns(verdict: Verdict) -> list[str]:
-    """Titles of the columns of `rows`."""
+    """Return the titles of the columns of `rows`."""
     levels = dict.fromkeys(percent(check.level) for check in verdict.checks if check.low is not None)
     title = " or ".join(levels) or "95%"
-    return ["Check", "", "Champion", "Challenger", "Difference", f"{title} interval", "p"]
+    return ["Check", "Result", "Champion", "Challenger", "Difference", f"{title} interval", "p"]
 
 
 def _sign(check: Check) -> str:

@@ -1,1 +1,1 @@
-"""Garbage collection: artifacts that are still needed, and the removal of the rest."""
+"""Garbage collection: the artifacts that are still needed, and the removal of the rest."""

@@ -1,4 +1,4 @@
-"""What can go: artifacts that nobody needs, here and in the store that machines share, and copies of models."""
+"""Garbage: artifacts that nothing needs, here and in the shared store, and abandoned copies of models."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from nmt_core.store import storage
 from nmt_core.store.shared import Objects
 
 UNFINISHED_DAYS = 30
-"""How long what an interrupted stage has left is kept, if nothing else is asked for."""
+"""Default age in days up to which partial artifacts of interrupted stages are kept."""
 
 
 @dataclass(frozen=True)
 class Rubbish:
-    """One artifact, one in the making, or a copy of a model, that can go."""
+    """Artifact, partial artifact or copy of a model that can be removed."""
 
     name: str
-    """Its path within the store or the home of this machine, or its address in the shared store."""
+    """Path within the store or the home of this machine, or address in the shared store."""
     bytes: int
     remove: Callable[[], None]
 
@@ -36,24 +36,24 @@ def garbage(
     gone: Collection[str] = (),
     note: Callable[[str], None] = lambda line: None,
 ) -> list[Rubbish]:
-    """All that no run, no registered model and no pin needs.
+    """Return everything that no run, no registered model and no pin needs.
 
     Args:
-        settings: where the stores are.
-        keep_runs: what this many of the last runs of each recipe need is kept.
-        shared_days: what is younger than so many days is kept in the shared store, which knows nothing of the runs of
-            other machines.
-        unfinished_days: what an interrupted stage has left is kept for so many days, for it may resume there.
-        gone: registries that are there no more.
-        note: is told what is kept for models that no registry in reach knows.
+        settings: Settings that locate the stores.
+        keep_runs: Number of recent runs of each recipe whose artifacts are kept.
+        shared_days: Age in days up to which artifacts of the shared store are kept, because it knows nothing of the
+            runs of other machines.
+        unfinished_days: Age in days up to which partial artifacts are kept, because their stages may resume.
+        gone: Registries that no longer exist.
+        note: Callback that receives a line for each artifact kept for a model that no reachable registry knows.
 
     Raises:
-        ModelError: MLflow does not say what registered models need.
-        ArtifactError: the shared store does not answer.
+        ModelError: MLflow does not return the registered models.
+        ArtifactError: The shared store does not answer.
     """
     kept = needed(settings, keep_runs, gone)
     for mark in kept.unknown_marks:
-        note(f"kept for a model that no registry in reach knows: {mark} (--forget {mark.id} if it is there no more)")
+        note(f"kept for a model that no reachable registry knows: {mark} (add --forget {mark.id} if it is gone)")
     return [
         *_here(settings, kept.names, timedelta(days=unfinished_days)),
         *_copies(settings),
@@ -62,26 +62,26 @@ def garbage(
 
 
 def _here(settings: Settings, kept: set[Name], age: timedelta) -> Iterator[Rubbish]:
-    """Folders of this machine; those of a run that may go on are kept though they are no artifacts yet."""
+    """Yield unneeded folders of this machine. Partial artifacts of a run that may resume are kept."""
     store, now = settings.store, datetime.now(UTC)
     artifacts = [artifact for name in kept if (artifact := store.local(*name))]
     whole = {(artifact.stage, artifact.fingerprint) for artifact in artifacts}
     for folder in store.garbage(artifacts):
         fingerprint, _, unfinished = folder.name.partition(".")
-        is_needed = (folder.parent.name, fingerprint) in kept - whole  # a run may go on there, or it is damaged
+        is_needed = (folder.parent.name, fingerprint) in kept - whole  # a run may resume there, or it is damaged
         if is_needed or (unfinished and _last_written(folder) > now - age):
             continue
         yield Rubbish(str(folder.relative_to(store.root)), _size_of(folder), partial(_free, folder, settings))
 
 
 def _copies(settings: Settings) -> Iterator[Rubbish]:
-    """Copies of models that a process which was killed has left."""
+    """Yield copies of models that killed processes left behind."""
     for folder in abandoned_copies(settings.home):
         yield Rubbish(str(folder.relative_to(settings.home)), _size_of(folder), partial(remove_copy, folder))
 
 
 def _shared(settings: Settings, kept: set[Name], age: timedelta) -> Iterator[Rubbish]:
-    """Artifacts of the shared store that no other machine has made lately."""
+    """Yield artifacts of the shared store that no machine needs or has made recently."""
     if not settings.shared_store:
         return
     objects, now = Objects(settings.shared_store), datetime.now(UTC)
@@ -93,12 +93,12 @@ def _shared(settings: Settings, kept: set[Name], age: timedelta) -> Iterator[Rub
 
 def _free(folder: Path, settings: Settings) -> None:
     settings.store.remove(folder)
-    if settings.scratch:  # what a stage that was killed has left there
+    if settings.scratch:  # temporary files of a killed stage
         storage.remove_folder(settings.resources.scratch_for(folder))
 
 
 def _last_written(folder: Path) -> datetime:
-    """When anything in a folder was last written."""
+    """Return the time of the last write anywhere in a folder."""
     times = (path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
     return datetime.fromtimestamp(max(times), UTC)
 

@@ -1,4 +1,4 @@
-"""Which artifacts somebody still needs: the last runs, runs in progress, registered models, and whoever pinned one."""
+"""Artifacts that are still needed: by recent runs, runs in progress, registered models, and pins."""
 
 import sys
 from collections import Counter
@@ -16,7 +16,7 @@ from flows.settings import Settings
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Store
 
-_LONGEST_RUN = timedelta(days=30)  # a run that was killed without warning is never said to have ended
+_LONGEST_RUN = timedelta(days=30)  # a run that was killed is never marked as ended
 
 
 @dataclass(frozen=True)
@@ -25,25 +25,25 @@ class Needed:
 
     names: set[Name]
     unknown_marks: list[Mark]
-    """Marks of models that no registry in reach knows; what they name is kept, with all that it was made from."""
+    """Marks of models that no reachable registry knows. Their artifacts and the inputs of these are kept."""
 
 
 def needed(settings: Settings, keep_runs: int, gone: Collection[str] = ()) -> Needed:
-    """Every artifact that must not be removed, on this machine or in the shared store.
+    """Return every artifact that must not be removed, on this machine or in the shared store.
 
-    Kept with all that they were made from: what the last runs and those in progress have made and what they read, what
-    a translation reads, what is pinned, models that have an alias, and models that are marked in the store and of which
-    no registry in reach knows anything. Kept by themselves: what any other version of a registered model was made of,
-    and what the last runs start from.
+    These are kept with everything that they were made from: artifacts that recent runs and runs in progress made or
+    read, that a translation reads, that are pinned, of models with an alias, and of marked models that no reachable
+    registry knows. These are kept without it: artifacts of other versions of registered models, and those that recent
+    runs start from.
 
     Args:
-        settings: where the stores and the registry are.
-        keep_runs: how many runs of each recipe count as the last ones.
-        gone: registries that are there no more.
+        settings: Settings that locate the stores and the registry.
+        keep_runs: Number of recent runs of each recipe.
+        gone: Registries that no longer exist.
 
     Raises:
-        ModelError: a registry does not answer, so nobody knows what is registered.
-        ArtifactError: the shared store does not answer.
+        ModelError: A registry does not answer, so the registered models are unknown.
+        ArtifactError: The shared store does not answer.
     """
     store, runs = settings.store, last_runs(settings.runs, sys.maxsize)
     recent = _recent(runs, keep_runs)
@@ -58,14 +58,14 @@ def needed(settings: Settings, keep_runs: int, gone: Collection[str] = ()) -> Ne
 
 
 def _recent(runs: Iterable[RunSummary], keep_runs: int) -> list[RunSummary]:
-    """Runs in progress, and the last runs of each recipe.
+    """Return runs in progress, and the recent runs of each recipe.
 
-    A run that made nothing does not count: whoever repeats a finished command keeps what the runs before it made. It is
-    kept like the others if it is younger than the oldest run that counts.
+    A run that made nothing does not count, so that repeating a finished command does not displace earlier runs. It is
+    kept if it is younger than the oldest run that counts.
 
     Args:
-        runs: all of them, the newest first.
-        keep_runs: how many runs count, of each recipe.
+        runs: All runs, newest first.
+        keep_runs: Number of runs of each recipe that count.
     """
     counted = Counter[str]()
     recent = []
@@ -83,7 +83,7 @@ def _is_in_progress(run: RunSummary) -> bool:
 
 
 def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
-    """These and everything that they were made from, as far as a manifest is there to tell."""
+    """Return these artifacts and everything that they were made from, as far as manifests exist."""
     found, ahead = set(), [name for name in names if name[0] in STAGES]
     while ahead:
         name = ahead.pop()
@@ -95,11 +95,14 @@ def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
 
 
 def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:
-    """Weights and vocabularies of the newest champion and challenger of each model, and what recent runs start from.
+    """Return the artifacts that later or recent runs start from.
+
+    These are weights and vocabularies of the newest champion and challenger of each model, and `start_from` of recent
+    runs.
 
     Args:
-        runs: all of them, the newest first.
-        recent: those that are kept.
+        runs: All runs, newest first.
+        recent: Runs whose artifacts are kept.
     """
     holders: dict[tuple[str, str], RegisteredModel] = {}
     for model in [run.model for run in runs if run.model]:
@@ -108,6 +111,6 @@ def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name
     wanted = {part for model in holders.values() for part in model.made_of.items()}
     for run in recent:
         places = [Path(run.config.get(section, {}).get("start_from", "")) for section in MADE_OF]
-        # By name, for the home may have been moved since: a folder elsewhere of such a name keeps nothing that is here
+        # By name, because the home may have been moved. A folder elsewhere with such a name keeps nothing here.
         wanted |= {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
     return wanted

@@ -1,4 +1,4 @@
-"""Which versions of models are registered, in every registry that runs of this home have used."""
+"""Registered versions of models, in every registry that runs of this home have used."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -22,24 +22,24 @@ _MODELS_OF_A_PAGE = 1_000
 
 @dataclass
 class Registered:
-    """What versions of registered models were made of."""
+    """Artifacts that versions of registered models were made of, with and without an alias."""
 
     with_alias: set[Name] = field(default_factory=set)
     others: set[Name] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
-    """Ids of the marks that these versions have left in stores."""
+    """Ids of the marks of these versions in stores."""
 
 
 def registered(settings: Settings, runs: Iterable[RunSummary], gone: Collection[str] = ()) -> Registered:
-    """Ask the registry of the settings, and each one in which a run of this home has registered a model.
+    """Query the registry of the settings, and each registry in which a run of this home has registered a model.
 
     Args:
-        settings: of this machine.
-        runs: the runs of this home.
-        gone: registries that are there no more, as the error names them, and are not asked.
+        settings: Settings of this machine.
+        runs: Runs of this home.
+        gone: Registries that no longer exist, as the error names them. They are not queried.
 
     Raises:
-        ModelError: one does not answer, so nobody knows what its models need.
+        ModelError: A registry does not answer, so the needs of its models are unknown.
     """
     used = dict.fromkeys(run.model.registry for run in runs if run.model and run.model.registry)
     gone = {without_password(each) for each in gone}
@@ -51,15 +51,15 @@ def registered(settings: Settings, runs: Iterable[RunSummary], gone: Collection[
 
 
 def _ask(registry: str, settings: Settings, found: Registered, *, is_used: bool) -> None:
-    """Add what one registry knows.
+    """Add the versions of one registry.
 
     Raises:
-        ModelError: it does not answer.
+        ModelError: The registry does not answer.
     """
     uri = _address(registry, settings)
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # else MLflow would make it
+    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
         if is_used:
-            raise _unknown(registry, uri, "the database is not there")
+            raise _unknown(registry, uri, "the database does not exist")
         return
     settings.prepare()  # MLflow reads its environment when it is imported
     from mlflow.exceptions import MlflowException
@@ -79,16 +79,16 @@ def _ask(registry: str, settings: Settings, found: Registered, *, is_used: bool)
 
 
 def _address(registry: str, settings: Settings) -> str:
-    """The tracking URI of a registry that a run has written down."""
+    """Return the tracking URI of a registry as a run recorded it."""
     if registry == settings.registry:
         return settings.mlflow_tracking_uri  # with the password, if it has one
     return f"{_SQLITE}{settings.own_database}" if registry == "home" else registry
 
 
 def _unknown(registry: str, uri: str, problem: str) -> ModelError:
-    """Why nothing may be removed, and what to do."""
+    """Return the error that explains why nothing may be removed, with the remedy."""
     return ModelError(
-        f"MLflow at {without_password(uri)} does not say which models are registered, and what they need must not be "
-        f"removed: {problem}: see that it answers and that MLFLOW_TRACKING_URI names it, then run the same command "
-        f"again; if this registry and its models are there no more, add --gone {registry}"
+        f"MLflow at {without_password(uri)} cannot list its registered models, whose artifacts must be kept "
+        f"({problem}): check that it answers and that MLFLOW_TRACKING_URI names it, then run the same command again; "
+        f"if this registry no longer exists, add --gone {registry}"
     )

@@ -1,4 +1,4 @@
-"""What a stage took: time, processors, tokens, energy and money."""
+"""Cost of a stage: time, processors, tokens, energy and money."""
 
 import os
 import resource
@@ -13,30 +13,30 @@ from flows.settings import Prices
 from nmt_core.train.spent import Spent
 
 Tell = Callable[[int, Mapping[str, float]], None]
-"""See `system_metrics.Tell`; that module takes a second to import."""
+"""Type of `system_metrics.Tell`. It is repeated here because that module takes a second to import."""
 
 _HOUR = 3_600
-_POWER = ("system/gpu_", "_power_usage_watts")  # as MLflow's collector names it, with the GPU's number in between
+_POWER = ("system/gpu_", "_power_usage_watts")  # names of MLflow's collector, with the number of the GPU in between
 
 
 class Cost(BaseModel):
-    """What one stage took in one run, or all of them; what was reused took nothing."""
+    """Cost of one stage in one run, or of several. A reused stage costs nothing."""
 
     seconds: float = 0.0
-    """By the clock on the wall."""
+    """Wall-clock time."""
     cpu_seconds: float = 0.0
-    """CPU time of this machine, and of training wherever it ran."""
+    """CPU time of this machine, and of training on any machine."""
     gpu_seconds: float = 0.0
-    """Seconds for each GPU that was held."""
+    """GPU time: seconds times the number of GPUs in use."""
     tokens: int = 0
-    """Target tokens that training learnt from, or that were translated; tokens of both sides that were encoded."""
+    """Target tokens that were trained on or translated, and tokens of both sides that were encoded."""
     energy_watt_hours: float | None = None
-    """Of this machine's NVIDIA GPUs, by their own meters; None: they tell nothing."""
+    """Energy of this machine's NVIDIA GPUs as they report it. None if they do not."""
     money: float | None = None
-    """In the settings' currency; None: no price is set."""
+    """Cost in the currency of the settings. None if no price is set."""
 
     def plus(self, other: "Cost") -> "Cost":
-        """Both together; what one does not know is that of the other."""
+        """Return the sum of two costs. A value that one of them lacks is taken from the other."""
         values = {}
         for name in type(self).model_fields:
             known = [value for value in (getattr(self, name), getattr(other, name)) if value is not None]
@@ -44,12 +44,12 @@ class Cost(BaseModel):
         return Cost.model_validate(values)
 
     def metrics(self) -> dict[str, float]:
-        """As MLflow takes it."""
+        """Return the cost as MLflow metrics."""
         return {f"cost.{name}": float(value) for name, value in self.model_dump().items() if value is not None}
 
 
 def total(costs: list[Cost]) -> Cost:
-    """All together."""
+    """Return the sum of several costs."""
     found = Cost()
     for cost in costs:
         found = found.plus(cost)
@@ -58,12 +58,12 @@ def total(costs: list[Cost]) -> Cost:
 
 @dataclass
 class StageMeter:
-    """Counts from when it is made."""
+    """Meter that starts when it is created."""
 
     before: Spent = field(default_factory=Spent)
-    """What earlier attempts of a training have taken."""
+    """Resources that earlier attempts of a training used."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds."""
+    """Clock in seconds."""
     _cpu_start: float = field(default_factory=lambda: _cpu_seconds())
     _joules: float | None = None
 
@@ -71,7 +71,7 @@ class StageMeter:
         self._start = self._sampled = self.clock()
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Take in the power of the GPUs, if it is among the system metrics."""
+        """Add the power of the GPUs, if it is among the system metrics."""
         watts = [value for name, value in values.items() if name.startswith(_POWER[0]) and name.endswith(_POWER[1])]
         now = self.clock()
         if watts:
@@ -79,7 +79,7 @@ class StageMeter:
         self._sampled = now
 
     def passing_on(self, tell: Tell) -> Tell:
-        """Sees the system metrics on their way."""
+        """Return a callback that adds each sample of system metrics and passes it on."""
 
         def sample(step: int, values: Mapping[str, float]) -> None:
             self.sample(values)
@@ -88,12 +88,12 @@ class StageMeter:
         return sample
 
     def cost(self, report: Mapping[str, Any], after: Spent, prices: Prices) -> Cost:
-        """Until now.
+        """Return the cost until now.
 
         Args:
-            report: what the stage says of itself; empty if it has not come to its end.
-            after: what the training has taken, earlier attempts included.
-            prices: of the machines.
+            report: Report of the stage. Empty if the stage did not finish.
+            after: Resources that the training used, including earlier attempts.
+            prices: Prices of the machines.
         """
         trained = after.plus(self.before, -1)
         seconds = self.clock() - self._start
@@ -112,7 +112,7 @@ class StageMeter:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of those that it has started and seen end."""
+    """Return the CPU time of this process and of its child processes that have ended."""
     if os.name == "nt":
         return time.process_time()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

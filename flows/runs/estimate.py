@@ -1,4 +1,4 @@
-"""How much disk a stage will need: measured on its last artifact, or by a rule of thumb that is named."""
+"""Estimate of the disk space that a stage needs, from its last artifact or by a rule that is named."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,28 +11,31 @@ from nmt_core.store.artifacts import Artifact, Store
 _TOY_BYTES_PER_PAIR = 90
 _TOKEN_BYTES_PER_TEXT_BYTE = 0.6  # ids as uint16, compressed
 _BYTES_PER_WEIGHT = 4
-_BYTES_PER_WEIGHT_TO_RESUME = 12  # itself and Adam's two moments
+_BYTES_PER_WEIGHT_TO_RESUME = 12  # the weight and Adam's two moments
 _BYTES_IN_A_GRAPH = {"fp32": 4.0, "int8": 1.05, "fp16": 2.0}
-"""Bytes of a weight in the graphs of each precision; scales and biases take the rest of those of int8."""
+"""Bytes per weight in the graphs of each precision. For int8, this includes scales and biases."""
 _POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import torch
 _BYTES_OF_GRAPHS = 80_000
-"""Nodes of the graphs of a precision, without weights."""
-_CHECKPOINTS_TO_RESUME = 3  # at most at a time: the newest, the one before, and the one that is being written
+"""Bytes of the graphs of one precision without weights."""
+_CHECKPOINTS_TO_RESUME = 3  # the maximum at one time: the newest, the one before, and the one being written
 
 
-_LOOKED_AT = 50  # artifacts of a stage, the newest: a store may hold thousands
+_LOOKED_AT = 50  # newest artifacts of a stage: a store may hold thousands
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes, and where the number comes from."""
+    """Size in bytes, with the basis of the number."""
 
     bytes: float | None
     basis: str
 
 
 def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
-    """Weights of a model, without building it; a size of the source's own vocabulary is 0 if there is none."""
+    """Return the number of weights of a model without building it.
+
+    `source_vocab_size` is 0 if source and target share a vocabulary.
+    """
     core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
     is_own = model.tied_embeddings != "three_way"
     embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
@@ -40,7 +43,7 @@ def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) 
 
 
 def _of_output(model: ModelConfig, vocab_size: int) -> int:
-    """The output matrix, if it is not that of the target's embeddings."""
+    """Return the size of the output matrix, or 0 if it is tied to the target embeddings."""
     if model.tied_embeddings != "none":
         return 0
     return vocab_size * (model.rnn.state_size if model.architecture == "rnn" else model.d_model)
@@ -48,7 +51,7 @@ def _of_output(model: ModelConfig, vocab_size: int) -> int:
 
 def _of_transformer(model: ModelConfig) -> int:
     d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
-    # Queries and keys, then values and the output that reads them
+    # Queries and keys, then values and the output projection
     attention = 2 * d * model.num_heads * sum(model.head_widths)
     feed_forward, norm = d * inner + inner + ff * d + d, 2 * d
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
@@ -81,7 +84,7 @@ def _of_recurrent(model: ModelConfig) -> int:
 
 
 def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
-    """Disk that making the stage's artifact will take; what training leaves is less than what it takes meanwhile."""
+    """Estimate the disk space that a stage needs while it runs. Training needs less when it has finished."""
     former = [artifact for artifact in store.newest(stage, _LOOKED_AT) if _recipe_of(artifact) == config.name]
     if former and stage != "train":
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
@@ -96,46 +99,46 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
         "evaluate": (1e6, "reports and translations of the test sets"),
     }
     size, basis = rules.get(stage, (text, "as large as the text"))
-    return Estimate(size, basis) if size else Estimate(None, "known when the text is here")
+    return Estimate(size, basis) if size else Estimate(None, "known when the text is downloaded")
 
 
 def _weights(config: PipelineConfig) -> int:
-    """Weights of the model of a recipe."""
-    knobs = config.tokenizer
-    of_source = knobs.vocab_size if knobs.vocabularies == "separate" else 0
-    return parameters(config.model, knobs.target_vocab_size or knobs.vocab_size, of_source)
+    """Return the number of weights of a recipe's model."""
+    tokenizer = config.tokenizer
+    of_source = tokenizer.vocab_size if tokenizer.vocabularies == "separate" else 0
+    return parameters(config.model, tokenizer.target_vocab_size or tokenizer.vocab_size, of_source)
 
 
 def _recipe_of(artifact: Artifact) -> str:
-    with suppress(ArtifactError):  # damaged
+    with suppress(ArtifactError):  # a damaged artifact
         return artifact.manifest().recipe
     return ""
 
 
 def _of_training(weights: int, config: PipelineConfig) -> tuple[float, str]:
-    """Most that training takes while it runs; when it has ended, one checkpoint to resume from is left."""
+    """Return the peak size of training. When it has finished, only one checkpoint to resume from is left."""
     average = _BYTES_PER_WEIGHT if config.train.ema_decay else 0
     to_resume = _BYTES_PER_WEIGHT_TO_RESUME + average
     kept = config.train.keep_checkpoints + config.train.keep_best + 1
     size = weights * (_CHECKPOINTS_TO_RESUME * to_resume + _BYTES_PER_WEIGHT * kept + average)
     rule = f"{to_resume} bytes x {_CHECKPOINTS_TO_RESUME} + 4 bytes x {kept}"
-    return size, f"while it runs: {weights:,} weights x ({rule})"
+    return size, f"peak: {weights:,} weights x ({rule})"
 
 
 def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
-    """Graphs of each precision, with tables of positions and the screen by which the likeliest tokens are found."""
-    model, knobs = config.model, config.tokenizer
+    """Return the size of the graphs of each precision, with position tables and the matrix that preselects tokens."""
+    model, tokenizer = config.model, config.tokenizer
     precisions = sorted({"fp32", *config.export.precisions})
     has_table = model.architecture != "rnn" and model.positions == "sinusoidal"
     table = _BYTES_PER_WEIGHT * _POSITIONS * model.d_model * has_table
-    screen = (knobs.target_vocab_size or knobs.vocab_size) * model.d_model * ("fp32" in precisions)
+    screen = (tokenizer.target_vocab_size or tokenizer.vocab_size) * model.d_model * ("fp32" in precisions)
     each = sum(_BYTES_IN_A_GRAPH[precision] for precision in precisions)
     size = weights * each + len(precisions) * (table + _BYTES_OF_GRAPHS) + screen
-    return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}), and their tables"
+    return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}) and tables"
 
 
 def _text_bytes(config: PipelineConfig) -> float | None:
-    """Size of all text, if it can be known without a network."""
+    """Return the size of all text, or None if it cannot be known without a download."""
     if config.corpus.toy:
         return config.corpus.toy.pairs * _TOY_BYTES_PER_PAIR
     files = [*config.corpus.train, *config.corpus.dev, *config.corpus.test]

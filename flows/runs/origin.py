@@ -1,7 +1,7 @@
-"""What a stage that runs by itself begins with: the artifacts of an earlier run, and the configuration of that run.
+"""Origin of a stage that runs alone: the artifacts of an earlier run, and the configuration of that run.
 
-One artifact is chosen: that of the last stage before it. All others that it reads are those which that one was made
-from, so that no text meets the vocabulary of another.
+One artifact is chosen: the artifact of the last stage before it. The other inputs are the artifacts that it was made
+from, so that a text is never combined with another vocabulary.
 """
 
 import sys
@@ -23,34 +23,34 @@ _MADE = {"done", "reused"}
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a stage begins."""
+    """Configuration and artifacts that a stage starts from."""
 
     config: PipelineConfig
-    """Of the run that made the artifacts; the recipe's own, if there is none."""
+    """Configuration of the run that made the artifacts, or the recipe if there is no such run."""
     artifacts: tuple[Artifact, ...] = ()
-    """The artifact that was asked for, and all that it was made from; some may be in the shared store alone."""
+    """Requested artifact, and all artifacts that it was made from. Some may be only in the shared store."""
     run: RunSummary | None = None
-    """The newest run that made or reused the artifact; None: the store has it, and no run here knows of it."""
+    """Newest run that made or reused the artifact. None if no run of this home did."""
 
 
 def producer_of(step: StepName) -> StepName | None:
-    """The stage whose artifact decides all that a step reads; None for the first."""
+    """Return the stage whose artifact determines all inputs of a step, or None for the first stage."""
     needs = _OF_REGISTER if step == REGISTER else STAGES[step].needs
     return max((name for name in STEPS if name in needs), key=STEPS.index, default=None)
 
 
 def find_origin(step: StepName, asked: str, recipe: PipelineConfig, settings: Settings) -> Origin:
-    """Find what a step is asked to begin with.
+    """Find the artifacts that a step starts from.
 
     Args:
-        step: the stage, or `register`.
-        asked: `latest`, for what the newest run of the recipe made; the id of a run; or the name of an artifact, as
-            `Store.resolve` takes it.
-        recipe: the recipe by itself.
-        settings: of this machine.
+        step: Stage, or `register`.
+        asked: `latest` for the newest run of the recipe, the id of a run, or the name of an artifact as
+            `Store.resolve` accepts it.
+        recipe: Recipe that supplies the configuration if no run does.
+        settings: Settings of this machine.
 
     Raises:
-        StageError: there is no such run or artifact.
+        StageError: There is no such run or artifact.
     """
     producer = producer_of(step)
     if producer is None:
@@ -64,9 +64,11 @@ def find_origin(step: StepName, asked: str, recipe: PipelineConfig, settings: Se
     try:
         artifact = settings.store.resolve(asked if "/" in asked else f"{producer}/{asked}")
     except ArtifactError as error:
-        raise StageError(f"input={asked!r} is no run in {settings.runs}, and no artifact: {error}") from None
+        raise StageError(f"input={asked!r}: neither a run in {settings.runs} nor an artifact: {error}") from None
     if artifact.stage != producer:
-        raise StageError(f"input={asked!r}: {step} begins with what {producer} made, not {artifact.stage}")
+        raise StageError(
+            f"input={asked!r}: {step} starts from an artifact of {producer}, not of {artifact.stage}: give another one"
+        )
     makers = [run for run in runs if (row := _row(run, producer)) and row.fingerprint == artifact.fingerprint]
     config = PipelineConfig.model_validate(makers[0].config) if makers else recipe
     return Origin(config, tuple(settings.store.lineage(artifact)), makers[0] if makers else None)
@@ -79,7 +81,7 @@ def _of_runs(runs: Sequence[RunSummary], producer: StepName, whose: str, setting
         if artifact:
             config = PipelineConfig.model_validate(run.config)
             return Origin(config, tuple(settings.store.lineage(artifact)), run)
-    raise StageError(f"{whose} has made nothing with {producer} that is still in {settings.store.root}: run that first")
+    raise StageError(f"{whose} has no artifact of {producer} in {settings.store.root}: run {producer} first")
 
 
 def _row(run: RunSummary, producer: StepName) -> StageSummary | None:

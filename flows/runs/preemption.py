@@ -1,4 +1,4 @@
-"""How a run ends whose machines were taken away: it has not failed, so nobody is told that it has."""
+"""State of a run whose machines were preempted: it has not failed, so no failure notification is sent."""
 
 from typing import Any
 
@@ -7,14 +7,16 @@ from prefect.client.schemas.objects import State, StateType
 from nmt_core.errors import BudgetError, PreemptedError, words_of
 
 PREEMPTED = "Preempted"
-"""Name of the state: Prefect's events, and so what automations wait for, go by the name, and Retry by the type."""
+"""Name of the state. Prefect's events and automations refer to a state by its name, and Retry by its type."""
 
 
 def preempted(error: PreemptedError) -> Any:
-    """What a flow returns when its training was preempted: Prefect raises the error again where the flow was called.
+    """Return the state of a flow whose training was preempted.
+
+    Prefect raises the error again in the caller of the flow.
 
     Raises:
-        BudgetError: it was not preempted, but has taken all that it may: somebody has to decide.
+        BudgetError: The run was not preempted but has used its budget, so a user must decide what to do.
     """
     if isinstance(error, BudgetError):
         raise error

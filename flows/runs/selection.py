@@ -1,4 +1,4 @@
-"""Which part of the path a run takes: `--from`, `--until` and `--force`. Imports nothing slow."""
+"""Steps that a run includes: `--from`, `--until` and `--force`. This module imports nothing slow."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nmt_core.config import PipelineConfig
 
 StepName = Literal[StageName, "register"]
-"""Name of a stage, or of the last step: registration."""
+"""Name of a stage, or of the last step, registration."""
 
 REGISTER: StepName = "register"
 STEPS: tuple[StepName, ...] = get_args(StepName)
@@ -18,36 +18,38 @@ STEPS: tuple[StepName, ...] = get_args(StepName)
 
 @dataclass(frozen=True)
 class Selection:
-    """The steps of one run."""
+    """Steps of one run."""
 
     first: StepName = STEPS[0]
-    """Steps before it are never run: what the others need of them must have been made."""
+    """First step. Earlier steps are never run, and their artifacts must exist."""
     last: StepName = STEPS[-1]
     force: tuple[StepName, ...] = ()
-    """Stages that run even if they have been made."""
+    """Stages that run again even if their artifacts exist."""
 
     def __post_init__(self) -> None:
         if STEPS.index(self.first) > STEPS.index(self.last):
-            raise ConfigError(f"--from {self.first} comes after --until {self.last}: exchange them")
+            raise ConfigError(f"--from {self.first} comes after --until {self.last}: swap them")
         for name in self.force:
             if name == REGISTER:
-                raise ConfigError("--force register: the same model is registered once; force evaluate or export")
+                raise ConfigError("--force register: a model is registered only once: force evaluate or export instead")
             if not self.includes(name):
-                raise ConfigError(f"--force {name}: it lies outside {self.first} to {self.last}: widen them")
+                raise ConfigError(
+                    f"--force {name}: the stage is not in {self.first} to {self.last}: change --from or --until"
+                )
 
     def includes(self, name: str) -> bool:
-        """Whether the step is made or reused."""
+        """Return True if the run includes the step."""
         return STEPS.index(self.first) <= STEPS.index(name) <= STEPS.index(self.last)
 
     def begins_after(self, name: str) -> bool:
-        """Whether the run begins after this step."""
+        """Return True if the run begins after this step."""
         return STEPS.index(name) < STEPS.index(self.first)
 
     def check(self, config: "PipelineConfig") -> None:
-        """See to it that what the run trains can be averaged, before it trains for days.
+        """Check that the checkpoints of training suffice for the average, before training starts.
 
         Raises:
-            ConfigError: training saves fewer checkpoints than `average` wants.
+            ConfigError: Training saves fewer checkpoints than `average` needs.
         """
         train, average = config.train, config.average
         saved = -(-train.max_updates // train.checkpoint_every)  # the last one where training ends
@@ -55,5 +57,6 @@ class Selection:
         if trains and average.strategy != "ema" and average.checkpoints > saved:
             raise ConfigError(
                 f"average.checkpoints={average.checkpoints}: with train.checkpoint_every={train.checkpoint_every} "
-                f"train.max_updates={train.max_updates} leave {saved}: set it lower, or lower train.checkpoint_every"
+                f"train.max_updates={train.max_updates} leave {saved}: lower average.checkpoints or "
+                "train.checkpoint_every"
             )

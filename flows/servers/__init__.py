@@ -1,1 +1,1 @@
-"""Prefect and MLflow servers, workers, and runs that lost their process."""
+"""Prefect and MLflow servers, workers, and cleanup of runs whose process is gone."""

@@ -1,8 +1,8 @@
-"""Runs whose machine is gone: they have shown signs of life, and no longer do. Nobody else could end them.
+"""Detection of runs whose machine is gone: they have sent heartbeats, and no longer do.
 
-A server that was away for a minute or two, or whose database stood still, finds all of its runs silent when it is back,
-although they live. So nobody is declared dead before he has been listened to once more. A second run would otherwise
-start beside the first, on the same GPUs.
+After a server was down for a minute or two, or its database was blocked, all of its runs look silent although they are
+alive. So a run is marked as ended only after another wait for a heartbeat. Otherwise a second run would start beside
+the first, on the same GPUs.
 """
 
 import os
@@ -23,13 +23,13 @@ from prefect.flows import Flow
 from prefect.states import Cancelled, Crashed
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
-"""What Prefect calls a run's sign of life."""
+"""Name of Prefect's heartbeat event of a run."""
 ENDED = "nmt.flow-run.ended"
-"""Last sign of life of a run; see `says_its_end`."""
+"""Event after the last heartbeat of a run. See `says_its_end`."""
 HEARTBEATS_MISSED = 3
-"""After how many that did not come a run is silent."""
+"""Number of missed heartbeats after which a run is silent."""
 
-_LISTENED_FOR = 1.5  # heartbeats: one comes of whoever lives, and the server needs seconds to show it
+_LISTENED_FOR = 1.5  # heartbeat intervals: a live run sends one, and the server needs seconds to show it
 _SECONDS_BETWEEN_LOOKS = 2.0
 
 
@@ -37,11 +37,11 @@ Decorated = TypeVar("Decorated", bound=Flow[..., Any])
 
 
 def says_its_end(flow: Decorated) -> Decorated:
-    """Have the runs of a flow say when they have ended, on the same line as their heartbeats.
+    """Make the runs of a flow send an event when they have ended, on the same connection as their heartbeats.
 
-    Prefect's server says so as well, but at once, while heartbeats may be on their way for seconds, which is how long
-    a short run takes. One that comes after the end of its run looks like a run that begins, and then falls silent. What
-    is sent after it on the same line cannot overtake it.
+    Prefect's server sends such an event too, but immediately, while heartbeats may still be in transit for seconds,
+    which is how long a short run takes. A heartbeat after the end of its run looks like a run that begins, and then
+    falls silent. An event that is sent after it on the same connection cannot overtake it.
     """
     for hooks in (flow.on_completion_hooks, flow.on_failure_hooks, flow.on_cancellation_hooks, flow.on_crashed_hooks):
         hooks.append(say_the_end)
@@ -49,12 +49,12 @@ def says_its_end(flow: Decorated) -> Decorated:
 
 
 def say_the_end(flow: object, flow_run: FlowRun, state: object) -> None:
-    """Send the last sign of life of a run, as a hook of Prefect's."""
+    """Send the last event of a run, as a hook of Prefect."""
     emit_event(event=ENDED, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
 
 
 def heartbeat_seconds() -> int:
-    """Seconds from one heartbeat to the next."""
+    """Return the interval of heartbeats in seconds."""
     return int(os.environ.get("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30"))
 
 
@@ -64,22 +64,22 @@ def end_silent(
     heartbeat: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Have the runs Crashed, or Cancelled if they were being so, that are silent and still are after a while.
+    """Mark silent runs as Crashed, or as Cancelled if they were being cancelled, after another wait for a heartbeat.
 
-    Runs that have never shown a sign of life are left alone: they are none of this package.
+    Runs that have never sent a heartbeat are ignored: they do not belong to this package.
 
     Args:
-        prefect: the server.
-        say: is told whom we listen to, and what became of each.
-        heartbeat: seconds from one to the next.
-        clock: seconds, by which we listen.
+        prefect: Client of the server.
+        say: Callback that receives a line about the wait and about each ended run.
+        heartbeat: Interval of heartbeats in seconds.
+        clock: Clock in seconds, for the wait.
 
     Returns:
-        The names of the runs that were ended.
+        Names of the runs that were ended.
     """
     heard = _silent(prefect, since=datetime.now(UTC) - timedelta(seconds=HEARTBEATS_MISSED * heartbeat))
     if heard:
-        say(f"{len(heard)} silent: listening for {_LISTENED_FOR * heartbeat:.0f} s")
+        say(f"{len(heard)} runs without a heartbeat: waiting {_LISTENED_FOR * heartbeat:.0f} s for another one")
     deadline = clock() + _LISTENED_FOR * heartbeat
     while heard and clock() < deadline:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -88,13 +88,13 @@ def end_silent(
 
 
 def _silent(prefect: SyncPrefectClient, since: datetime) -> dict[UUID, Event]:
-    """Runs that have not been heard of since then, and the last heartbeat of each."""
+    """Return the runs without a heartbeat since then, each with its last heartbeat."""
     last = {run.id: _last_beat(prefect, run.id) for run in _running(prefect)}
     return {run: beat for run, beat in last.items() if beat and beat.occurred < since}
 
 
 def _running(prefect: SyncPrefectClient) -> Iterator[FlowRun]:
-    """All runs that only a process can end; the server gives them page by page."""
+    """Yield all runs that only a process can end, from all pages of the server."""
     types = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.CANCELLING])
     ours, count = FlowRunFilter(state=FlowRunFilterState(type=types)), 0
     while page := prefect.read_flow_runs(flow_run_filter=ours, sort=FlowRunSort.ID_DESC, offset=count):
@@ -114,14 +114,14 @@ def _is_last(prefect: SyncPrefectClient, run: UUID, beat: Event) -> bool:
 
 
 def _end(prefect: SyncPrefectClient, run: UUID, beat: Event, say: Callable[[str], object]) -> str:
-    """End a run, and return its name; empty if it has ended by itself meanwhile, or Prefect will not have it."""
+    """End a run and return its name, or an empty text if it has ended meanwhile or Prefect refuses."""
     now = prefect.read_flow_run(run)
     if not now.state or now.state.type not in {StateType.RUNNING, StateType.CANCELLING}:
         return ""
     seconds = (datetime.now(UTC) - beat.occurred).total_seconds()
     message = f"no heartbeat for {seconds:.0f} s: its process is gone"
     end: State = Cancelled(message=message) if now.state.type == StateType.CANCELLING else Crashed(message=message)
-    # Not by force: a run that ends in this very moment has ended as it says
+    # Not forced: a run that ends at this moment keeps its own state
     if prefect.set_flow_run_state(run, end).status != SetStateStatus.ACCEPT:
         return ""
     say(f"{now.name} is {end.name}: {message}")

@@ -1,10 +1,10 @@
-"""Runs a module of Prefect's as `python -m` does, without looking for modules in the working folder.
+"""Run a module of Prefect as `python -m` does, without searching the working folder for modules.
 
     python -P -m flows.servers.isolated prefect.engine
     python -P -m flows.servers.isolated prefect worker start --pool cpu
 
-Prefect imports what a deployment names with the working folder in front of everything else. A folder there that is
-called `flows`, as is usual in Prefect's projects, or `mlflow`, would hide the real one.
+Prefect imports the flow of a deployment with the working folder first in the search path. A folder there with the name
+`flows`, as is usual in Prefect projects, or `mlflow` would hide the real one.
 """
 
 import importlib

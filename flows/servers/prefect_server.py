@@ -1,11 +1,11 @@
-"""Prefect's server as we start it: it answers its own pages and clients that know the password, and nobody else.
+"""Prefect's server with access restricted to its own pages and to clients that know the password.
 
     python -P -m flows.servers.prefect_server --port 4200
 
-Loopback is not private: any web page that is open in a browser may send requests to 127.0.0.1. Prefect asks for a
-password and checks CSRF tokens if its settings say so (see `servers.start_prefect`), but it answers whatever `Host` a
-request names, which lets DNS rebinding in, and takes websockets from any origin. Both are refused here, in
-front of Prefect's app. Prefect's own services ask that app directly, with a host of their own, so it stays as it is.
+Loopback is not private: any web page in a browser may send requests to 127.0.0.1. Prefect checks a password and CSRF
+tokens if its settings require it (see `servers.start_prefect`). But it accepts any `Host` header, which allows DNS
+rebinding, and websockets from any origin. This module refuses both in front of Prefect's app. Prefect's own services
+call that app directly, with another host, so the app itself is not changed.
 """
 
 import argparse
@@ -37,14 +37,14 @@ fetch("/api/admin/version", {headers: {Authorization: `Basic ${key}`}}).then(ans
 });
 </script></html>
 """
-"""Page that hands the password in its address to Prefect's pages, which keep it there and would otherwise ask for it.
+"""Page that passes the password in its address to Prefect's pages, which store it and would otherwise ask for it.
 
-A wrong one, as of a link on a foreign page, changes nothing.
+A wrong password, as in a link on a foreign page, changes nothing.
 """
 
 
 class OwnPagesOnly:
-    """Refuses what a browser asks for on behalf of another site. A link from there may still lead here."""
+    """Middleware that refuses requests of a browser for another site. A link from another site still works."""
 
     def __init__(self, app: ASGIApp, own: Collection[str]) -> None:
         self._app = app
@@ -53,11 +53,11 @@ class OwnPagesOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if scope["type"] in ("http", "websocket") and not self._is_own(Headers(scope=scope)):
-            app = PlainTextResponse("Refused: asked for by a page of another site\n", status_code=403)
+            app = PlainTextResponse("Refused: the request comes from a page of another site\n", status_code=403)
         await app(scope, receive, send)
 
     def _is_own(self, headers: Headers) -> bool:
-        """Whether a request comes from our own pages or from no page at all; clients send none of these headers."""
+        """Return True if a request comes from our own pages or from no page. Clients send none of these headers."""
         if "origin" in headers:
             return headers["origin"] in self._own
         if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
@@ -68,17 +68,18 @@ class OwnPagesOnly:
 def guarded_app(port: int) -> ASGIApp:
     """Return Prefect's app behind the checks."""
     _begin_immediately()
-    prefect.__ui_v2_static_path__ = prefect.__ui_v2_static_path__ / "off"  # the second UI asks an analytics host
+    prefect.__ui_v2_static_path__ = prefect.__ui_v2_static_path__ / "off"  # the second UI calls an analytics host
     app = create_app(final=True)
     app.router.routes.insert(0, Route(OPEN_PATH, _sign_in))
     return TrustedHostMiddleware(OwnPagesOnly(app, origins(port)), allowed_hosts=HOSTS, www_redirect=False)
 
 
 def _begin_immediately() -> None:
-    """Have every transaction on SQLite take the lock for writing at its begin, where it can wait for others.
+    """Make every transaction on SQLite take the write lock when it begins, where it can wait for other transactions.
 
-    One that begins by reading and then writes fails at once if another has written meanwhile: `database is locked`, a
-    503 for the UI. This is internal to Prefect, so `tests/unit/flows/test_prefect_server.py` sees that it still works.
+    A transaction that begins with a read and then writes fails at once if another one has written meanwhile: `database
+    is locked`, a 503 for the UI. This patches an internal class of Prefect, and a test in
+    `tests/unit/flows/servers/test_prefect_server.py` checks that it still works.
     """
     begin_deferred = AioSqliteConfiguration.begin_transaction
 
@@ -97,7 +98,7 @@ async def _sign_in(_: Request) -> HTMLResponse:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until a signal ends it."""
+    """Serve until a signal ends the process."""
     parser = argparse.ArgumentParser(prog="python -P -m flows.servers.prefect_server")
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args(arguments).port

@@ -1,8 +1,8 @@
-"""MLflow runs that nobody will close any more: a process that is killed leaves its runs RUNNING for ever.
+"""Cleanup of MLflow runs that nothing will close any more: a killed process leaves its runs RUNNING.
 
-Who owns a run is in its tags: the Prefect flow run, which attempt at it (Retry keeps the flow run), and the process. A
+The owner of a run is in its tags: the Prefect flow run, its attempt (a retry keeps the flow run), and the process. A
 run is closed if its flow run has ended, or if its process was on this machine and is gone. If that was the process of
-the flow run as Prefect knows it, Prefect is told as well; another attempt that lives by now is left alone.
+the flow run's newest attempt, the flow run is marked as Crashed as well. Another attempt that is alive is left alone.
 """
 
 from dataclasses import dataclass
@@ -31,32 +31,32 @@ _ENDS: dict[StateType, Status] = {
     StateType.CANCELLED: "KILLED",
 }
 _HOLDS_A_PLACE = {StateType.RUNNING, StateType.CANCELLING}
-"""States that only a process can end, and that keep a place in a queue until then."""
+"""States that only a process can end, and that occupy a place in a queue until then."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """A run, and what was found of it."""
+    """Result of checking one run."""
 
     run_id: str
     name: str
     status: str
-    """The status that it got; empty: it was left alone."""
+    """New status of the run. Empty means that it was left alone."""
     why: str
 
 
 def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: bool = False) -> list[Closed]:
-    """Close the RUNNING runs that no live flow run owns; what was done with each run that is not plainly alive.
+    """Close the RUNNING runs that no live flow run owns, and return the result for each run that is not clearly alive.
 
     Args:
-        mlflow: where the runs are.
-        prefect: the server that their flow runs should be on.
-        unknown: also close runs of flow runs that this server knows nothing of. They may be alive and of another
-            server, such as the embedded one of `nmt run` on another machine.
+        mlflow: Client of the MLflow server with the runs.
+        prefect: Client of the Prefect server that should have their flow runs.
+        unknown: Also close runs whose flow run this server does not know. They may be alive under another server, such
+            as the embedded one of `nmt run` on another machine.
     """
     by_owner: dict[str, list[Run]] = {}
     for run in _running(mlflow):
-        if owner := run.data.tags.get(FLOW_RUN_TAG, ""):  # else it is not of this package
+        if owner := run.data.tags.get(FLOW_RUN_TAG, ""):  # otherwise the run belongs to another program
             by_owner.setdefault(owner, []).append(run)
     done = []
     for owner, runs in by_owner.items():
@@ -76,7 +76,7 @@ def close_orphans(mlflow: MlflowClient, prefect: SyncPrefectClient, *, unknown: 
 
 
 def _running(mlflow: MlflowClient) -> list[Run]:
-    """All of them before the first is closed, which would shift the pages."""
+    """Return all running runs before the first one is closed, which would shift the pages."""
     experiments = [experiment.experiment_id for experiment in read_all(mlflow.search_experiments)]
     if not experiments:
         return []
@@ -91,9 +91,9 @@ def _flow_run(prefect: SyncPrefectClient, owner: str) -> FlowRun | None:
 
 
 def _is_dead(flow_run: FlowRun, runs: list[Run]) -> bool:
-    """Whether Prefect takes a flow run for running, and all processes of its newest attempt are gone.
+    """Return True if Prefect considers a flow run running, but all processes of its newest attempt are gone.
 
-    Before the first of them says in MLflow that it lives, a new attempt is known by its number alone.
+    A new attempt that has no MLflow run yet is recognised by its number alone.
     """
     if not flow_run.state or flow_run.state.type not in _HOLDS_A_PLACE:
         return False
@@ -104,7 +104,10 @@ def _is_dead(flow_run: FlowRun, runs: list[Run]) -> bool:
 
 
 def _fate(flow_run: FlowRun | None, run: Run) -> tuple[Status | str, str]:
-    """The status that a run should get, and why; no status: it is left alone; no reason: it is alive."""
+    """Return the new status of a run, and the reason.
+
+    An empty status means that the run is left alone, and an empty reason that it is alive.
+    """
     if flow_run is None or flow_run.state is None:
         return "", "this Prefect server does not know its flow run"
     state = flow_run.state

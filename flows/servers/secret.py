@@ -1,4 +1,4 @@
-"""The secret of Prefect's server: user and password, which pages of other sites and other users do not know."""
+"""Secret of Prefect's server: user and password, which pages of other sites and other users do not know."""
 
 import base64
 import contextlib
@@ -9,23 +9,23 @@ from pathlib import Path
 from nmt_core.errors import ConfigError
 
 OPEN_PATH = "/nmt-open"
-"""Page of our Prefect server that signs a browser in; see `opening_address`."""
+"""Page of our Prefect server that signs a browser in. See `opening_address`."""
 
 _USER = "nmt"
 
 
 def new_secret() -> str:
-    """Return a user and a random password, as Prefect reads them: user:password."""
+    """Return a user and a random password in Prefect's format, user:password."""
     return f"{_USER}:{secrets.token_urlsafe(32)}"
 
 
 def kept_secret(file: Path) -> str:
-    """Read the secret that lets clients in to the server of `nmt up`, or make one that only this user can read.
+    """Return the secret of the server of `nmt up`, or create one that only this user can read.
 
-    A file that others can read, or have written, holds no secret: it is made anew.
+    A file that others can read, or that another user owns, is replaced by a new secret.
 
     Raises:
-        ConfigError: the file can be neither read nor written.
+        ConfigError: The file can be neither read nor written.
     """
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -41,12 +41,14 @@ def kept_secret(file: Path) -> str:
         draft.replace(file)
         return secret
     except OSError as error:
-        raise ConfigError(f"{file}: the password of the Prefect server cannot be kept there: {error}") from None
+        raise ConfigError(
+            f"{file}: the password of the Prefect server cannot be stored ({error}): make the folder writable"
+        ) from None
 
 
 def opening_address(prefect_url: str, secret: str) -> str:
-    """Return the address that opens Prefect's pages without asking for the password.
+    """Return the address that opens Prefect's pages without a prompt for the password.
 
-    The password comes behind the `#`, which browsers send to no server.
+    The password is in the fragment after `#`, which browsers do not send to servers.
     """
     return f"{prefect_url}{OPEN_PATH}#{base64.b64encode(secret.encode()).decode()}"

@@ -1,4 +1,4 @@
-"""Servers that we start ourselves, all on 127.0.0.1, and end again: none outlives the process that started it."""
+"""Servers that this package starts on 127.0.0.1. They end with the process that started them."""
 
 import base64
 import contextlib
@@ -20,14 +20,14 @@ from nmt_core.errors import ConfigError, NmtError
 from nmt_core.execution import processes
 
 HOSTS = ("127.0.0.1", "localhost")
-"""Where our servers are: their address, and its name, by which browsers may ask for them as well."""
+"""Address of the servers, and its name, which browsers may use as well."""
 
 _HOST = HOSTS[0]
 _UNAUTHORIZED = 401
-_SECONDS_TO_ANSWER = 60  # of a server that listens, and may be busy
+_SECONDS_TO_ANSWER = 60  # for a server that listens but may be busy
 _GRACE_SECONDS = 20
-_GRACE_SECONDS_EMBEDDED = 3  # the run's last state is in its database by then; it may wait for connections for ever
-_GRACE_SECONDS_WHILE_STARTING = 1  # a server that makes its database hears nothing, and can be ended at any moment
+_GRACE_SECONDS_EMBEDDED = 3  # its database has the run's last state; it may wait for connections without end
+_GRACE_SECONDS_WHILE_STARTING = 1  # a server that creates its database reacts to nothing, and can be killed safely
 
 
 class ServerError(NmtError):
@@ -36,10 +36,11 @@ class ServerError(NmtError):
 
 @contextlib.contextmanager
 def held_port(preferred: int = 0) -> Iterator[int]:
-    """Hold a port of 127.0.0.1, so that the system gives it to no other program: the preferred one if it is free.
+    """Reserve a port of 127.0.0.1, so that the system gives it to no other program: the preferred one if it is free.
 
-    Inside the block the port is bound, but nobody listens. On Linux a server may bind it all the same, and again after
-    its end, because both sides say SO_REUSEADDR; all servers that we start do so. Elsewhere the port is let go at once.
+    Inside the block the port is bound, but nothing listens. On Linux a server can bind it anyway, and again after it
+    has ended, because both sides set SO_REUSEADDR, as all servers of this package do. On other systems the port is
+    released immediately.
     """
     with _bound(preferred) as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,8 +51,8 @@ def held_port(preferred: int = 0) -> Iterator[int]:
 
 
 def _bound(preferred: int) -> socket.socket:
-    # At first without SO_REUSEADDR, which would also take a port that another of us holds. With it we also get the port
-    # of a server that has just ended: for a minute there are remains of its connections.
+    # First without SO_REUSEADDR, which would also take a port that another process of this package holds. With it,
+    # the port of a server that has just ended is free, although its connections linger for a minute.
     for port, reuse in ((preferred, 0), (preferred, 1), (0, 0)):
         found = socket.socket()
         try:
@@ -60,11 +61,11 @@ def _bound(preferred: int) -> socket.socket:
             return found
         except OSError:
             found.close()
-    raise ServerError(f"no free port on {_HOST}")
+    raise ServerError(f"{_HOST}: no free port: end programs that use many ports")
 
 
 def answers(url: str, timeout: float = _SECONDS_TO_ANSWER) -> bool:
-    """Whether a health address says that all is well; where nobody listens, that is known at once."""
+    """Return True if a health address reports success. If nothing listens there, this returns immediately."""
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=timeout) as response:
             return bool(response.status == 200)
@@ -73,7 +74,7 @@ def answers(url: str, timeout: float = _SECONDS_TO_ANSWER) -> bool:
 
 
 def lets_us_in(api: str) -> bool:
-    """Whether an API of Prefect takes the password in PREFECT_API_AUTH_STRING, or asks for none."""
+    """Return True if a Prefect API accepts the password in PREFECT_API_AUTH_STRING, or needs none."""
     password = base64.b64encode(os.environ.get("PREFECT_API_AUTH_STRING", "").encode()).decode()
     login = {"Authorization": f"Basic {password}"}
     request = urllib.request.Request(f"{api}/admin/version", headers=login)  # noqa: S310  an address from settings
@@ -81,20 +82,27 @@ def lets_us_in(api: str) -> bool:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=_SECONDS_TO_ANSWER).close()
     except urllib.error.HTTPError as error:
         return error.code != _UNAUTHORIZED
-    except (OSError, ValueError):  # it has stopped answering, which the first real question will say
+    except (OSError, ValueError):  # it has stopped answering, which the first real request reports
         return True
     return True
 
 
 class Server:
-    """A child process that ends with us, with its own descendants, whatever becomes of us."""
+    """Child process that ends with this process, with all of its own descendants.
+
+    Args:
+        name: Name for messages.
+        command: Arguments of Python.
+        log: File for the output.
+        environment: Additional environment variables.
+    """
 
     def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            # Ctrl-C is for us alone: a server must still hear how the run ended
+            # Ctrl-C must not reach the server, which still has to record how the run ended
             self._process = processes.start([sys.executable, *command], os.environ | dict(environment), output)
 
     @property
@@ -103,19 +111,21 @@ class Server:
         return self._process.pid
 
     def ended(self) -> bool:
-        """Whether the process has gone."""
+        """Return True if the process has ended."""
         return self._process.poll() is not None
 
     def wait_until(self, health_url: str, timeout: float = 120) -> None:
-        """Return as soon as the health address answers.
+        """Return when the health address answers.
 
         Raises:
-            ServerError: the process ended, or nothing answered in time.
+            ServerError: The process ended, or nothing answered in time.
         """
         deadline = time.monotonic() + timeout
         while not answers(health_url, timeout=2):
             if self.ended() or time.monotonic() > deadline:
-                why = f"ended with code {self._process.returncode}" if self.ended() else f"silent for {timeout:.0f} s"
+                why = (
+                    f"ended with code {self._process.returncode}" if self.ended() else f"no answer for {timeout:.0f} s"
+                )
                 raise ServerError(f"{self.name} did not start ({why}): see {self.log}")
             time.sleep(0.05)
 
@@ -125,20 +135,20 @@ class Server:
 
 
 def origins(port: int) -> list[str]:
-    """Return the origins that pages of a server of ours have."""
+    """Return the origins of the pages of a server of this package."""
     return [f"http://{host}:{port}" for host in HOSTS]
 
 
 def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool) -> Server:
-    """Start a Prefect server that only clients with the secret may ask; see `flows.servers.prefect_server`.
+    """Start a Prefect server that only clients with the secret can use. See `flows.servers.prefect_server`.
 
-    An embedded one has no UI and no scheduler: it serves a single run.
+    An embedded server has no UI and no scheduler, because it serves a single run.
     """
     environment = {
         "PREFECT_SERVER_API_AUTH_STRING": secret,
         "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
         "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": ",".join(origins(port)),
-        "PREFECT_SERVER_UI_API_URL": "/api",  # with a host in it, the UI would not work under the other name
+        "PREFECT_SERVER_UI_API_URL": "/api",  # with a host, the UI would not work under the other name
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         "PYTHONSAFEPATH": "1",
     }
@@ -151,24 +161,24 @@ def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool)
 
 
 def start_mlflow(settings: Settings, port: int) -> Server:
-    """Start an MLflow server on the same database and files that runs write to directly."""
+    """Start an MLflow server on the database and files that runs write to directly."""
     command = ["-m", "mlflow", "server", "--host", _HOST, "--port", str(port), "--workers", "1"]
-    # By itself uvicorn imports from the working folder first, where a folder called `mlflow` would hide MLflow
+    # By default uvicorn imports from the working folder first, where a folder `mlflow` would hide MLflow
     command += ["--uvicorn-opts", f"--app-dir {shlex.quote(str(Path(__file__).parents[2]))}"]
     command += ["--no-serve-artifacts", "--default-artifact-root", settings.model_files.as_uri()]
-    # Not as an argument: `ps` shows those to everybody on the machine, and the address may hold a password
+    # Not as an argument: `ps` shows arguments to all users of the machine, and the address may hold a password
     environment = dict.fromkeys(("MLFLOW_TRACKING_URI", "MLFLOW_BACKEND_STORE_URI"), settings.mlflow_tracking_uri)
     environment["PYTHONSAFEPATH"] = "1"
     return Server("the MLflow server", command, settings.home / "logs" / "mlflow.log", environment)
 
 
 def worker_arguments(pool: str) -> list[str]:
-    """Arguments of `prefect worker start` for a worker that runs flows as processes."""
+    """Return the arguments of `prefect worker start` for a worker that runs flows as processes."""
     return ["--pool", pool, "--type", "process", "--no-create-pool-if-not-found"]
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
-    """What a worker and its flow runs want to find: `python` is then ours, and the home the same for all of them."""
+    """Return the environment of a worker and its flow runs: `python` is this interpreter, and the home is the same."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {"PATH": path, "NMT_HOME": str(settings.home)}
 
@@ -176,25 +186,25 @@ def worker_environment(settings: Settings) -> dict[str, str]:
 def start_worker(settings: Settings, pool: str) -> Server:
     """Start a worker for a work pool."""
     log = settings.home / "logs" / f"worker-{pool}.log"
-    environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is our own
+    environment = worker_environment(settings) | {"PREFECT_WORKER_QUERY_SECONDS": "2"}  # the server is on this machine
     command = ["-m", "flows.servers.isolated", "prefect", "worker", "start", *worker_arguments(pool)]
     return Server(f"the worker of {pool}", command, log, environment)
 
 
 def use_prefect(url: str, secret: str) -> None:
-    """Have Prefect ask this server. It reads both when it is imported."""
+    """Make Prefect use this server. Prefect reads both variables on import."""
     os.environ["PREFECT_API_URL"] = url
     os.environ["PREFECT_API_AUTH_STRING"] = secret
 
 
 def use_known_prefect(settings: Settings) -> str:
-    """Have Prefect ask the server in the settings, or the one of a running `nmt up`, with its secret.
+    """Make Prefect use the server in the settings, or the server of a running `nmt up` with its secret.
 
     Returns:
-        The address of its API; empty: neither is known.
+        Address of its API, or an empty text if neither is known.
 
     Raises:
-        ConfigError: `nmt up` runs, and its secret is not for us.
+        ConfigError: `nmt up` is running, and its secret cannot be read.
     """
     running = settings.running().prefect
     url = settings.prefect_api_url or running
@@ -203,8 +213,8 @@ def use_known_prefect(settings: Settings) -> str:
             secret = settings.secret_file.read_text(encoding="utf-8").strip()
         except OSError as error:
             raise ConfigError(
-                f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): only "
-                "the user who has started it may use it; take another NMT_HOME, or have it ended"
+                f"{settings.secret_file}: the password of the running `nmt up` cannot be read ({error.strerror}): it "
+                "belongs to the user who started it: use another NMT_HOME, or ask this user to end it"
             ) from None
         use_prefect(url, secret)
     elif url:
@@ -213,22 +223,22 @@ def use_known_prefect(settings: Settings) -> str:
 
 
 def require_prefect(url: str, remedy: str) -> None:
-    """Check that Prefect answers, and lets us in.
+    """Check that Prefect answers and accepts the password.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: Prefect does not answer, or denies access.
     """
     if not answers(f"{url}/health"):
         raise ConfigError(f"Prefect does not answer at {url}: {remedy}")
     if not lets_us_in(url):
         raise ConfigError(
-            f"Prefect at {url} does not let us in: set PREFECT_API_AUTH_STRING to its user:password; "
-            "`nmt up` keeps it in the file prefect/secret of its NMT_HOME"
+            f"Prefect at {url} denies access: set PREFECT_API_AUTH_STRING to its user:password (`nmt up` stores it in "
+            "the file prefect/secret of its NMT_HOME)"
         )
 
 
 class PrefectApi:
-    """The Prefect API that a run reports to: the one in the settings, that of `nmt up`, or an embedded one."""
+    """Prefect API of a run: from the settings, from `nmt up`, or of an embedded server."""
 
     def __init__(self, settings: Settings) -> None:
         self._url = ""
@@ -238,9 +248,9 @@ class PrefectApi:
 
     @contextlib.contextmanager
     def connected(self) -> Iterator["PrefectApi"]:
-        """Set PREFECT_API_URL, which Prefect reads when it is imported: import it inside this block, then `wait`."""
+        """Set PREFECT_API_URL, which Prefect reads on import. Import it inside this block, then call `wait`."""
         self._url = use_known_prefect(self._settings)
-        # Two servers that make the same database at once would stumble over each other
+        # Two servers that create the same database at once would conflict
         with contextlib.ExitStack() as stack:
             if not self._url:
                 port, secret = stack.enter_context(held_port()), new_secret()
@@ -256,7 +266,7 @@ class PrefectApi:
         """Return when the API answers.
 
         Raises:
-            NmtError: it does not.
+            NmtError: The API does not answer.
         """
         if self._embedded:
             self._embedded.wait_until(f"{self._url}/health")
@@ -266,7 +276,7 @@ class PrefectApi:
             require_prefect(self._url, "start it, or unset PREFECT_API_URL to use an embedded one")
 
     def _stop(self) -> None:
-        """End the embedded server, but let Prefect's background threads hand over what they still hold."""
+        """Stop the embedded server after Prefect's background threads have sent what they still hold."""
         assert self._embedded is not None
         if "prefect.flows" in sys.modules and not self._embedded.ended():
             from prefect.events.worker import EventsWorker

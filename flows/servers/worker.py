@@ -1,9 +1,9 @@
-"""A worker that ends in order: SIGTERM and Ctrl-C reach its runs first, and it ends after them.
+"""Worker with an orderly shutdown: SIGTERM and Ctrl-C reach its runs first, and it ends after them.
 
     python -P -m flows.servers.worker --pool cpu --type process        # arguments of `prefect worker start`
 
-By itself, a worker of Prefect's kills its runs at SIGTERM and is gone. Training hears of that, and still writes a
-checkpoint; but a container ends with its first process, and then nobody is left to write one, or to tell Prefect and
+On SIGTERM, Prefect's own worker kills its runs and ends. Training notices that, and still writes a checkpoint. But a
+container ends with its first process, and then no process is left to write a checkpoint or to update Prefect and
 MLflow. A worker that is killed (SIGKILL) leaves its runs alone, as Prefect's does.
 """
 
@@ -19,7 +19,7 @@ import psutil
 
 from nmt_core.execution.processes import bound_to_us, note_signals
 
-_GRACE_SECONDS = 75.0  # of the 90 that compose and Kubernetes give us
+_GRACE_SECONDS = 75.0  # of the 90 s that compose and Kubernetes grant
 _SECONDS_FOR_THE_WORKER = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.25
 
@@ -27,22 +27,22 @@ _SECONDS_BETWEEN_LOOKS = 0.25
 def supervise(
     command: Sequence[str], grace: float = _GRACE_SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> int:
-    """Run a worker, whose child processes are its runs, until it ends or we are told to end it.
+    """Run a worker, whose child processes are its runs, until it ends or a signal arrives.
 
     Args:
-        command: program and arguments.
-        grace: seconds that the runs get to end by themselves.
-        clock: seconds, for the grace.
+        command: Program and arguments.
+        grace: Seconds for the runs to end by themselves.
+        clock: Clock in seconds, for the grace.
 
     Returns:
-        The exit code of the worker; 0 if it was ended by us.
+        Exit code of the worker, or 0 if a signal ended it.
     """
     former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    told = note_signals(*former)
-    # In a session of its own: Ctrl-C is for us alone
+    signals = note_signals(*former)
+    # In a session of its own, which Ctrl-C does not reach
     worker = subprocess.Popen(bound_to_us(command, signal.SIGKILL), start_new_session=True)
     try:
-        while worker.poll() is None and not told:
+        while worker.poll() is None and not signals:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         if worker.poll() is not None:
             return worker.returncode
@@ -59,15 +59,18 @@ def supervise(
 
 
 def _end_runs(worker: psutil.Process, grace: float, clock: Callable[[], float]) -> None:
-    """SIGTERM to each run, also to one that the worker starts meanwhile; return when all have ended, or time is up."""
-    told: set[psutil.Process] = set()
+    """Send SIGTERM to each run, including runs that the worker starts meanwhile.
+
+    Return when all have ended, or when the time is over.
+    """
+    terminated: set[psutil.Process] = set()
     deadline = clock() + grace
     with contextlib.suppress(psutil.NoSuchProcess):
         while (runs := _alive(worker.children())) and clock() < deadline:
-            for run in runs - told:
+            for run in runs - terminated:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     run.terminate()
-            told |= runs
+            terminated |= runs
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
@@ -76,5 +79,5 @@ def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONSAFEPATH"] = "1"  # of runs too: a folder here that is called `flows` must not hide ours
+    os.environ["PYTHONSAFEPATH"] = "1"  # a folder `flows` in the working folder must not hide this package in runs
     sys.exit(supervise([sys.executable, "-m", "flows.servers.isolated", "prefect", "worker", "start", *sys.argv[1:]]))

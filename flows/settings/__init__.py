@@ -1,39 +1,39 @@
-"""Settings of this machine: where things live and which servers to use. Never part of a recipe or a fingerprint.
+"""Settings of this machine: its folders and servers. They are never part of a recipe or a fingerprint.
 
 NMT_HOME             folder of all local state: artifacts, runs, databases (default: .nmt)
-NMT_PROCESSES        training processes, on each node of a cluster (default: one per GPU; on this machine, or one)
-NMT_THREADS          CPU threads for all of them together (default: all CPUs that we may use)
-NMT_WORKERS          who does the shards of the data stages: local (default: NMT_THREADS processes), dask or ray (the
-                     same on a cluster of this machine), or a cluster's address: dask://, tcp://, tls://, ray://host:port
-NMT_SCRATCH          folder or fsspec address for files between the steps of a stage, which all workers reach (default:
+NMT_PROCESSES        training processes on each node (default: one per GPU; on this machine one if it has no GPU)
+NMT_THREADS          CPU threads of all processes together (default: all CPUs that this process may use)
+NMT_WORKERS          workers of the data stages: local (default: NMT_THREADS processes), dask or ray (a cluster on this
+                     machine), or the address of a cluster: dask://, tcp://, tls:// or ray://host:port
+NMT_SCRATCH          folder or fsspec address for temporary files of a stage, which all workers can reach (default:
                      beside the artifacts)
-NMT_STORE            address of a store of objects, such as s3://bucket/nmt, in which machines share their artifacts
-                     (default: none; they stay in NMT_HOME)
-NMT_STRICT_VERSIONS  1: artifacts that other versions of Python or a library have made are not reused (default: they
-                     are, and `nmt why` names the versions)
-NMT_LAUNCHER         where training runs: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
-NMT_NODES            nodes to train on: a number, or MIN:MAX for training that goes on with fewer (default: 1)
-NMT_LAUNCH_TEMPLATE  file with what your cluster wants of a job (default: that of the package for NMT_LAUNCHER)
+NMT_STORE            address of an object store, such as s3://bucket/nmt, in which machines share their artifacts
+                     (default: none; artifacts stay in NMT_HOME)
+NMT_STRICT_VERSIONS  1: do not reuse artifacts that other versions of Python or a library have made (default: reuse
+                     them; `nmt why` shows the versions)
+NMT_LAUNCHER         launcher of training: local (default: this machine), slurm, or on Kubernetes trainjob or pytorchjob
+NMT_NODES            nodes to train on: a number, or MIN:MAX for training that continues with fewer (default: 1)
+NMT_LAUNCH_TEMPLATE  file with the job options that your cluster needs (default: the package's file for NMT_LAUNCHER)
 NMT_ALLOW_CODE       1: recipes may name code to run, `clean.scores[].command` and module:function; 0: they may not
-                     (default: 1 for recipes of the command line, 0 for runs that a Prefect server hands out)
-NMT_GPU_HOUR_PRICE   price of an hour of a GPU, for the cost of a run (default: none is told)
-NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: as above)
-NMT_CURRENCY         currency of both (default: EUR)
-NMT_NOTIFY           whom `nmt deploy` has Prefect tell about runs that fail: the web address of a webhook, or the type
-                     and name of a block of the server, as in slack-webhook/team or sendgrid-email/team (default:
-                     nobody)
+                     (default: 1 for recipes of the command line, 0 for runs that a Prefect server starts)
+NMT_GPU_HOUR_PRICE   price of a GPU hour, for the cost of a run (default: none, and no cost is shown)
+NMT_CPU_HOUR_PRICE   price of an hour of a busy CPU core (default: none, and no cost is shown)
+NMT_CURRENCY         currency of both prices (default: EUR)
+NMT_NOTIFY           recipient of notifications about failed runs, which `nmt deploy` sets up in Prefect: the web
+                     address of a webhook, or the type and name of a block of the server, as in slack-webhook/team or
+                     sendgrid-email/team (default: none)
 NMT_PREFECT_PAGES, NMT_MLFLOW_PAGES
-                     where browsers find the pages of both servers, for links to them (default: PREFECT_API_URL without
+                     addresses of the pages of both servers in a browser, for links (default: PREFECT_API_URL without
                      /api, and MLFLOW_TRACKING_URI)
-PREFECT_API_URL      a Prefect server (default: that of a running `nmt up`, or an embedded one)
+PREFECT_API_URL      address of a Prefect server (default: the server of a running `nmt up`, or an embedded one)
 PREFECT_API_AUTH_STRING
-                     user:password of that server, if it asks for them; ours do, and are found without it
-MLFLOW_TRACKING_URI  an MLflow server or database (default: SQLite in NMT_HOME)
+                     user:password of that server if it needs them (default: for a server of `nmt up`, its own)
+MLFLOW_TRACKING_URI  address of an MLflow server or database (default: SQLite in NMT_HOME)
 PREFECT_SERVER_API_PORT, MLFLOW_PORT
-                     ports of the servers of `nmt up`, if they are free (default: 4200 and 5000)
-NETRC                file with a name and a password for each site that asks for them (default: ~/.netrc)
+                     preferred ports of the servers of `nmt up` (default: 4200 and 5000)
+NETRC                file with a name and a password for each site that needs them (default: ~/.netrc)
 
-This module imports neither Prefect nor MLflow: it sets the environment that both read when they are imported.
+This module imports neither Prefect nor MLflow: it sets the environment variables that both read on import.
 """
 
 import json
@@ -52,42 +52,42 @@ from nmt_core.store.digests import remember_in
 from nmt_core.store.shared import Objects, SharedStore
 
 _ENVIRONMENT = {
-    "DO_NOT_TRACK": "true",  # MLflow takes "true" and no other spelling
+    "DO_NOT_TRACK": "true",  # MLflow accepts only "true"
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the second UI calls an analytics host, whatever the settings say
+    "PREFECT_SERVER_UI_V2_ENABLED": "false",  # the second UI calls an analytics host in spite of the settings
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # A call is tried again after 2, 4, 8, ... 128 s, so it outwaits four minutes without the API. By default it is one:
-    # then lines of the log are lost, and a stage that ends meanwhile fails, as its report cannot be shown.
+    # A call is retried after 2, 4, 8, ... 128 s, so it survives four minutes without the API. The default survives one
+    # minute: then log lines are lost, and a stage that ends meanwhile fails because its report cannot be shown.
     "PREFECT_CLIENT_MAX_RETRIES": "7",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # otherwise 13 processes and 3.5 GB
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not hold up a run: the default waits for minutes
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # job execution takes 13 processes and 3.5 GB
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not delay a run: the default waits for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
-    "PYTHONSAFEPATH": "1",  # of processes that we start: a folder here that is called `flows` must not hide ours
+    "PYTHONSAFEPATH": "1",  # for child processes: a folder `flows` in the working folder must not hide this package
 }
 
-_HASHES = "hashes.db"  # of large files, so that no process hashes again what has not changed
+_HASHES = "hashes.db"  # hashes of large files, so that no process hashes an unchanged file again
 
 ALLOW_CODE = "NMT_ALLOW_CODE"
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What an hour costs."""
+    """Prices of an hour."""
 
     gpu_hour: float = 0.0
     cpu_hour: float = 0.0
-    """Of one processor core that is busy."""
+    """Price of an hour of a busy CPU core."""
     currency: str = "EUR"
 
 
 @dataclass(frozen=True)
 class RunningServers:
-    """Addresses of the two servers, such as a running `nmt up` has written down; empty if there is none."""
+    """Addresses of the two servers of a running `nmt up`. They are empty if there is none."""
 
     prefect: str = ""
     mlflow: str = ""
@@ -95,16 +95,16 @@ class RunningServers:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the environment says about this machine."""
+    """Settings of this machine, from the environment."""
 
     home: Path
     prefect_api_url: str
     mlflow_tracking_uri: str
     prefect_pages: str
-    """Where browsers find Prefect's pages, if its API is asked at an address of its own; see `pages`."""
+    """Address of Prefect's pages, if it differs from the address of the API. See `pages`."""
     mlflow_pages: str
     prefect_port: int
-    """Which port `nmt up` takes if it is free; the next likewise."""
+    """Preferred port of Prefect's server in `nmt up`."""
     mlflow_port: int
     gpus: tuple[str, ...]
     """GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
@@ -116,18 +116,18 @@ class Settings:
     launcher: str
     nodes: str
     node_processes: str
-    """Training processes on each node of a cluster; "gpu" is one per GPU there, whatever this machine has."""
+    """Training processes on each node of a cluster. "gpu" means one per GPU of the node."""
     launch_template: str
     prices: Prices
     allow_code: bool = False
-    """Whether a recipe may name code to run."""
+    """True if a recipe may name code to run."""
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read the environment.
 
         Raises:
-            ConfigError: a number or a price is not one, or the workers or the launcher are of no known kind.
+            ConfigError: A number or a price is invalid, or the workers or the launcher are of an unknown kind.
         """
         home = Path(environment.get("NMT_HOME") or ".nmt").absolute()
         remember_in(home / _HASHES)
@@ -159,7 +159,7 @@ class Settings:
 
     @property
     def store(self) -> Store:
-        """All artifacts."""
+        """Store of all artifacts."""
         folder = self.home / "artifacts"
         return SharedStore(folder, Objects(self.shared_store)) if self.shared_store else Store(folder)
 
@@ -170,16 +170,16 @@ class Settings:
 
     @property
     def registry(self) -> str:
-        """The registry as runs write it down: `home` if it is in the home, which may move, else an address."""
+        """Registry as runs record it: `home` if it is in the home, which may move, otherwise its address."""
         return "home" if self.mlflow_tracking_uri == f"sqlite:///{self.own_database}" else self.mlflow_shown
 
     @property
     def mlflow_shown(self) -> str:
-        """The address of MLflow as it may be shown and logged: without a password."""
+        """Address of MLflow without a password, for messages and logs."""
         return without_password(self.mlflow_tracking_uri)
 
     def pages(self) -> RunningServers:
-        """Where people find the pages of both servers, without passwords; empty: no server shows them."""
+        """Return the addresses of both servers' pages without passwords, empty where no server shows them."""
         running = self.running()
         api, mlflow = self.prefect_api_url or running.prefect, self.mlflow_shown
         return RunningServers(
@@ -194,56 +194,55 @@ class Settings:
 
     @property
     def model_files(self) -> Path:
-        """Where MLflow keeps files, if its database is ours."""
+        """Folder of MLflow's files, if its database is in the home."""
         return self.home / "mlflow"
 
     @property
     def servers_file(self) -> Path:
-        """Where a running `nmt up` writes down its addresses."""
+        """File with the addresses of a running `nmt up`."""
         return self.home / "servers.json"
 
     @property
     def resources(self) -> Resources:
-        """What this machine gives to a stage."""
+        """Resources of this machine for a stage."""
         return Resources(threads=self.threads, scratch=self.scratch)
 
     @property
     def secret_file(self) -> Path:
-        """Where `nmt up` keeps the password of its Prefect server: user:password, which only this user can read."""
+        """File with the user:password of the Prefect server of `nmt up`, which only this user can read."""
         return self.home / "prefect" / "secret"
 
     def running(self) -> RunningServers:
-        """The servers of a live `nmt up` on the same home and machine."""
+        """Return the servers of a live `nmt up` on the same home and machine."""
         try:
             found = json.loads(self.servers_file.read_text(encoding="utf-8"))
             servers = RunningServers(prefect=found["prefect"], mlflow=found["mlflow"])
             return servers if is_here(found["process"]) else RunningServers()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there, or not by us
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing, or not written by this package
             return RunningServers()
 
     def prepare(self, *, debug: bool = False) -> None:
-        """Make the home and set the environment of Prefect and MLflow. Call it before either is imported.
+        """Create the home and set the environment of Prefect and MLflow. Call it before either is imported.
 
-        If the home was moved or copied, MLflow's database is corrected, and a line says so.
-
-        What the user has set himself stays.
+        If the home was moved or copied, MLflow's database is corrected, and a line reports it. Variables that the user
+        has set are not changed.
         """
-        (self.home / "prefect").mkdir(parents=True, exist_ok=True)  # Prefect's database cannot be opened without it
+        (self.home / "prefect").mkdir(parents=True, exist_ok=True)  # Prefect's database needs this folder
         relocation.follow(self.home, self.own_database)
         console = "DEBUG" if debug else "CRITICAL"  # its lines still reach the Prefect UI
         machine = {
             "PREFECT_HOME": str(self.home / "prefect"),
             "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": console,
-            "PREFECT_INTERNAL_LOGGING_LEVEL": "ERROR" if debug else "CRITICAL",  # of threads that will try again
+            "PREFECT_INTERNAL_LOGGING_LEVEL": "ERROR" if debug else "CRITICAL",  # errors of threads that retry
             "MLFLOW_TRACKING_URI": self.mlflow_tracking_uri,
         }
         for name, value in (_ENVIRONMENT | machine).items():
             os.environ[name] = os.environ.get(name) or value
-        for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach our own servers
+        for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach servers on this machine
             hosts = [host for host in os.environ.get(name, "").split(",") if host]
             os.environ[name] = ",".join(dict.fromkeys([*hosts, "127.0.0.1", "localhost"]))
 
 
 def allow_code_of_its_owner() -> None:
-    """Let the recipe of a command run the code that it names, unless NMT_ALLOW_CODE says otherwise."""
+    """Allow the recipe of a command to run the code that it names, unless NMT_ALLOW_CODE forbids it."""
     os.environ[ALLOW_CODE] = os.environ.get(ALLOW_CODE) or "1"

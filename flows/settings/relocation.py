@@ -1,10 +1,11 @@
-"""A home that was moved or copied: the addresses of files in MLflow's database follow it.
+"""Relocation of a home: after it was moved or copied, the addresses of files in MLflow's database are corrected.
 
-MLflow stores the address of each file in full. A copied home would write its models into the home that it was copied
-from, and a moved one would not find its own. So the home notes where it is, and when it is started elsewhere its
-database is corrected before MLflow reads it. Addresses stay plain ones, which MLflow reads without this package.
+MLflow stores the address of each file in full. Without a correction, a copied home would write its models into the home
+that it was copied from, and a moved home would not find its own. So the home records its path. When it is used
+elsewhere, its database is corrected before MLflow reads it. The addresses stay plain, and MLflow reads them without
+this package.
 
-Marks (see `marks`) of versions in the database are taken from this home alone: if the home was copied, those in a
+Marks (see `marks`) of versions in the database are removed from this home only. If the home was copied, the marks in a
 shared store belong to the home that it was copied from.
 """
 
@@ -33,7 +34,7 @@ _COLUMNS = (
     ("datasets", "dataset_source"),
     ("tags", "value"),
 )
-"""Where MLflow, and we in its tags, write addresses of files."""
+"""Columns with addresses of files. The last one holds tags, in which this package stores addresses."""
 _SECONDS_FOR_THE_DATABASE = 60
 
 
@@ -42,27 +43,27 @@ def _say(line: str) -> None:
 
 
 def follow(home: Path, database: Path, say: Callable[[str], None] = _say) -> None:
-    """See that a home's database names the files of this home.
+    """Correct the addresses in a home's database if the home was moved or copied.
 
     Args:
-        home: where it is now.
-        database: MLflow's, which may not be there.
-        say: is told what was changed, if anything.
+        home: Current folder of the home.
+        database: MLflow's database, which need not exist.
+        say: Callback that shows a message about the correction.
 
     Raises:
-        ConfigError: the home was moved, and its database cannot be corrected.
+        ConfigError: The home was moved, and its database cannot be corrected.
     """
     if _noted(home) == home:
         return
     try:
         with FileLock(home / f"{_PLACE}.lock"):
             before = _noted(home) or _guessed(home, database)
-            if before == home or (before and _is_same(before, home)):  # the same folder by another name has not moved
+            if before == home or (before and _is_same(before, home)):  # another name of the same folder is not a move
                 return
             if before:
                 count = _rewrite(database, before, home) if database.is_file() else 0
-                (home / _SERVERS).unlink(missing_ok=True)  # of the home that this one was copied from
-                say(f"This home was {before} and is {home} now: {count:,} addresses in MLflow's database follow it.")
+                (home / _SERVERS).unlink(missing_ok=True)  # belongs to the home that this one was copied from
+                say(f"NMT_HOME has moved from {before} to {home}: corrected {count:,} addresses in MLflow's database.")
             draft = home / f"{_PLACE}.partial"
             draft.write_text(str(home), encoding="utf-8")
             draft.replace(home / _PLACE)
@@ -70,13 +71,13 @@ def follow(home: Path, database: Path, say: Callable[[str], None] = _say) -> Non
         if _noted(home):
             raise ConfigError(
                 f"{home} was moved or copied from {_noted(home)}, and {database} cannot be corrected ({error}): end "
-                "what uses it, see that it can be written, then run the same command again"
+                "the programs that use it, make it writable, then run the same command again"
             ) from None
-        # Nothing is known of a move: a home that may only be read is read
+        # No move is known: a read-only home can be used
 
 
 def _noted(home: Path) -> Path | None:
-    """Where the home was when it was last started; None: it does not say."""
+    """Return the path that the home recorded when it was last used, or None."""
     with suppress(OSError):
         return Path((home / _PLACE).read_text(encoding="utf-8"))
     return None
@@ -89,7 +90,10 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _guessed(home: Path, database: Path) -> Path | None:
-    """Where a home was that an earlier version made, which noted nothing: its database names files that are here."""
+    """Return the former path of a home of an earlier version, which recorded no path, or None.
+
+    It is found by the addresses in the database whose files exist in this home.
+    """
     if not database.is_file():
         return None
     with closing(sqlite3.connect(database, timeout=_SECONDS_FOR_THE_DATABASE)) as connection:
@@ -104,20 +108,20 @@ def _guessed(home: Path, database: Path) -> Path | None:
 
 
 def _rewrite(database: Path, before: Path, home: Path) -> int:
-    """Put one place for the other in all addresses, in one transaction; how many there were."""
+    """Replace the former path in all addresses, in one transaction, and return their number."""
     changed = 0
     with closing(sqlite3.connect(database, timeout=_SECONDS_FOR_THE_DATABASE)) as connection, connection:
         connection.execute("begin immediate")
         for table, column in _COLUMNS:
             if column not in {name for _, name, *_ in connection.execute(f"pragma table_info({table})")}:
-                continue  # of another version of MLflow
-            # names of our own, which no placeholder can stand for
-            asked = f"select rowid, {column} from {table} where {column} is not null"  # noqa: S608
-            told = f"update {table} set {column} = ? where rowid = ?"  # noqa: S608
-            rows = connection.execute(asked).fetchall()
+                continue  # another version of MLflow
+            # constant names, for which SQL has no placeholders
+            select = f"select rowid, {column} from {table} where {column} is not null"  # noqa: S608
+            update = f"update {table} set {column} = ? where rowid = ?"  # noqa: S608
+            rows = connection.execute(select).fetchall()
             both = ((row, text, moved(str(text), before, home)) for row, text in rows)
             new = [(now, row) for row, text, now in both if now != text]
-            connection.executemany(told, new)
+            connection.executemany(update, new)
             changed += len(new)
         marks = connection.execute("select value from model_version_tags where key = ?", (_MARK_TAG,)).fetchall()
         for (mark,) in marks:
@@ -127,7 +131,7 @@ def _rewrite(database: Path, before: Path, home: Path) -> int:
 
 
 def moved(text: str, before: Path, home: Path) -> str:
-    """An address, or JSON that holds some, with one place for the other; other text stays as it is."""
+    """Return an address, or JSON with addresses, with the former path replaced. Other text is not changed."""
     for old, new in ((before.as_uri(), home.as_uri()), (str(before), str(home))):
         text = re.sub(rf'(?<![^"]){re.escape(old)}(?=["/]|$)', new.replace("\\", r"\\"), text)
     return text

@@ -1,4 +1,4 @@
-"""What each setting may say: the text of a variable becomes a value, or a ConfigError that names it and the remedy."""
+"""Parsing of settings: the text of a variable becomes a value, or a ConfigError that names it and the remedy."""
 
 import os
 import re
@@ -8,48 +8,48 @@ from pathlib import Path
 from nmt_core.errors import ConfigError
 
 DEVICES = Path("/dev")
-"""Where the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
+"""Folder in which the operating system shows NVIDIA GPUs, as nvidia0 and so on."""
 
 LAUNCHERS = ("local", "slurm", "trainjob", "pytorchjob")
-"""Where training can run."""
+"""Kinds of launchers for training."""
 
 
 def count(environment: Mapping[str, str], name: str) -> int:
-    """Return a whole number of 1 or more; 0: it is not set."""
+    """Return a whole number of 1 or more, or 0 if the variable is not set."""
     text = environment.get(name, "")
     if not text:
         return 0
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ConfigError(f"{name}={text!r}: must be a whole number of 1 or more, or not be set")
+        raise ConfigError(f"{name}={text!r}: must be a whole number of at least 1, or unset")
     return int(text)
 
 
 def switch(environment: Mapping[str, str], name: str) -> bool:
-    """Return whether it is set to 1."""
+    """Return True if the variable is set to 1."""
     text = environment.get(name, "")
     if text not in {"", "0", "1"}:
-        raise ConfigError(f"{name}={text!r}: must be 0 or 1, or not be set")
+        raise ConfigError(f"{name}={text!r}: must be 0 or 1, or unset")
     return text == "1"
 
 
 def price(environment: Mapping[str, str], name: str) -> float:
-    """Return a price; 0: it is not set."""
+    """Return a price, or 0 if the variable is not set."""
     text = environment.get(name, "")
     if not re.fullmatch(r"([0-9]+(\.[0-9]*)?)?", text):
-        raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or not be set")
+        raise ConfigError(f"{name}={text!r}: must be a number such as 2.50, or unset")
     return float(text or 0)
 
 
 def pages(environment: Mapping[str, str], name: str) -> str:
-    """Return a web address; empty: it is not set."""
+    """Return a web address, or an empty text if the variable is not set."""
     text = environment.get(name, "").rstrip("/")
     if text and not re.match(r"https?://.", text):
-        raise ConfigError(f"{name}={text!r}: must be a web address such as https://mlflow.example, or not be set")
+        raise ConfigError(f"{name}={text!r}: must be a web address such as https://mlflow.example, or unset")
     return text
 
 
 def workers(environment: Mapping[str, str]) -> str:
-    """Return who does the shards of the data stages."""
+    """Return the kind or the address of the workers of the data stages."""
     text = environment.get("NMT_WORKERS", "") or "local"
     if not re.fullmatch(r"local|dask|ray|(dask|tcp|tls|ray)://[^/\s]+:\d+", text):
         raise ConfigError(
@@ -60,15 +60,15 @@ def workers(environment: Mapping[str, str]) -> str:
 
 
 def shared_store(environment: Mapping[str, str]) -> str:
-    """Return the address of the shared store; empty: there is none."""
+    """Return the address of the shared store, or an empty text if there is none."""
     text = environment.get("NMT_STORE", "")
     if text and not re.match(r"[a-z0-9+]+://.", text):
-        raise ConfigError(f"NMT_STORE={text!r}: must be an address such as s3://bucket/nmt, or not be set")
+        raise ConfigError(f"NMT_STORE={text!r}: must be an address such as s3://bucket/nmt, or unset")
     return text
 
 
 def launcher(environment: Mapping[str, str]) -> str:
-    """Return where training runs."""
+    """Return the kind of the launcher of training."""
     text = environment.get("NMT_LAUNCHER", "") or "local"
     if text not in LAUNCHERS:
         raise ConfigError(f"NMT_LAUNCHER={text!r}: must be {', '.join(LAUNCHERS[:-1])} or {LAUNCHERS[-1]}")
@@ -76,23 +76,26 @@ def launcher(environment: Mapping[str, str]) -> str:
 
 
 def nodes(environment: Mapping[str, str]) -> str:
-    """Return how many nodes to train on, as a number or MIN:MAX."""
+    """Return the number of nodes to train on, as a number or MIN:MAX."""
     text = environment.get("NMT_NODES", "") or "1"
     counts = re.fullmatch(r"([1-9][0-9]*)(?::([1-9][0-9]*))?", text)
     if not counts or int(counts[1]) > int(counts[2] or counts[1]):
         raise ConfigError(
-            f"NMT_NODES={text!r}: must be a number of nodes such as 4, or MIN:MAX such as 1:4 for training that goes "
-            "on with fewer"
+            f"NMT_NODES={text!r}: must be a number of nodes such as 4, or MIN:MAX such as 1:4 for training that "
+            "continues with fewer"
         )
     if text != "1" and launcher(environment) == "local":
         raise ConfigError(
-            f"NMT_NODES={text!r}: without a cluster there is one node: unset it, or choose the cluster by NMT_LAUNCHER"
+            f"NMT_NODES={text!r}: without a cluster there is only one node: unset it, or set NMT_LAUNCHER"
         )
     return text
 
 
 def cpus() -> int:
-    """Return how many CPUs this process may use; macOS does not tell, so there it is all of them."""
+    """Return the number of CPUs that this process may use.
+
+    macOS does not report it, so there it is the number of all CPUs.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -100,6 +103,6 @@ def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the GPUs that this process may use, without importing torch."""
     devices = len([device for device in DEVICES.glob("nvidia*") if device.name[6:].isdigit()])
     visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or not devices:  # what says which ones may be seen makes none
+    if visible is None or not devices:  # CUDA_VISIBLE_DEVICES does not create GPUs
         return tuple(map(str, range(devices)))
     return tuple(name for one in visible.split(",") if (name := one.strip()) not in {"", "-1", "NoDevFiles"})

@@ -1,4 +1,4 @@
-"""What MLflow lists of a run: the text that it learnt from, and every knob."""
+"""Inputs and parameters of an MLflow run: its training text, and every option."""
 
 import json
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from nmt_core.store.artifacts import Artifact
 
 @dataclass(frozen=True)
 class TextPart:
-    """Pairs that a run reads: a dataset to MLflow, which tells datasets apart by name and digest together."""
+    """Pairs that a run reads, as a dataset for MLflow, which identifies datasets by name and digest together."""
 
     name: str
     digest: str
-    """At most 36 characters."""
+    """Digest of at most 36 characters."""
     context: Literal["training", "validation", "testing"]
     file: Path
     pairs: int
 
     def as_input(self) -> DatasetInput:
-        """As MLflow takes it."""
+        """Return the dataset as an MLflow input."""
         dataset = Dataset(
             name=self.name,
             digest=self.digest,
-            source_type="local",  # with a source of this form, `mlflow.data.get_source` finds the file
+            source_type="local",  # `mlflow.data.get_source` finds the file by a source of this form
             source=json.dumps({"uri": str(self.file)}),
             profile=json.dumps({"pairs": self.pairs}),
         )
@@ -36,7 +36,10 @@ class TextPart:
 
 
 def text_parts(split: Artifact) -> list[TextPart]:
-    """The parts of a split. `test/` keeps a test set that is called `dev` apart from the part of that name."""
+    """Return the parts of a split.
+
+    The prefix `test/` distinguishes a test set with the name `dev` from the part of that name.
+    """
     report = split.report()
     files = json.loads((split.path / "splits.json").read_text(encoding="utf-8"))
     digest, folder = split.fingerprint, split.path
@@ -52,7 +55,7 @@ def text_parts(split: Artifact) -> list[TextPart]:
 
 
 def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every knob by its dotted path."""
+    """Return every option by its dotted path."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""MLflow, at arm's length: a run that cannot be written down now is written down later, and training never waits.
+"""MLflow tracking that never blocks: what cannot be logged now is logged later, and training does not wait.
 
-Everything is handed to one background thread, in order. While MLflow does not answer, the thread holds what it has,
-says so once, tries again every few seconds and catches up: runs keep the times at which they really began and ended.
+A background thread executes all operations in order. While MLflow does not answer, the thread keeps the operations,
+reports it once, retries every few seconds and catches up. Runs keep the times at which they began and ended.
 """
 
 import logging
@@ -28,7 +28,7 @@ Operation = Callable[[MlflowClient], None]
 
 _SQLITE = "sqlite:///"
 
-_POINTS_PER_BATCH = 1_000  # MLflow takes no more at once
+_POINTS_PER_BATCH = 1_000  # the maximum that MLflow accepts
 _PARAMS_PER_BATCH = 100
 _POINTS_HELD = 200_000
 _SECONDS_BETWEEN_BATCHES = 1.0
@@ -41,15 +41,16 @@ _log = logging.getLogger(__name__)
 
 
 def open_database(uri: str) -> None:
-    """Open a local database, and make it if need be: a second or more that fits in while something else starts.
+    """Open a local database, and create it if necessary.
 
-    It is made under another name: MLflow can do nothing with a database whose making was interrupted. Other trouble is
-    left to the tracker, which knows how to wait.
+    This takes a second or more, so call it while something else starts. The database is created under another name,
+    because MLflow cannot use a database whose creation was interrupted. Other errors are left to the tracker, which
+    retries.
     """
     if not uri.startswith(_SQLITE):
         return
     file = Path(uri.removeprefix(_SQLITE))
-    with suppress(MlflowException, SQLAlchemyError):  # the latter while another holds a lock
+    with suppress(MlflowException, SQLAlchemyError):  # the latter while another process holds a lock
         if file.exists() or file.suffix != ".db":
             MlflowClient(uri).search_experiments(max_results=1)
             return
@@ -62,7 +63,7 @@ def open_database(uri: str) -> None:
 
 @dataclass
 class TrackedRun:
-    """An MLflow run. Its id is known once MLflow has answered."""
+    """MLflow run. Its id is known once MLflow has answered."""
 
     name: str
     id: str = ""
@@ -79,7 +80,14 @@ class _Point:
 
 
 class Tracker:
-    """Writes runs to one MLflow experiment. No method raises, and none but `id_of` and `close` waits for MLflow."""
+    """Writer of runs to one MLflow experiment. No method raises, and only `id_of` and `close` wait for MLflow.
+
+    Args:
+        uri: Address of MLflow.
+        experiment: Name of the experiment.
+        model_files: Folder for the files of a local database.
+        warn: Callback that shows a message to the user.
+    """
 
     def __init__(self, uri: str, experiment: str, model_files: Path, warn: Callable[[str], None]) -> None:
         self._uri = uri
@@ -100,13 +108,13 @@ class Tracker:
 
     @property
     def experiment(self) -> str:
-        """Id of the experiment, once MLflow has answered."""
+        """Id of the experiment. Empty until MLflow has answered."""
         return self._experiment
 
     def start(
         self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], parent: TrackedRun | None = None
     ) -> TrackedRun:
-        """Begin a run, within `parent` if there is one."""
+        """Begin a run, as a child of `parent` if one is given."""
         run = TrackedRun(name)
         began = _now()
 
@@ -125,7 +133,7 @@ class Tracker:
         return run
 
     def metrics(self, run: TrackedRun, values: Mapping[str, float], step: int = 0) -> None:
-        """Add a point to each curve; points are sent together, about once a second."""
+        """Add a point to each curve. Points are sent together, about once a second."""
         at = _now()
         self._points.extend(_Point(run, name, float(value), at, step) for name, value in values.items())
 
@@ -138,11 +146,11 @@ class Tracker:
         self._enqueue(set_tags)
 
     def text(self, run: TrackedRun, text: str, file: str) -> None:
-        """Keep a text as a file of the run."""
+        """Store a text as a file of the run."""
         self._enqueue(lambda client: client.log_text(run.id, text, file))
 
     def image(self, run: TrackedRun, content: bytes, file: str) -> None:
-        """Keep an image as a file of the run."""
+        """Store an image as a file of the run."""
 
         def log_image(client: MlflowClient) -> None:
             with TemporaryDirectory() as folder:
@@ -152,7 +160,7 @@ class Tracker:
         self._enqueue(log_image)
 
     def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
-        """List text as input of a run."""
+        """Log text as input of a run."""
         inputs = [part.as_input() for part in parts]
         self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
 
@@ -162,16 +170,16 @@ class Tracker:
         self._enqueue(lambda client: client.set_terminated(run.id, status, ended))
 
     def id_of(self, run: TrackedRun, timeout: float) -> str:
-        """The id of a run, or an empty string if MLflow does not answer."""
+        """Return the id of a run, or an empty text if MLflow does not answer."""
         deadline = time.monotonic() + timeout
         while not run.created.wait(0.05) and not self._failing and time.monotonic() < deadline:
             pass
         return run.id
 
     def close(self, timeout: float = 10, patience: float = 0) -> None:
-        """Hand over what is left, for as long as `timeout`; then give up and say so.
+        """Send what is left for up to `timeout` seconds, then give up with a warning.
 
-        An MLflow that has answered before, and does not now, gets `patience` seconds to come back.
+        If MLflow has answered before and does not answer now, wait up to `patience` seconds for it.
         """
         with self._changed:
             self._closing = True
@@ -183,16 +191,16 @@ class Tracker:
             self._changed.notify_all()
         self._thread.join(max(timeout, patience))
         if self._operations:
-            self._warn(f"MLflow at {self._uri} still {self._trouble}: what it should have logged of this run is lost")
+            self._warn(f"MLflow at {self._uri} still {self._trouble}: the rest of this run is not logged")
 
     def _enqueue(self, operation: Operation) -> None:
         with self._changed:
-            self._gather_points()  # points come before whatever follows them, such as the end of their run
+            self._gather_points()  # points precede later operations, such as the end of their run
             self._operations.append(operation)
             self._changed.notify_all()
 
     def _gather_points(self) -> None:
-        """Turn the points so far into operations, one for each batch of each run."""
+        """Turn the collected points into operations, one for each batch of each run."""
         by_run: dict[int, list[_Point]] = {}
         while self._points:
             point = self._points.popleft()
@@ -235,19 +243,19 @@ class Tracker:
 
     def _made_experiment(self, client: MlflowClient) -> str:
         ours = self._uri.startswith("sqlite:")
-        location = self._model_files.as_uri() if ours else None  # a server knows itself where its files go
+        location = self._model_files.as_uri() if ours else None  # a server decides where its files go
         try:
             return str(client.create_experiment(self._experiment_name, location))
         except MlflowException:
-            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just made it
+            if found := client.get_experiment_by_name(self._experiment_name):  # another run has just created it
                 return str(found.experiment_id)
             raise
 
     def _is_hopeless(self, error: Exception) -> bool:
-        """Whether MLflow answered, and would refuse the same thing again."""
+        """Return True if MLflow answered and would refuse the same operation again."""
         refused = getattr(error, "error_code", "") in _HOPELESS
         if refused:
-            self._warn(f"MLflow refuses something ({words_of(error)}): going on without it")
+            self._warn(f"MLflow refuses an operation ({words_of(error)}): continuing without it")
         return refused
 
     def _wait_out(self, error: Exception) -> None:
@@ -255,7 +263,7 @@ class Tracker:
             _log.debug("MLflow does not answer", exc_info=error)
             self._trouble = _trouble(error)
             if not self._closing:
-                self._warn(f"MLflow at {self._uri} {self._trouble}: going on, and logging it later")
+                self._warn(f"MLflow at {self._uri} {self._trouble}: continuing, and logging later")
             else:
                 self._say_that_it_waits()
         with self._changed:
@@ -266,14 +274,14 @@ class Tracker:
     def _say_that_it_waits(self) -> None:
         seconds = self._gives_up_at - time.monotonic()
         if seconds > 1:
-            self._warn(f"waiting for MLflow at {self._uri} for up to {seconds:.0f} s, to log what it has missed")
+            self._warn(f"waiting up to {seconds:.0f} s for MLflow at {self._uri}, to log the rest of this run")
 
 
 def _trouble(error: Exception) -> str:
-    """Why nothing can be logged now: what to look at first."""
+    """Return why nothing can be logged now, with what to check first."""
     if getattr(error, "error_code", "") not in _NO_ENTRY:
         return "does not answer"
-    return "does not let us in (see MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+    return "denies access (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
 
 
 def _log_points(points: list[_Point]) -> Operation:

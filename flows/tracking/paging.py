@@ -1,7 +1,7 @@
-"""MLflow's searches, read to the last page.
+"""Complete results of MLflow's searches.
 
-A search of MLflow gives one page, and nothing in a page says that it is not all of it: code that takes the first page
-for everything is right until there are many models, versions, experiments or runs. So every search goes through here.
+A search of MLflow returns one page, and nothing in the page shows that there are more. Code that takes the first page
+for all is right until there are many models, versions, experiments or runs. So every search uses this module.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def read_all(search: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
-    """Return everything that a search finds, from the first page to the last.
+    """Return all results of a search, from the first page to the last.
 
     Args:
-        search: method of `MlflowClient`.
-        arguments: arguments of the search.
-        named: its arguments by name; `max_results` is the size of a page.
+        search: Method of `MlflowClient`.
+        arguments: Positional arguments of the search.
+        named: Keyword arguments of the search. `max_results` is the size of a page.
     """
     page = search(*arguments, **named)
     found = list(page)

@@ -1,9 +1,9 @@
-"""What a stage takes of the machine, as MLflow's own `system/...` metrics: CPU, memory, disk, network, NVIDIA GPUs.
+"""Resource use of a stage as MLflow's `system/...` metrics: CPU, memory, disk, network and NVIDIA GPUs.
 
-MLflow's collectors read the figures, so they have the names and the units that its pages know. Its own monitor would
-write them to the server from a thread that ends for good when the server does not answer; ours hands them on to the
-tracker, which waits. They are those of the machine that the stage runs on: processes that train elsewhere, on a
-cluster, tell their memory and speed with the other points of the training.
+MLflow's collectors read the values, so they have the names and units that its pages know. MLflow's own monitor would
+send them from a thread that ends when the server does not answer. This one passes them to the tracker, which retries.
+The metrics describe the machine that the stage runs on. Processes that train elsewhere, on a cluster, report their
+memory and speed with the other metrics of training.
 """
 
 import contextlib
@@ -18,18 +18,21 @@ from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
 Tell = Callable[[int, Mapping[str, float]], None]
-"""Gets the number of a sample, and values by name."""
+"""Callback that receives the number of a sample, and values by name."""
 
 _SECONDS_BETWEEN_SAMPLES = 10.0  # as in MLflow
 
 _log = logging.getLogger(__name__)
-# The GPU's says at every sample what a GPU cannot tell, such as the load of a part of one (MIG).
+# The GPU collector logs at every sample what a GPU cannot report, such as the load of a MIG instance.
 logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)
 
 
 @contextlib.contextmanager
 def sampled(tell: Tell, seconds: float = _SECONDS_BETWEEN_SAMPLES) -> Iterator[None]:
-    """Tell a sample every so many seconds, numbered from 0, until the block ends. What cannot be read is left out."""
+    """Take a sample at an interval of `seconds`, numbered from 0, until the block ends.
+
+    Metrics that cannot be read are left out.
+    """
     ended = threading.Event()
     thread = threading.Thread(target=_sample, args=(tell, seconds, ended), name="system metrics", daemon=True)
     thread.start()
@@ -56,12 +59,12 @@ def _sample(tell: Tell, seconds: float, ended: threading.Event) -> None:
 
 
 def _collectors() -> list[BaseMetricsMonitor]:
-    """Those that work here: without a GPU, or without nvidia-ml-py, that of the GPUs does not."""
+    """Return the collectors that work here. Without a GPU or nvidia-ml-py, the GPU collector is left out."""
     found: list[BaseMetricsMonitor] = []
     for kind in (CPUMonitor, DiskMonitor, NetworkMonitor, GPUMonitor):
         try:
             collector = kind()
-            collector.collect_metrics()  # the load of the CPUs is told from one reading to the next, in one thread
+            collector.collect_metrics()  # the CPU load is measured between two readings in the same thread
             collector.clear_metrics()
             found.append(collector)
         except Exception as error:

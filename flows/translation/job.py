@@ -1,4 +1,4 @@
-"""Translate text: files as a job that goes on after any death, pipes at once. No Prefect; the totals go to MLflow."""
+"""Translation of text: files as a resumable job, pipes as a stream. It needs no Prefect, and logs totals to MLflow."""
 
 import secrets
 import sys
@@ -33,7 +33,7 @@ EXPERIMENT = "translate"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be translated, and how; see the options of `nmt translate`."""
+    """Text to translate, and how to translate it. See the options of `nmt translate`."""
 
     model: str
     source: str
@@ -41,34 +41,35 @@ class Wanted:
     _: KW_ONLY
     column: str = ""
     job: str = ""
-    """Folder of the job; empty: beside the target."""
+    """Folder of the job. Empty means a folder beside the target."""
     beam_size: int | None = None
     long_lines: str = ""
     prefix_column: str = ""
     overrides: tuple[str, ...] = ()
-    """Knobs of the search, as `search.n_best=3`."""
+    """Options of the search, such as `search.n_best=3`."""
     alignments: str = ""
-    """none, words or pieces; empty: as the model says."""
+    """none, words or pieces. Empty means the model's own setting."""
 
     @property
     def is_job(self) -> bool:
-        """Whether files are read and written, so that it can be gone on with."""
+        """True if files are read and written, so that the job can be resumed."""
         return PIPE not in (self.source, self.target)
 
 
 Report = dict[str, Any]
-"""What came of a job: model, model_version, target, lines, translated_here, seconds, lines_per_second, by_status and
-reused."""
+"""Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
+by_status and reused.
+"""
 
 
 def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
     """Translate from standard input, or to standard output, or both.
 
     Returns:
-        How many lines ended with each status.
+        Number of lines by status.
 
     Raises:
-        NmtError: the model or the text cannot be read.
+        NmtError: The model or the text cannot be read.
     """
     from nmt_core.formats.single import Columns, kind_by_name
     from nmt_core.jobs import stream
@@ -97,16 +98,16 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
 
 
 def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
-    """Translate files to files, or do what is left of that.
+    """Translate files to files, or finish a job that was interrupted.
 
     Args:
-        wanted: what to translate.
-        settings: of this machine; they name the workers.
-        progress: see `jobs.pace.Progress`.
-        warn: takes a message for the person who watches.
+        wanted: Text to translate, and how.
+        settings: Settings of this machine, which determine the workers.
+        progress: Callback, see `jobs.pace.Progress`.
+        warn: Callback that shows a message to the user.
 
     Raises:
-        NmtError: the model or the text cannot be read, or the folder of the job holds another job.
+        NmtError: The model or the text cannot be read, or the folder of the job holds another job.
     """
     from nmt_core.jobs.run import Means, run_job
 
@@ -143,7 +144,10 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
 
 
 def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
-    """The text; where some of it has gone since it was cut, that with which the job began: its chunks are copies."""
+    """Return the input files.
+
+    If some of them no longer exist but the job has copied their text, return the files that the job began with.
+    """
     plan, begun = folder.plan(), folder.begun()
     is_cut = begun and plan and (plan.number, plan.source) == (begun.number, absolute(wanted.source))
     try:
@@ -158,7 +162,7 @@ def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
 
 
 def _pinned(asked: str, folder: JobFolder) -> str:
-    """The version with which a job began, if it was asked for by the same alias and is not done."""
+    """Return the version that an unfinished job began with, if the same alias was given, otherwise the given model."""
     begun = folder.begun()
     if not begun or begun.asked != asked:
         return asked
@@ -168,8 +172,9 @@ def _pinned(asked: str, folder: JobFolder) -> str:
 
 
 def _with_precision(order: Order, model: Model, folder: JobFolder) -> Order:
-    """The order with the precision with which its job began, or will: workers may have other devices, which prefer
-    others. That of a job that is done binds none but the same job.
+    """Return the order with a fixed precision, because workers may have different devices that prefer different ones.
+
+    An unfinished job keeps its precision. A finished job fixes it only for the same job.
     """
     if order.search.precision != "fastest":
         return order
@@ -189,8 +194,10 @@ def _in_precision(order: Order, precision: Literal["fastest"] | Precision) -> Or
 
 @contextmanager
 def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, int]]:
-    """Who translates in this precision, and CPU threads of each: a cluster; a process for each GPU, if there are
-    several, which has not been run on GPUs yet; or this process, whose threads share one model.
+    """Yield the workers that translate in this precision, and the CPU threads of each.
+
+    They are a cluster; or a process for each GPU, if there are several (not yet run on GPUs); or this process, whose
+    threads share one model.
     """
     from nmt_core.search.onnx_session import device_for
 
@@ -209,7 +216,7 @@ def workers_of(settings: Settings, precision: str) -> Iterator[tuple[Workers, in
 
 @contextmanager
 def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[str], None]) -> Iterator[Report]:
-    """An MLflow run around the block, which fills the report."""
+    """Log an MLflow run around the block, which fills the report."""
     settings.prepare()
     from flows.tracking.mlflow_tracker import Tracker, open_database
 
@@ -237,25 +244,27 @@ def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[s
 
 
 def _require_writable(target: str, *, as_folder: bool = False) -> None:
-    """Now, and not after hours of work."""
+    """Check that the target can be written, before hours of work."""
     path = local_path(target)
     if path is None:
         _require_writable_store(target)
         return
     if path.is_dir() and not as_folder:
-        raise DataError(f"{target}: is a folder, but the input is one file: name a file to write")
+        raise DataError(f"{target}: is a folder, but the input is one file: give a file to write")
     if not path.parent.is_dir():
-        raise DataError(f"{target}: cannot be written: there is no folder {path.parent}: make it, or name another")
+        raise DataError(
+            f"{target}: cannot be written because folder {path.parent} does not exist: create it, or choose another"
+        )
     probe = Path(_probe(str(path)))
     try:
         probe.touch()
         probe.unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror}): name a place where you may write") from None
+        raise DataError(f"{target}: cannot be written ({error.strerror}): choose a writable folder") from None
 
 
 def _probe(url: str) -> str:
-    """A name of its own: several workers may begin at once."""
+    """Return a unique name, because several workers may begin at once."""
     return f"{url}.probe.{secrets.token_hex(4)}{storage.TEMPORARY}"
 
 
@@ -268,7 +277,7 @@ def _require_writable_store(url: str) -> None:
         storage.remove([probe])
     except NmtError:
         raise
-    except Exception as error:  # each store has errors of its own
+    except Exception as error:  # each kind of store raises its own errors
         raise DataError(
             f"{url}: cannot be written ({words_of(error)}): check the address and your credentials"
         ) from None

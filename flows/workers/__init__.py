@@ -1,1 +1,1 @@
-"""Shards of a stage on child processes or on a Dask or Ray cluster."""
+"""Workers that process the shards of a stage: child processes, or a Dask or Ray cluster."""

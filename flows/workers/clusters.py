@@ -1,9 +1,9 @@
-"""Who does the shards of a stage: child processes, or a cluster through Prefect's task runners for Dask and for Ray.
+"""Workers for the shards of a stage: child processes, or a cluster through Prefect's task runners for Dask and Ray.
 
 `NMT_WORKERS` chooses (see `flows.settings`). A worker of a cluster needs the same version of this package, of its
-libraries and of Python as the machine that runs the flow, the same NMT_HOME under the same path, to read and to write,
-and a Prefect API that it can reach. Each shard is a Prefect task run of the flow, on the cluster; a worker's death is
-the cluster's business, which gives the task to another one.
+libraries and of Python as the machine that runs the flow, the same NMT_HOME under the same path with write access, and
+a Prefect API that it can reach. Each shard is a Prefect task run of the flow on the cluster. If a worker dies, the
+cluster gives the task to another one.
 """
 
 import importlib
@@ -40,18 +40,18 @@ _LOCAL_DASK = {
     "threads_per_worker": 1,
     "host": "127.0.0.1",
     "dashboard_address": None,
-    "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},  # it listens, with a dashboard or without
-    "memory_limit": None,  # Dask would stop and then kill a worker near it; shards are sized to fit
+    "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},  # it listens even without a dashboard
+    "memory_limit": None,  # with a limit, Dask would pause and then kill workers; shards are sized to fit
 }
 _DASK_CONFIG = {
     "distributed.scheduler.allowed-failures": ATTEMPTS - 1,
-    "distributed.nanny.pre-spawn-environ": {},  # would be set in this process too
+    "distributed.nanny.pre-spawn-environ": {},  # these would be set in this process too
 }
 _LOCAL_RAY = {"include_dashboard": False, "log_to_driver": False}
 
 
 def workers_for(settings: Settings) -> AbstractContextManager[Workers]:
-    """The workers that the settings name. They start with the first tasks and end with the context."""
+    """Return the workers of the settings. They start with the first tasks and end with the context."""
     match settings.workers.partition("://")[0]:
         case "local":
             return LocalWorkers(settings.threads)
@@ -65,10 +65,10 @@ class ClusterWorkers(ABC):
     """Workers behind a Prefect task runner."""
 
     _deaths: ClassVar[tuple[str, ...]]
-    """Names of the errors that say that a task's workers have died."""
+    """Names of the errors that report the death of a task's workers."""
 
     def __init__(self, settings: Settings) -> None:
-        """Use the cluster at the address in the settings; if there is none, start one on this machine."""
+        """Use the cluster at the address in the settings, or start one on this machine if there is none."""
         self._settings = settings
         self._address = settings.workers if "://" in settings.workers else ""
         self._stack = ExitStack()
@@ -85,11 +85,11 @@ class ClusterWorkers(ABC):
 
     @property
     def count(self) -> int:
-        """See `Workers.count`; a cluster may grow and shrink."""
+        """Number of workers, see `Workers.count`. A cluster may grow and shrink."""
         return self._processors(self._started())
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Workers.map`. A single task is done in this process: that is sooner than asking a cluster."""
+        """Map as `Workers.map` does. A single task runs in this process, which is faster than a cluster."""
         rest = iter(tasks)
         first = list(islice(rest, 2))
         if len(first) < 2:
@@ -101,7 +101,7 @@ class ClusterWorkers(ABC):
         under_way: deque[tuple[Task, PrefectFuture[bytes]]] = deque()
         try:
             while True:
-                # Twice as many as can be done: a slow task must not keep the others waiting, nor let them run far ahead
+                # Two per processor: a slow task must neither keep the others waiting nor let them run far ahead
                 wanted = 2 * self._processors(runner) - len(under_way)
                 under_way.extend(
                     (each, self._submit(runner, perform_task, pack(function, each)))
@@ -110,7 +110,7 @@ class ClusterWorkers(ABC):
                 if not under_way:
                     return
                 yield self._result(function, *under_way.popleft())
-        finally:  # an error, or the caller wants no more
+        finally:  # an error, or the caller stops
             for _, future in under_way:
                 self._cancel(future)
 
@@ -126,8 +126,8 @@ class ClusterWorkers(ABC):
             if type(error).__name__ not in self._deaths:
                 raise
             raise StageError(
-                f"workers of the cluster died, {ATTEMPTS} times on the same task, {shown(function, task)}: see their "
-                f"logs; if a machine is short of memory, start fewer workers on it ({error})"
+                f"workers of the cluster died {ATTEMPTS} times on the same task, {shown(function, task)} ({error}): "
+                "see their logs; if a machine is short of memory, start fewer workers on it"
             ) from None
         return cast(Result, unpack(answer))
 
@@ -138,19 +138,19 @@ class ClusterWorkers(ABC):
 
     @abstractmethod
     def _start(self) -> Runner:
-        """Start or find the cluster; `_stack` ends it."""
+        """Start or find the cluster. `_stack` ends it."""
 
     @abstractmethod
     def _processors(self, runner: Runner) -> int:
-        """How many tasks the cluster does at the same time, now."""
+        """Return the number of tasks that the cluster can run at once now."""
 
     @abstractmethod
     def _cancel(self, future: PrefectFuture[bytes]) -> None:
-        """Take a task back that nobody waits for any more."""
+        """Cancel a task whose result is no longer needed."""
 
 
 class DaskWorkers(ClusterWorkers):
-    """A Dask cluster, through Prefect's DaskTaskRunner."""
+    """Dask cluster, through Prefect's DaskTaskRunner."""
 
     _deaths = ("KilledWorker",)
 
@@ -177,15 +177,15 @@ class DaskWorkers(ClusterWorkers):
         return cast(Runner, runner)
 
     def _compare(self, found: Mapping[str, Mapping[str, str]]) -> None:
-        """Refuse workers that would make something else than we do, or put it where we do not find it."""
+        """Refuse workers that would produce other results, or write them to another place."""
         needed = _surroundings(self._settings.home) | {"PREFECT_API_URL": "set"}
         for worker, surroundings in found.items():
             for name, value in needed.items():
                 if surroundings.get(name, "missing") != value:
                     raise ConfigError(
                         f"NMT_WORKERS={self._settings.workers}: on the worker {worker}, {name} is "
-                        f"{surroundings.get(name, 'missing')}, and must be {value} as it is here: mend that and start "
-                        "the worker again"
+                        f"{surroundings.get(name, 'missing')}, but must be {value} as on this machine: correct it and "
+                        "restart the worker"
                     )
 
     def _processors(self, runner: Runner) -> int:
@@ -196,7 +196,7 @@ class DaskWorkers(ClusterWorkers):
 
 
 class RayWorkers(ClusterWorkers):
-    """A Ray cluster, through Prefect's RayTaskRunner."""
+    """Ray cluster, through Prefect's RayTaskRunner."""
 
     _deaths = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
 
@@ -228,20 +228,20 @@ class RayWorkers(ClusterWorkers):
 
 
 def _environment() -> dict[str, str]:
-    """Of workers that we start: without an address each would start a Prefect server of its own."""
+    """Return the environment of started workers. Without the address, each would start its own Prefect server."""
     api = PREFECT_API_URL.value() or str(get_client(sync_client=True).api_url)
     return WORKER_ENVIRONMENT | {"PREFECT_API_URL": api}
 
 
 def _surroundings(home: Path) -> dict[str, str]:
-    """What must be the same on every worker."""
+    """Return the values that must be the same on every worker."""
     found = {name: version for name, version in versions().items() if name in _SAME_EVERYWHERE}
     found["PREFECT_API_URL"] = "set" if PREFECT_API_URL.value() else "not set"
     return found | {f"the folder NMT_HOME ({home})": "there" if home.is_dir() else "missing"}
 
 
 def _extra(extra: str, module: str) -> Any:
-    """A module of an optional extra, which need not be installed, nor have types."""
+    """Import a module of an optional extra, which may not be installed and may have no types."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

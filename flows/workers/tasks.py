@@ -1,4 +1,4 @@
-"""How one shard of a stage travels through Prefect to a worker of a cluster, and its result back."""
+"""Transport of one shard of a stage through Prefect to a worker of a cluster, and of its result back."""
 
 from contextlib import ExitStack
 from typing import Any
@@ -17,19 +17,19 @@ Runner = TaskRunner[PrefectFuture[bytes]]
 
 
 class TaskFailedError(Exception):
-    """What a shard has raised, on its way through Prefect, which shows the message."""
+    """Error of a shard, which Prefect shows by its message."""
 
     def __init__(self, message: str, answer: bytes) -> None:
         super().__init__(message, answer)
         self.answer = answer
-        """For `unpack`."""
+        """Packed answer for `unpack`."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def _perform(order: bytes) -> bytes:
-    """Do a task on a worker, whose errors Prefect sees and we understand."""
+    """Perform a task on a worker, and turn its error into one that Prefect can show and the caller can unpack."""
     answer = perform(order)
     try:
         unpack(answer)
@@ -42,10 +42,10 @@ PERFORM = prefect_task(cache_policy=NO_CACHE, persist_result=False)(_perform)  #
 
 
 class _TheirSettings(SettingsContext):
-    """Leaves workers Prefect's settings of their own: to set ours there takes 50 ms, for each task anew."""
+    """Settings context that leaves Prefect's settings on workers unchanged: setting ours takes 50 ms for each task."""
 
     def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
-        """What goes to the worker."""
+        """Return the settings that are sent to the worker: none."""
         return {}
 
 
@@ -53,10 +53,10 @@ _NO_FLOW = flow(name="shards")(abs)
 
 
 def submit_bare(runner: Runner, perform_task: PrefectTask[[bytes], bytes], order: bytes) -> PrefectFuture[bytes]:
-    """Submit a task that takes no more with it than the flow run to which it belongs.
+    """Submit a task with no context except the flow run that it belongs to.
 
-    Prefect would send the flow, its parameters and the stage that is being run as well, and with them whatever they
-    hold on to. To be called in a context of its own.
+    Prefect would also send the flow, its parameters and the running stage, with everything that they refer to. Call
+    this in a context of its own.
     """
     TaskRunContext.__var__.set(None)  # type: ignore[arg-type]  # the stage, which is a task itself
     with ExitStack() as stack:

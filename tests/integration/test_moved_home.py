@@ -43,9 +43,9 @@ def test_a_moved_home_translates_with_its_models(finished: tuple[Any, dict[str, 
     before.rename(after)
     nmt = type(first)(after, first.zygote)
     text, said = translated(nmt, "translation")
-    assert text.count("\n") == 1 and f"This home was {before} and is {after} now" in said
+    assert text.count("\n") == 1 and f"NMT_HOME has moved from {before} to {after}: corrected" in said
     assert not before.exists() and names_of(after, str(before)) == names_of(after, before.as_uri()) == 0
-    assert "This home was" not in nmt("models", "quickstart").stderr
+    assert "NMT_HOME has moved" not in nmt("models", "quickstart").stderr
 
 
 @pytest.mark.cpu(60)
@@ -66,7 +66,7 @@ def test_a_copy_never_writes_into_the_home_that_it_was_copied_from(
     assert names_of(backup, str(original)) == 0
     original.rename(tmp_path / "gone")
     text, said = translated(nmt, "translation")
-    assert text.count("\n") == 1 and "This home was" not in said
+    assert text.count("\n") == 1 and "NMT_HOME has moved" not in said
     assert summary["model"]["version"] == "1"
 
 

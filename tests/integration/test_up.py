@@ -97,7 +97,7 @@ def test_a_stage_begins_with_an_earlier_run_and_says_so(up: Any, summary: dict[s
     shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [shorter]}}})
     by_key = {each["key"]: each["data"] for each in shown}
     assert fingerprints["download"][:12] in by_key["input-clean"]
-    assert summary["run_id"] in by_key["input-clean"] or "its page in Prefect" in by_key["input-clean"]
+    assert summary["run_id"] in by_key["input-clean"] or "Page in Prefect" in by_key["input-clean"]
     assert "Items out" in by_key["report-clean"]
     # what comes after it begins with it, and with its values
     split = up.start("split/quickstart", split=summary["config"]["split"], mix=summary["config"]["mix"], input=shorter)

@@ -61,7 +61,7 @@ def test_a_webhook_is_called_for_a_run_that_fails_and_for_no_other(up: Any, oper
     bad = up.start("clean/quickstart", input="0123456789ab")
     assert up.wait(bad) == "FAILED"
     state = up.call(f"flow_runs/{bad}")["state"]
-    assert "is no run in" in state["message"]
+    assert "neither a run in" in state["message"]
     told = webhook.told_of(bad)
     assert (told["flow"], told["state"], told["message"]) == ("clean", "Failed", state["message"])
     assert told["text"] == f"clean {up.call(f'flow_runs/{bad}')['name']} is Failed"

@@ -53,7 +53,7 @@ def test_gpus_are_those_that_may_be_seen(
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "²"])
 def test_a_wrong_number_is_an_error_that_says_so(value: str) -> None:
-    with pytest.raises(ConfigError, match=r"NMT_THREADS=.*whole number of 1 or more"):
+    with pytest.raises(ConfigError, match=r"NMT_THREADS=.*whole number of at least 1"):
         Settings.load({"NMT_THREADS": value})
 
 
@@ -151,7 +151,7 @@ def test_a_wrong_number_of_nodes_is_an_error_that_says_so(value: str) -> None:
 
 
 def test_several_nodes_need_a_cluster() -> None:
-    with pytest.raises(ConfigError, match=r"NMT_NODES='2': without a cluster there is one node: .*NMT_LAUNCHER"):
+    with pytest.raises(ConfigError, match=r"NMT_NODES='2': without a cluster there is only one node: .*NMT_LAUNCHER"):
         Settings.load({"NMT_NODES": "2"})
 
 

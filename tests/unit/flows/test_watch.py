@@ -51,7 +51,9 @@ def test_a_change_that_prefect_was_not_told_of_is_found_again(
     text.write_text("two\tzwei\n")
     with monkeypatch.context() as patch:
         send_to(free_port, patch)
-        with pytest.raises(EventError, match=r"has not been told that text has changed .*run `watch` again"):
+        with pytest.raises(
+            EventError, match=r"text has changed, but Prefect did not accept the event .*run `watch` again"
+        ):
             watch(config)
     assert json.loads(state.read_text()) == before
     assert watch(config) == [str(text)]
@@ -65,5 +67,7 @@ def test_a_server_that_takes_the_event_is_enough(prefect_api: str) -> None:
 
 def test_text_on_the_web_needs_a_lock_file(config: PipelineConfig, prefect_api: str) -> None:
     on_the_web = {"name": "mine", "corpus": {"train": ["https://example.org/a.tsv"]}}
-    with pytest.raises(ConfigError, match=r"mine: corpus\.lock names no file, .*: name a file, or pin the text"):
+    with pytest.raises(
+        ConfigError, match=r"mine: corpus\.lock names no file, .*: set corpus\.lock to a file, or pin the text"
+    ):
         watch(PipelineConfig.model_validate(on_the_web))

@@ -36,7 +36,7 @@ def nmt(zygote: forked.Zygote, tmp_path: Path) -> Nmt:
         (("run", "quickstart", "--set", "train.dropout"), "must read section.key=value"),
         (("run", "nowhere.yaml"), "recipe nowhere.yaml: cannot be read"),
         (("run", "quickstart", "--from", "train", "--until", "clean"), "--from train comes after --until clean"),
-        (("run", "quickstart", "--force", "register"), "registered once"),
+        (("run", "quickstart", "--force", "register"), "registered only once"),
         (("artifacts", "show", "12ab"), "artifact '12ab' in"),
         (("translate", "--model", "nowhere"), "model 'nowhere': no such folder"),
         (("report",), "run 'latest' in"),

@@ -73,7 +73,7 @@ def test_all_take_over_the_text_of_one() -> None:
 @pytest.mark.parametrize(
     ("recipes", "message"),
     [
-        (["quickstart", "quickstart"], "quickstart is there twice: give recipes with names of their own"),
+        (["quickstart", "quickstart"], "quickstart is listed twice: give recipes with different names"),
         (["quickstart", "quickstrat"], "did you mean 'quickstart'?"),
         (["quickstart+model.nrom=pre"], "model.nrom is not a key: did you mean 'norm'?"),
     ],

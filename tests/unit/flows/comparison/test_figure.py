@@ -74,9 +74,9 @@ def test_without_scores_there_is_no_figure(tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for file, recipes, message in (
-        (tmp_path / "figure.png", 2, "give it a name that ends in .svg"),
-        (tmp_path / "figure.svg", 7, "7 recipes, of which 6 can be told apart"),
-        (tmp_path / "file" / "figure.svg", 2, "its folder cannot be made"),
+        (tmp_path / "figure.png", 2, "give a name that ends in .svg"),
+        (tmp_path / "figure.svg", 7, "7 recipes, but only 6 curves can be told apart"),
+        (tmp_path / "file" / "figure.svg", 2, "its folder cannot be created"),
     ):
         with pytest.raises(ConfigError) as caught:
             check_figure(file, recipes)

@@ -211,7 +211,7 @@ def test_a_pool_that_others_use_stays_open_and_this_is_said(client: SyncPrefectC
     template = pool_made(client, "theirs")
     flow = client.read_flow_by_name("retrain").id
     client.create_deployment(flow, "someone-elses", work_pool_name="theirs", job_variables={"env": {"A": "1"}})
-    (line,) = [line for line in install([retrain], pools) if "left the work pool theirs" in line]
+    (line,) = [line for line in install([retrain], pools) if "kept the work pool theirs unchanged" in line]
     assert "someone-elses" in line and "choose their command" in line
     assert client.read_work_pool("theirs").base_job_template == template
     assert client.read_deployment_by_name(retrain.full_name).job_variables == JOB
@@ -262,10 +262,10 @@ def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, of_
     paused = client.read_deployment_by_name("retrain/paused")
     (schedule,) = client.read_deployment_schedules(paused.id)
     client.update_deployment_schedule(paused.id, schedule.id, active=False)
-    (line,) = [line for line in install(kept, POOLS) if line.startswith("not of this table")]
-    assert "still run by their schedules: retrain/renamed; " in line
+    (line,) = [line for line in install(kept, POOLS) if line.startswith("not part of these deployments")]
+    assert "still scheduled: retrain/renamed; " in line
     client.delete_deployment(client.read_deployment_by_name("retrain/renamed").id)
-    assert not [line for line in install(kept, POOLS) if line.startswith("not of this table")]
+    assert not [line for line in install(kept, POOLS) if line.startswith("not part of these deployments")]
 
 
 def test_orphans_are_looked_for_without_being_asked(of_one_recipe: dict[str, Entry]) -> None:

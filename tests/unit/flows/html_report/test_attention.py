@@ -53,8 +53,8 @@ def parts(section: Section) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("kind", "said", "dimensions"),
     [
-        ("sinusoidal", "slower from dimension to dimension, are added to the embeddings", "the first 64 of 128"),
-        ("rotary", "the queries and keys of each head are turned", "the first 32 of 32"),
+        ("sinusoidal", "Sinusoids are added to the embeddings", "the first 64 of 128"),
+        ("rotary", "the queries and keys of each head are rotated", "the first 32 of 32"),
     ],
 )
 def test_computed_positions_are_drawn_by_their_formula(
@@ -74,11 +74,11 @@ def test_learned_positions_are_those_of_the_model(
     model = Transformer(ModelConfig.model_validate(sizes | {"positions": "learned"}), tiny_tokenizer.vocab_size)
     run.bundle = bundle_of(model.eval().requires_grad_(False))
     text, drawings = parts(positions(run))
-    assert "as the model has learnt it" in text and "the first 16 of 16 dimensions" in text and drawings == 1
+    assert "A learned vector for each position" in text and "the first 16 of 16 dimensions" in text and drawings == 1
 
 
 def test_a_recurrent_model_needs_no_positions(make_run: Callable[..., Exported]) -> None:
-    assert parts(positions(make_run(*FIXED))) == ("The model reads one token after the other, and needs none.", 0)
+    assert parts(positions(make_run(*FIXED))) == ("The model is recurrent and needs no positional encoding.", 0)
 
 
 def test_of_a_model_without_attention_nothing_is_missing(make_run: Callable[..., Exported]) -> None:
@@ -100,5 +100,5 @@ def test_where_no_sentence_can_be_read_in_a_map_that_is_said(
     columns = {"source": sources, "reference": sources, "hypothesis": hypotheses, "status": ["ok"] * 3}
     polars.DataFrame(columns).write_parquet(run.bundle / "news.sentences.parquet")
     text, drawings = parts(attention(run))
-    assert text == "No sentence of the main test set has 4 to 24 tokens both as source and as translation."
+    assert text == "No sentence of the main test set has 4 to 24 tokens in both its source and its translation."
     assert drawings == 0

@@ -127,9 +127,9 @@ def test_the_page_is_whole_and_needs_nothing_else(home: tuple[Settings, RunSumma
     assert "cannot be shown" not in html
     assert not re.search(r">(None|nan|inf)<", html)
     for text in (
-        "The champion is version 7, as it was when this model was registered.",
-        "What each filter left",
-        "Samples of what was dropped",
+        "The champion was version 7 when this model was registered.",
+        "Pairs left after each filter",
+        "Samples of dropped pairs",
         "Hardest sentences",
         "mean source length, words",
         "Positional encoding",
@@ -199,7 +199,7 @@ def test_a_stage_that_failed_and_an_artifact_that_is_gone_are_said(home: tuple[S
     html = page(Run(summary.model_copy(update={"stages": rows}), settings))
     checked(html)
     assert f"The artifact of the stage clean, {'0' * 12}, is no longer in the store." in html
-    assert "The stage train did not come to its end: it was stopped." in html
+    assert "The stage train did not finish: it was stopped." in html
     assert "loss, nats per target token" in html, "its curves so far"
 
 
@@ -224,7 +224,7 @@ def test_an_artifact_of_another_version_costs_one_section(
     monkeypatch.setattr(Artifact, "report", without_its_corpora)
     html = page(Run(summary, settings))
     checked(html)
-    assert html.count("It cannot be shown: KeyError") == 1
+    assert html.count("This section cannot be shown: KeyError") == 1
     assert "Hardest sentences" in html
 
 

@@ -168,7 +168,7 @@ def test_a_template_of_another_shape_is_an_error(
 
 def test_a_template_that_is_no_yaml_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("{")
-    with pytest.raises(ConfigError, match=r"mine\.yaml: cannot be read .*: mend it"):
+    with pytest.raises(ConfigError, match=r"mine\.yaml: cannot be read .*: correct it"):
         manifest_for("pytorchjob", NMT_LAUNCH_TEMPLATE=str(tmp_path / "mine.yaml"))
 
 

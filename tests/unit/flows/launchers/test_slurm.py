@@ -146,7 +146,7 @@ def test_a_job_that_cannot_be_cancelled_is_named(
                 slurm.be("away")
                 raise InterruptionError
     slurm.be_no_more("away")
-    assert re.search(r"Slurm job 1 may still run: `scancel --name=nmt-toy-\S+` ends it", caplog.text)
+    assert re.search(r"Slurm job 1 may still be running: end it with `scancel --name=nmt-toy-\S+`", caplog.text)
 
 
 def test_the_controller_may_be_away(launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any) -> None:
@@ -173,7 +173,7 @@ def test_a_controller_that_stays_away_ends_the_watch_and_not_the_job(
     launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any
 ) -> None:
     with (
-        pytest.raises(OutOfReachError, match=r"left alone, and the same command finds it again"),
+        pytest.raises(OutOfReachError, match=r"continues there, and the same command finds it again"),
         launcher_of("echo up; while [ ! -e go ]; do sleep 0.02; done", patience=0.3).launch(folder) as job,
     ):
         for line in job.lines():

@@ -97,7 +97,7 @@ def test_rollbacks_go_back_one_champion_after_the_other(champions: Champions, ad
     champions.promote("4", HAND)
     assert champions.roll_back(HAND).version == "2", "3 was rolled back too, and 4 was promoted over 2"
     champions.client.delete_model_version("test", "1")
-    with pytest.raises(ModelError, match="nothing is known of a champion before version 2"):
+    with pytest.raises(ModelError, match="version 2 has no previous champion"):
         champions.roll_back(HAND)
     assert current(champions) == "2"
 
@@ -168,7 +168,7 @@ def test_by_hand(champions: Champions, add: Callable[..., ModelVersion], setting
 @pytest.mark.parametrize(
     ("model", "version", "why", "error", "message"),
     [
-        ("test", "1", "  ", ConfigError, "say why"),
+        ("test", "1", "  ", ConfigError, "no reason is given: add --why"),
         ("nobody", "1", "why", ModelError, "model 'nobody': not registered in .*, which has test"),
         ("test", "7", "why", ModelError, "has no version '7', only 1"),
         ("test", "x", "why", ModelError, "has no version 'x', only 1"),
@@ -195,7 +195,7 @@ def test_nothing_to_roll_back(champions: Champions, add: Callable[..., ModelVers
         roll_back_by_hand("test", HAND, settings)
     add(export="a")
     champions.promote("1", GATE)
-    with pytest.raises(ModelError, match="nothing is known of a champion before version 1"):
+    with pytest.raises(ModelError, match="version 1 has no previous champion"):
         roll_back_by_hand("test", HAND, settings)
 
 

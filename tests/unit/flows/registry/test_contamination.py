@@ -97,7 +97,7 @@ def test_without_decontamination_or_its_report_nothing_is_known(
     ("test", "decontaminate", "why"),
     [
         ("a sentence", True, ""),
-        ("another sentence", True, "without regard to the test set news"),
+        ("another sentence", True, "did not hold out the test set news"),
         ("a sentence", False, "trained with clean.decontaminate off"),
     ],
 )
@@ -121,4 +121,4 @@ def test_nor_what_that_one_started_from(store: Store, ancestor: Callable[..., Ar
 def test_weights_from_elsewhere_are_unknown(store: Store, ancestor: Callable[..., Artifact]) -> None:
     ancestor(1, "a sentence")
     made = candidate(store, 1, "model.safetensors, sha256 0123456789ab")
-    assert "of whose training text nothing is known" in unknown(CONFIG, made, store)
+    assert "whose training text is unknown" in unknown(CONFIG, made, store)

@@ -72,8 +72,8 @@ def test_each_training_corpus_is_named_with_licence_page_and_citation(tmp_path: 
         "",
         "- web: CC-BY 4.0, <https://host.invalid>",
         "- news: CC0",
-        "- gone: left out, for it could not be fetched or read",
-        "- broken: left out, for it could not be fetched or read",
+        "- gone: skipped, because it could not be fetched or read",
+        "- broken: skipped, because it could not be fetched or read",
         "",
         "Please cite:",
         "",
@@ -160,10 +160,10 @@ def test_scores_come_with_intervals_and_signatures_and_failures_are_named(measur
     for line in (
         "- news: BLEU 31.23 (95% interval 30.00 to 32.50), `nrefs:1|case:mixed`",
         "- news: chrF 55.00, `nrefs:1`",
-        "- news: BLEU 40.0 on sentences of up to 9 words, 12.5 from 10 on.",
-        "- 3 of 1,000 test sentences came to no end, and were cut.",
-        "- There are no int8 graphs: it loses 0.5 BLEU.",
-        "- Other domains than those of its text (web) were not tested, but for the test sets above.",
+        "- news: BLEU 40.0 on sentences of up to 9 words, 12.5 on sentences of 10 or more.",
+        "- 3 of 1,000 translations of test sentences did not end, and were cut.",
+        "- Not published: int8 graphs (it loses 0.5 BLEU).",
+        "- Not tested on domains other than its training data (web) and the test sets above.",
         "- 29,000 sentence pairs, 7,000 updates, 9,000,000 target tokens; dev loss 1.500 nats per token",
         "- 1.50 GPU hours",
     ):
@@ -177,6 +177,4 @@ def test_scores_come_with_intervals_and_signatures_and_failures_are_named(measur
 
 def test_a_model_of_text_that_was_not_searched_for_test_sentences_says_so(measured: Candidate) -> None:
     values = recipe(address="a").model_dump() | {"clean": {"decontaminate": False}}
-    assert "was not searched for sentences of the test sets" in model_card(
-        PipelineConfig.model_validate(values), measured
-    )
+    assert "may contain sentences of the test sets" in model_card(PipelineConfig.model_validate(values), measured)

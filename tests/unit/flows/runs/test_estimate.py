@@ -71,7 +71,7 @@ def test_each_language_may_have_a_vocabulary_of_its_own(model: dict[str, Any], t
     weights = sum(weight.numel() for weight in built.parameters())
     assert parameters(config.model, 200, 300) == weights
     assert estimate("average", config, Store(tmp_path)).bytes == 4 * weights
-    assert estimate("train", config, Store(tmp_path)).basis.startswith(f"while it runs: {weights:,} weights x ")
+    assert estimate("train", config, Store(tmp_path)).basis.startswith(f"peak: {weights:,} weights x ")
 
 
 def test_a_rule_of_thumb_is_named(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def test_an_artifact_brings_what_it_was_made_from(
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (LATEST, "recipe tiny has made nothing with clean"),
-        ("nonsense", "input='nonsense' is no run in .* and no artifact: .*there is none"),
+        (LATEST, "recipe tiny has no artifact of clean"),
+        ("nonsense", "input='nonsense': neither a run in .* nor an artifact: .*there is none"),
         ("tokenizer/", "there is none"),
     ],
 )
@@ -101,7 +101,7 @@ def test_what_is_not_there_is_named(home: Settings, make_config: Any, asked: str
 
 
 def test_an_artifact_of_another_stage_is_refused(home: Settings, make_config: Any, tiny: dict[str, Artifact]) -> None:
-    with pytest.raises(StageError, match="split begins with what clean made, not tokenizer"):
+    with pytest.raises(StageError, match="split starts from an artifact of clean, not of tokenizer"):
         find(home, make_config(), "split", tiny["tokenizer"].short)
 
 
@@ -110,5 +110,5 @@ def test_an_artifact_that_is_gone_is_no_beginning(home: Settings, ran: Any, make
     summary = RunSummary.model_validate_json((home.runs / "1" / "summary.json").read_bytes())
     summary.stages[0].fingerprint = "0" * 32
     summary.write(home.runs)
-    with pytest.raises(StageError, match="still in"):
+    with pytest.raises(StageError, match=r"no artifact of clean in .*: run clean first"):
         find(home, make_config(), "split", "1")

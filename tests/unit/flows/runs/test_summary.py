@@ -51,16 +51,16 @@ def test_a_summary_that_cannot_be_written_hides_no_other_error(tmp_path: Path) -
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id_and_the_newest_without_one(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"run 'latest' in .*there is none"):
+    with pytest.raises(ArtifactError, match=r"run 'latest' in .*no run matches"):
         find_run(tmp_path, "")
     for name in ("20260101-a", "20260103-c", "20260103-c-2"):
         RunSummary.begin(CONFIG, name).write(tmp_path)
     assert find_run(tmp_path, "").run_id == "20260103-c-2"
     assert find_run(tmp_path, "20260101").run_id == "20260101-a"
     assert find_run(tmp_path, "20260103-c").run_id == "20260103-c"
-    with pytest.raises(ArtifactError, match="3 runs begin so"):
+    with pytest.raises(ArtifactError, match="3 runs match: give more of the id"):
         find_run(tmp_path, "2026")
-    with pytest.raises(ArtifactError, match="there is none"):
+    with pytest.raises(ArtifactError, match="no run matches"):
         find_run(tmp_path, "2025")
 
 

@@ -83,13 +83,13 @@ def test_who_is_silent_is_listened_to_and_then_ended(prefect: SyncPrefectClient,
 
     def say(line: str) -> None:
         said.append(line)
-        if "listening" in line:  # now one is heard of again, and another ends
+        if "waiting" in line:  # now one is heard of again, and another ends
             beats(prefect, alive)
             prefect.set_flow_run_state(ended, Completed())
 
     names = {prefect.read_flow_run(run).name for run in (gone, cancelled)}
     assert set(end_silent(prefect, say, SECONDS, clock=count(step=SECONDS).__next__)) == names
-    assert said[0] == "4 silent: listening for 300 s"
+    assert said[0] == "4 runs without a heartbeat: waiting 300 s for another one"
     assert {line.split(" is ")[0] for line in said[1:]} == names
     assert [state_of(prefect, run) for run in (gone, cancelled)] == ["Crashed", "Cancelled"]
     assert [state_of(prefect, run) for run in (alive, heard, never)] == ["Running"] * 3

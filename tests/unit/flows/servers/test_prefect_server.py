@@ -140,7 +140,9 @@ def test_an_empty_secret_lets_nobody_in(tmp_path: Path) -> None:
 
 def test_a_secret_that_cannot_be_kept_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=f"{tmp_path}/file/secret: the password of the Prefect server cannot be kept"):
+    with pytest.raises(
+        ConfigError, match=f"{tmp_path}/file/secret: the password of the Prefect server cannot be stored"
+    ):
         kept_secret(tmp_path / "file" / "secret")
 
 

@@ -114,7 +114,9 @@ def test_the_latest_version_is_looked_up_once_for_a_job(
 
 def test_a_stage_of_the_registry_is_refused(registered: MlflowClient, settings: Settings, tmp_path: Path) -> None:
     stage = f"models:/{tmp_path.name}/Production"
-    with pytest.raises(ModelError, match=f"Production is no version: .* name a number, models:/{tmp_path.name}/latest"):
+    with pytest.raises(
+        ModelError, match=f"Production is not a version .*: give a number, models:/{tmp_path.name}/latest"
+    ):
         model_of(stage, settings).__enter__()
 
 
@@ -172,8 +174,8 @@ def test_a_pipe_gives_a_line_for_each_line_without_a_job(
 
 
 WRONG = [
-    ({"target": "nowhere/out.txt"}, DataError, "cannot be written: there is no folder .*nowhere: make it"),
-    ({"target": "."}, DataError, "is a folder, but the input is one file: name a file"),
+    ({"target": "nowhere/out.txt"}, DataError, "cannot be written because folder .*nowhere does not exist: create it"),
+    ({"target": "."}, DataError, "is a folder, but the input is one file: give a file"),
     ({"source": "nowhere.txt"}, DataError, "nowhere.txt: there is no such file"),
     ({"beam_size": 65}, ConfigError, "--beam 65: must be from 1 to 64"),
     ({"overrides": ("search.n_bets=2",)}, ConfigError, "search.n_bets is not a key: did you mean 'n_best'"),
@@ -193,7 +195,7 @@ WRONG = [
         ModelError,
         "model models:/nobody@champion: .*`nmt run RECIPE` registers one",
     ),
-    ({"model": "."}, ModelError, "no bundle, for it has no config.json"),
+    ({"model": "."}, ModelError, "not a bundle, because it has no config.json"),
 ]
 
 

@@ -150,7 +150,7 @@ def test_workers_that_would_make_something_else_are_refused(settings: Settings) 
     same = clusters._surroundings(settings.home) | {"PREFECT_API_URL": "set"}
     workers._compare({"tcp://1": same})
     for name, value in {"polars": "1.0.0", "PREFECT_API_URL": "not set"}.items():
-        message = rf"NMT_WORKERS=dask: on the worker tcp://2, {name} is {value}, and must be {same[name]}"
+        message = rf"NMT_WORKERS=dask: on the worker tcp://2, {name} is {value}, but must be {same[name]}"
         with pytest.raises(ConfigError, match=message):
             workers._compare({"tcp://1": same, "tcp://2": same | {name: value}})
     assert "missing" in clusters._surroundings(settings.home / "elsewhere").values()
