@@ -111,9 +111,9 @@ else:  # every threshold of FilterConfig with its bounds and its description, bu
         __module__=__name__,
         **{
             name: (
-                Annotated[knob.annotation, Field(), *knob.metadata] | None,
-                Field(None, description=knob.description),
+                Annotated[option.annotation, Field(), *option.metadata] | None,
+                Field(None, description=option.description),
             )
-            for name, knob in FilterConfig.model_fields.items()
+            for name, option in FilterConfig.model_fields.items()
         },
     )

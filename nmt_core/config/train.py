@@ -115,10 +115,10 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _slices_fit(self) -> "TrainConfig":
-        for knob in ("max_tokens", "max_tokens_per_pass"):
-            if self.micro_batch_tokens > getattr(self, knob):
+        for option in ("max_tokens", "max_tokens_per_pass"):
+            if self.micro_batch_tokens > getattr(self, option):
                 raise ValueError(
-                    f"micro_batch_tokens={self.micro_batch_tokens} is more than {knob}={getattr(self, knob)}: "
+                    f"micro_batch_tokens={self.micro_batch_tokens} is more than {option}={getattr(self, option)}: "
                     "lower the one or raise the other"
                 )
         if self.weight_decay and self.optimizer != "adamw":
