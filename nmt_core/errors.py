@@ -61,7 +61,7 @@ class ConfigError(NmtError):
 
 
 class DataError(NmtError):
-    """Missing or damaged file, or a file that does not contain what the recipe says."""
+    """Missing or damaged file, or a file that does not contain what the recipe expects."""
 
 
 class ArtifactError(NmtError):

@@ -1,6 +1,7 @@
-"""Load a bundle and translate lines: onnxruntime, sentencepiece, numpy and pydantic; no torch, Prefect or MLflow.
+"""Translator: loads a bundle and translates lines.
 
-`bundle.py` says what is in one.
+It needs onnxruntime, sentencepiece, numpy and pydantic, but not torch, Prefect or MLflow. `bundle.py` describes
+bundles.
 """
 
 from collections.abc import Sequence
@@ -41,18 +42,18 @@ from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
 
 
 class Translator:
-    """A loaded bundle. Any number of threads may share it.
+    """Loaded bundle. Any number of threads may share it.
 
     Args:
         stepper: the model.
-        tokenizers: the tokenizers that it was trained with.
-        search: how to search, what every source and target begins with, and source tokens per batch.
-        threads: batches that are translated at the same time, each on one CPU thread.
-        spelling: how the training text of the source side was spelt.
-        between_sentences: what joins the sentences of a line that was split.
+        tokenizers: tokenizers with which the model was trained.
+        search: search method and its limits, prefixes of every source and target, and source tokens per batch.
+        threads: number of batches that are translated at the same time, each on one CPU thread.
+        spelling: Unicode form, punctuation and language of the source side of the training text.
+        between_sentences: text that joins the sentences of a line that was split.
 
     Raises:
-        ConfigError: `search` has a prefix that the tokenizer cannot spell, or that leaves no room for a source.
+        ConfigError: `search` has a prefix that the tokenizer cannot encode, or that leaves no room for a source.
     """
 
     def __init__(
@@ -71,18 +72,18 @@ class Translator:
         self.spelling = spelling
         self.between_sentences = between_sentences
         self.device: Device = "cpu"
-        """Where a bundle's graphs compute."""
+        """Device that computes the bundle's graphs."""
         self.precision: Precision = "fp32"
-        """Of a bundle's graphs."""
+        """Precision of the bundle's graphs."""
         self.aligner: Aligner | None = None
-        """What finds alignments; None: there are none, whatever `search` says."""
+        """Aligner that finds alignments. None means that there are none, whatever `search.alignments` is."""
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
         self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(
                 f"search.source_prefix={search.source_prefix!r} has {len(self._source_prefix)} tokens, and "
-                f"search.max_source_tokens={search.max_source_tokens} leaves none for a line: raise that"
+                f"search.max_source_tokens={search.max_source_tokens} leaves none for a line: raise max_source_tokens"
             )
 
     @classmethod
@@ -99,15 +100,16 @@ class Translator:
 
         Args:
             folder: the bundle.
-            search: None: what the bundle's `search.json` says, or the defaults if it has none.
-            threads: CPU threads to use.
-            device: None: an NVIDIA GPU if there is one and the precision is fp16, else the CPU. CUDA has not run yet.
-            scores: False: nobody wants them; greedy search is faster then, and they are NaN.
+            search: the search. None means the search in the bundle's `search.json`, or the defaults if it has none.
+            threads: number of CPU threads to use.
+            device: the device. None means an NVIDIA GPU if there is one and the precision is fp16, else the CPU. CUDA
+                has not been tested.
+            scores: False if scores are not needed. Greedy search is then faster, and the scores are NaN.
 
         Raises:
             ModelError: a file is missing or is not the one that was exported, or the format is unknown.
-            ConfigError: the search asks for longer sequences than the model has positions, the bundle has no such
-                precision or no shortlist, or a package is missing that cuts the text as the training text was cut.
+            ConfigError: the search needs longer sequences than the model has positions, the bundle lacks the precision
+                or the shortlist, or a package is missing that cut the training text.
         """
         bundle, search = read_bundle(folder), search or read_search(folder)
         device = device or device_for(search.precision, bundle.precisions)
@@ -125,16 +127,18 @@ class Translator:
         return translator
 
     def translate(self, lines: Sequence[str], target_prefixes: Sequence[str] = ()) -> list[Translation]:
-        """One translation per line, in order. Any text is a line, line breaks and control characters included.
+        """Translate lines, and return one translation per line, in order.
+
+        Any text is a line, even with line breaks and control characters.
 
         Args:
-            lines: what to translate.
-            target_prefixes: what the translation of each line has to begin with, after `search.target_prefix`; empty
-                where it is free, and none at all if all are. Of a line that is split, the first sentence has it. One
-                that the tokenizer cannot spell is left out, and the status says so.
+            lines: text to translate.
+            target_prefixes: text with which the translation of each line begins, after `search.target_prefix`. Empty
+                for a free translation, and no list at all if all are free. For a line that is split, the prefix applies
+                to the first sentence. A prefix that the tokenizer cannot encode is left out, which the status shows.
 
         Raises:
-            DataError: there are not as many prefixes as lines.
+            DataError: the number of prefixes differs from the number of lines.
         """
         tidied = [_tidied(line, *self.spelling) for line in lines]
         sources = self.tokenizers.source.encode(tidied)
@@ -161,12 +165,12 @@ class Translator:
             return [one.aligned_by_words(text) for one, text in zip(wholes, read, strict=True)]
         return wholes
 
-    def _ids_of(self, knob: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
-        text = getattr(self.search, knob)
+    def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
+        text = getattr(self.search, option)
         [ids] = tokenizer.encode([text])
         if UNK_ID in ids:
             raise ConfigError(
-                f"search.{knob}={text!r}: the tokenizer has no pieces for all of it: a tag has to be among the "
+                f"search.{option}={text!r}: the tokenizer has no pieces for all of it: a tag must be in the "
                 "tokenizer.user_symbols with which the model was trained"
             )
         return ids
@@ -175,22 +179,23 @@ class Translator:
         return len(ids) > self._most_tokens
 
     def _pieces(self, line: str, ids: list[int]) -> list[list[int]]:
-        """What of a line the model reads in one go each: nothing, or all of it, or its sentences."""
+        """Return the parts of a line that the model reads, one at a time: none, the whole line, or its sentences."""
         if self._is_long(ids) and self.search.long_lines == "split":
             return pieces_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
 
     def _read(self, line: str, ids: list[int]) -> str:
-        """What of a line the model reads: its beginning, if it is cut."""
+        """Return the part of a line that the model reads: its beginning, if the line is cut."""
         if self._is_long(ids) and self.search.long_lines == "cut":
             return self.tokenizers.source.decode([ids[: self._most_tokens]])[0]
         return line
 
     def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
-        """Ids with which the target of each line has to begin; None where the tokenizer has no pieces for all of it."""
+        """Return the ids with which the target of each line begins. None if the tokenizer has no pieces for all of a
+        prefix."""
         if given and len(given) != lines:
             raise DataError(
-                f"{len(given):,} target prefixes for {lines:,} lines: give one for each, empty if there is none"
+                f"{len(given):,} target prefixes for {lines:,} lines: give one for each line, empty for no prefix"
             )
         if not any(given):
             return [[]] * lines
@@ -198,12 +203,12 @@ class Translator:
         return [None if UNK_ID in ids else ids for ids in own]
 
     def _translate_ids(self, pieces: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[Translation]:
-        """One translation for each piece, none of which is empty or too long."""
+        """Return one translation for each piece. No piece may be empty or too long."""
         found = self.search_ids([self._source_prefix + ids for ids in pieces], prefixes)
         texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
         translations = []
         for piece, hypotheses in zip(pieces, found, strict=True):
-            # With byte_fallback a model can spell anything, a line break too.
+            # With byte_fallback, a model can produce any character, even a line break.
             tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
             scored = [
                 Alternative(text, one.score, self._alignment(piece, one))
@@ -215,18 +220,19 @@ class Translator:
         return translations
 
     def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
-        """Links between the pieces of a source, without its prefix, and those of a hypothesis."""
+        """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
         source_pieces = tuple(map(self.tokenizers.source.piece, source))
         return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
 
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
-        """Hypotheses of each source, best first: what `translate` does between reading and writing text.
+        """Return the hypotheses of each source, best first. This is the part of `translate` between reading and writing
+        text.
 
         Args:
-            sources: token ids, without an end mark and with `search.source_prefix`; none is empty or too long.
-            prefixes: of each, token ids with which its targets begin.
+            sources: token ids, with `search.source_prefix` and without an end mark. None is empty or too long.
+            prefixes: token ids with which the targets of each source begin.
         """
         if not sources:
             return []
@@ -241,7 +247,7 @@ class Translator:
 
         if self.threads == 1 or len(batches) < 2:
             results = list(map(search_one, batches))
-        else:  # one thread per batch, not many per matrix product: a step is too small a task to be divided
+        else:  # one thread per batch, not many per matrix product, because a step is too small to be divided
             with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
                 results = list(pool.map(search_one, batches))
         places = chain.from_iterable(batches)
@@ -250,11 +256,16 @@ class Translator:
 
 
 def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) -> Stepper:
-    """The model in a bundle whose files (`graph_files`) are checked; `graphs` is its folder for a precision and
-    `step` what `step_file` says.
+    """Return the model in a bundle whose files (`graph_files`) have been checked.
+
+    Args:
+        graphs: folder of the graphs for a precision.
+        bundle: contents of the bundle.
+        device: device that computes the graphs.
+        step: name of the step graph, from `step_file`.
 
     Raises:
-        ModelError: onnxruntime cannot run it, or the shortlist is of another model.
+        ModelError: onnxruntime cannot run the model, or the shortlist belongs to another model.
     """
     stepper = OnnxStepper(graphs, bundle.vocab_size, device, step)
     if step != SHORTLIST_STEP_FILE:
@@ -266,9 +277,9 @@ def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
     names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
     check_files(folder, bundle, hashed_or_there(folder, bundle, names))
-    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
+    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # its error names the remedy if there is none
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:
-    """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
+    """Return the line as training text is written. Unpaired surrogates, which UTF-8 cannot hold, become "?"."""
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))

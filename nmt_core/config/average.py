@@ -14,7 +14,7 @@ class AverageConfig(Section):
     """
 
     strategy: Literal["last", "best", "ema"] = "last"
-    """Weights to use: the mean of the last checkpoints, the mean of the checkpoints with the lowest dev loss, or the
-    exponential moving average that training keeps with `train.ema_decay`."""
+    """Weights to use. `last`: the mean of the last checkpoints. `best`: the mean of the checkpoints with the lowest dev
+    loss. `ema`: the exponential moving average that training keeps with `train.ema_decay`."""
     checkpoints: int = Field(5, ge=1)
     """Number of checkpoints to average. It has no effect with ema."""

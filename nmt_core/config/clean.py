@@ -72,7 +72,7 @@ class CleanConfig(FilterConfig):
     """Copies to keep when there are several: the first ones, or those with the best score by the first rule of
     `scores`."""
     near_duplicates: Share = 0.0
-    """Drop a pair whose words resemble those of an earlier pair at least this much (Jaccard similarity, estimated by
+    """Drop a pair that shares at least this much of its words with an earlier pair (Jaccard similarity, estimated by
     MinHash). 0 keeps near-duplicates."""
     decontaminate: bool = True
     """Drop a training pair that shares a sentence, or a run of `ngram_words` words, with a dev or test set."""

@@ -18,11 +18,12 @@ class RnnConfig(Section):
     """Recurrent unit: the gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget
     gate."""
     attention: Literal["none", "additive", "dot"] = "additive"
-    """Way in which the decoder reads the source: as one fixed vector (Cho et al. 2014; Sutskever et al. 2014), through
-    an alignment model (Bahdanau et al. 2015), or through dot products with its own state (Luong et al. 2015)."""
+    """Access of the decoder to the source. `none`: one fixed vector (Cho et al. 2014, Sutskever et al. 2014).
+    `additive`: an alignment model (Bahdanau et al. 2015). `dot`: dot products with the decoder's own state (Luong et
+    al. 2015)."""
     context: Literal["every_step", "first_state"] = "every_step"
-    """Use of the fixed vector with attention=none: every step and the readout read it (Cho et al. 2014, appendix A), or
-    it is only the first state of the decoder (Sutskever et al. 2014)."""
+    """Use of the fixed vector with attention=none. `every_step`: every step and the readout read it (Cho et al. 2014,
+    appendix A). `first_state`: it is only the first state of the decoder (Sutskever et al. 2014)."""
     hidden_size: int = Field(1_000, ge=1)
     """Number of hidden units of a layer, in each direction."""
     alignment_size: int = Field(1_000, ge=1)
@@ -83,9 +84,9 @@ class ModelConfig(Section):
     """Activation of the feed-forward sub-layers: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU
     (Shazeer 2020). The gate of SwiGLU is a third matrix, so two thirds of `d_ff` give the same number of weights."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """Position encoding: sinusoids added to the embeddings (Vaswani et al. 2017, section 3.5); learned vectors, one
-    table for both languages (Vaswani et al. 2017, Table 3, row E); or rotation of the queries and keys of
-    self-attention (Su et al. 2021)."""
+    """Position encoding. `sinusoidal`: sinusoids added to the embeddings (Vaswani et al. 2017, section 3.5). `learned`:
+    learned vectors in one table for both languages (Vaswani et al. 2017, Table 3, row E). `rotary`: rotation of the
+    queries and keys of self-attention (Su et al. 2021)."""
     max_positions: int = Field(2_048, ge=64, le=65_536)
     """Number of learned position vectors, and so the longest sequence, in tokens, that the model can read or write.
     Vectors beyond the longest training sequence stay random."""
@@ -97,9 +98,10 @@ class ModelConfig(Section):
     """Dropout rate on the output of each sub-layer and on the sums of embeddings and positions (Vaswani et al. 2017,
     section 5.4)."""
     norm: Literal["post", "pre"] = "post"
-    """Place of layer normalisation: after the residual sum, as published, or before the sub-layer."""
+    """Place of layer normalisation. `post`: after the residual sum, as published. `pre`: before the sub-layer."""
     tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
-    """Embedding matrices that share their weights: source, target and output; target and output; or none."""
+    """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
+    output."""
 
     @model_validator(mode="after")
     def _is_a_recurrent_network_that_can_be(self) -> "ModelConfig":

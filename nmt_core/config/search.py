@@ -47,7 +47,7 @@ class SearchConfig(Section):
     """Maximum number of source tokens that the model reads at a time."""
     long_lines: Literal["split", "cut"] = "split"
     """Treatment of a line with more than `max_source_tokens` tokens: its sentences are translated one by one, or its
-    end is cut off. The line's status says which."""
+    end is cut off. The status of the line shows which."""
     batch_tokens: int = Field(2_048, ge=16)
     """Number of source tokens translated together, padding included."""
     precision: Literal["fastest", "fp32", "int8", "fp16"] = "fastest"

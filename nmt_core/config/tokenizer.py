@@ -31,12 +31,12 @@ class TokenizerConfig(Section):
     target_kind: Literal["same", "bpe", "unigram", "char", "word"] = "same"
     """Kind of the pieces in a separate target vocabulary. `same` means the value of `kind`."""
     pretokenize_source: Pretokenizing = "none"
-    """Tool that cuts source text before SentencePiece: none; Moses' rules for words and punctuation, which are undone
-    in the output; or Korean morphemes by mecab-ko or by Kiwi, whose boundaries no piece crosses and which leave no
-    trace in the output. sacreBLEU's `ko-mecab` needs mecab-ko as well, and the dictionary of python-mecab-ko cannot be
-    installed beside it."""
+    """Tool that cuts source text before SentencePiece. `moses`: Moses' rules for words and punctuation, which are
+    undone in the output. `morphemes` and `kiwi`: Korean morphemes by mecab-ko or by Kiwi, whose boundaries no piece
+    crosses and which leave no trace in the output. sacreBLEU's `ko-mecab` needs mecab-ko as well, and the dictionary of
+    python-mecab-ko cannot be installed beside it."""
     pretokenize_target: Pretokenizing = "none"
-    """Tool that cuts target text before SentencePiece. The values are those of `pretokenize_source`."""
+    """Tool that cuts target text before SentencePiece. The values mean the same as in `pretokenize_source`."""
     vocabularies: Literal["joint", "separate"] = "joint"
     """One vocabulary for both languages, or one of `vocab_size` pieces for each."""
     vocab_size: int = Field(8_000, ge=64, le=256_000)

@@ -15,15 +15,15 @@ class TrainConfig(Section):
     artifact (`average/FINGERPRINT` or `train/FINGERPRINT`), its folder, or a .safetensors file. Empty means random
     weights. The vocabulary and the `model` section must be the same as in this recipe."""
     start_optimizer: Literal["fresh", "kept"] = "fresh"
-    """Initial state of Adam's moments: zero, or from the last checkpoint of a `train/FINGERPRINT`. In both cases the
-    learning rate, the order of the data and the count of updates start anew."""
+    """Initial state of Adam's moments. `fresh`: zero. `kept`: from the last checkpoint of a `train/FINGERPRINT`. In
+    both cases the learning rate, the order of the data and the count of updates start anew."""
     seed: int = Field(1, ge=0)
     """Random seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
     """Total number of updates of the weights."""
     batching: Literal["padded", "packed"] = "padded"
-    """Layout of batches: pairs of similar length padded to one length (for CPUs), or pairs of any length packed into
-    streams (for GPUs)."""
+    """Layout of batches. `padded`: pairs of similar length, padded to one length (for CPUs). `packed`: pairs of any
+    length, packed into streams (for GPUs)."""
     max_tokens: int = Field(25_000, ge=64)
     """Maximum number of tokens per update on either side, over all processes, padding included."""
     micro_batch_tokens: int = Field(2_048, ge=64)
@@ -41,8 +41,8 @@ class TrainConfig(Section):
     """Factor of the learning rate d_model^-0.5 * min(update^-0.5, update * warmup_updates^-1.5) (Vaswani et al. 2017,
     section 5.3). With a constant schedule, this is the learning rate itself."""
     optimizer: Literal["adam", "adamw", "adadelta"] = "adam"
-    """Optimizer: Adam, as published; Adam with decoupled weight decay (Loshchilov and Hutter 2019); or Adadelta (Zeiler
-    2012), usually with a constant learning rate of 1."""
+    """Optimizer. `adam`: Adam, as published. `adamw`: Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+    `adadelta`: Adadelta (Zeiler 2012), usually with a constant learning rate of 1."""
     weight_decay: float = Field(0.0, ge=0)
     """Share of each weight that adamw subtracts per update, times the learning rate."""
     adam_beta1: float = Field(0.9, ge=0, lt=1)
@@ -63,8 +63,8 @@ class TrainConfig(Section):
     """Number format of the matrix products. The rest is computed in fp32. `auto` means bf16 if the hardware has it,
     else fp32."""
     parallel: Literal["ddp", "fsdp", "hsdp"] = "ddp"
-    """Distribution of the weights over the processes: each has all of them (ddp), a shard (fsdp), or a shard within its
-    group of `shard_size` processes (hsdp)."""
+    """Distribution of the weights over the processes. `ddp`: each process has all of them. `fsdp`: each has a shard.
+    `hsdp`: each has a shard within its group of `shard_size` processes."""
     shard_size: int = Field(0, ge=0)
     """Number of processes in a group that shares one copy of the weights, for hsdp. 0 means the processes of a node."""
     activation_checkpointing: bool = False
