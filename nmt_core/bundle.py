@@ -1,11 +1,14 @@
-"""What a bundle holds, and whether it is whole.
+"""Bundles: their contents, their search settings, and checks of their files.
 
-A bundle is a folder that a machine without this pipeline can use: a folder with a set of graphs for each precision
-(`search/onnx_step.py`), `spm.model` (or `spm.source.model` and `spm.target.model`), `pretokenizers.json` if text is cut
-before those read it, and `config.json`, which names the sha256 of each of the others. `search.json` beside them, if
-any, holds the settings of the search that the model was scored with. The set in fp32 has two more graphs, for attention
-and alignments; bundles of earlier versions lack them. A model with a shortlist has `shortlist.npz`, and two more graphs
-in each set.
+A bundle is a folder that a machine without this pipeline can use. It holds:
+
+- a folder of graphs for each precision (`search/onnx_step.py`). The fp32 folder has two more graphs, for attention and
+  alignments, which bundles of earlier versions lack.
+- `spm.model`, or `spm.source.model` and `spm.target.model`.
+- `pretokenizers.json`, if text is cut before the tokenizer.
+- `shortlist.npz` and two more graphs for each precision, if the model has a shortlist.
+- `config.json`, which describes the model and holds the sha256 of each of these files.
+- `search.json`, which is optional and holds the settings of the search with which the model was scored.
 """
 
 import hashlib
@@ -43,23 +46,23 @@ BUNDLE_FILE = "config.json"
 SEARCH_FILE = "search.json"
 BUNDLE_FORMAT: Literal[3] = 3
 ATTENTION_SET: Precision = "fp32"
-"""The set that has the graphs for attention and alignments. Each set is a folder with the name of its precision."""
+"""Precision whose folder has the graphs for attention and alignments. Each precision's folder has its name."""
 
 _REMEDY = "fetch or export the bundle again"
 
 
 class ShortlistSizes(BaseModel):
-    """What `config.json` says of the shortlist."""
+    """Sizes of the shortlist, as recorded in `config.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     frequent: int
-    """Pieces that are in every list."""
+    """Number of pieces that are in every shortlist."""
     translations: int
-    """Pieces that a source piece can add to it."""
+    """Number of pieces that a source piece can add to the shortlist."""
 
 
 class BundleConfig(BaseModel):
-    """What `config.json` says of the files beside it."""
+    """Contents of `config.json`: the model, and the hashes of the other files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,38 +74,38 @@ class BundleConfig(BaseModel):
     format: Literal[3] = BUNDLE_FORMAT
     languages: LanguagesConfig
     unicode_form: UnicodeForm
-    """Form in which the training text was written."""
+    """Unicode normalisation form of the training text."""
     punctuation: Punctuation = "as_is"
     """Punctuation of the training text."""
     vocab_size: int
-    """Pieces of the target's tokenizer and width of the output."""
+    """Number of pieces of the target tokenizer, which is the width of the output."""
     source_vocab_size: int | None = None
-    """Pieces of the source's own tokenizer; None if one serves both languages."""
+    """Number of pieces of the separate source tokenizer. None if one tokenizer serves both languages."""
     source_pretokenizer: Pretokenizing = "none"
-    """What cuts source text before the tokenizer; `pretokenizers.json` says all that is needed to do it."""
+    """Tool that cuts source text before the tokenizer. `pretokenizers.json` holds its settings."""
     target_pretokenizer: Pretokenizing = "none"
-    """The same for the target side, whose translations are put together again."""
+    """Tool that cut the target text before the tokenizer. Translations are joined again."""
     special_ids: dict[Literal["pad", "unk", "bos", "eos"], int]
     architecture: Literal["transformer", "rnn"] = "transformer"
     rnn: RnnConfig | None = None
-    """The recurrent network, if it is one."""
+    """Recurrent network, or None for a Transformer."""
     d_model: int
     num_heads: int | None = None
-    """None of a recurrent network."""
+    """Number of attention heads. None for a recurrent network."""
     encoder_layers: int
     decoder_layers: int
     max_positions: int
-    """Longest sequence, in tokens, on either side; end mark included."""
+    """Longest sequence, in tokens, on either side, including the end mark."""
     precisions: tuple[Precision, ...]
-    """What there are graphs for, each in the folder of its name."""
+    """Precisions of the graphs, each in a folder of its name."""
     shortlist: ShortlistSizes | None = None
-    """None: the model has no shortlist."""
+    """Sizes of the shortlist. None if the model has no shortlist."""
     sha256: dict[str, str]
-    """Of every other file of the bundle, by its path in it."""
+    """Hash of every other file of the bundle, by its path in the bundle."""
 
     @model_serializer(mode="wrap")
     def _described(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A bundle without a shortlist is described as it was when there were none, so that they can read it."""
+        """Leave `shortlist` out if there is none, so that versions from before shortlists can read the bundle."""
         described: dict[str, Any] = handler(self)
         if self.shortlist is None:
             described.pop("shortlist", None)
@@ -110,36 +113,36 @@ class BundleConfig(BaseModel):
 
     @property
     def tokenizer_sizes(self) -> dict[str, int]:
-        """Pieces of each tokenizer, by the name of its file."""
+        """Number of pieces of each tokenizer, by the name of its file."""
         if self.source_vocab_size:
             return {SOURCE_SPM_FILE: self.source_vocab_size, TARGET_SPM_FILE: self.vocab_size}
         return {SPM_FILE: self.vocab_size}
 
     @property
     def pretokenizers(self) -> tuple[Pretokenizing, Pretokenizing]:
-        """Of source and target."""
+        """Pretokenizers of source and target."""
         return self.source_pretokenizer, self.target_pretokenizer
 
     @property
     def pretokenizer_files(self) -> list[str]:
-        """The file that says all about them, if text is cut at all."""
+        """Name of the file with the settings of the pretokenizers, in a list. Empty if no text is cut."""
         return [] if self.pretokenizers == ("none", "none") else [PRETOKENIZERS_FILE]
 
 
 def step_file(
     folder: Path, bundle: BundleConfig, precision: Precision, search: SearchConfig, *, scores: bool = True
 ) -> str:
-    """The graph of a step with which a search is the fastest.
+    """Return the file name of the step graph that is the fastest for a search.
 
     Args:
-        folder: of the bundle.
-        bundle: what is in it; earlier versions had fewer graphs.
-        precision: of the graphs.
-        search: greedy search can do without scores, unless it has a shortlist; no other can.
-        scores: whether they are wanted.
+        folder: folder of the bundle.
+        bundle: contents of the bundle. Earlier versions had fewer graphs.
+        precision: precision of the graphs.
+        search: the search. Only greedy search without a shortlist can do without scores.
+        scores: True if scores are needed.
 
     Raises:
-        ConfigError: there is no shortlist, and it is asked for.
+        ConfigError: the search needs a shortlist, and the bundle has none.
     """
     if search.shortlist and not bundle.shortlist:
         raise ConfigError(
@@ -157,7 +160,7 @@ def step_file(
 
 
 def graph_files(precision: Precision, step: str) -> list[str]:
-    """Files that a search with this step reads beside the tokenizers, by their path in the bundle."""
+    """Return the files that a search with this step reads, except the tokenizers, by their path in the bundle."""
     listed = step == SHORTLIST_STEP_FILE
     names = [f"{precision}/{name}" for name in (*ALWAYS_READ, step, *([SHORTLIST_OUTPUT_FILE] if listed else []))]
     return [*names, SHORTLIST_FILE] if listed else names
@@ -167,12 +170,12 @@ def read_bundle(folder: Path) -> BundleConfig:
     """Read `config.json`.
 
     Raises:
-        FormatError: the bundle is of another format.
-        ModelError: the folder is no bundle, or it is damaged.
+        FormatError: the bundle has another format.
+        ModelError: the folder is not a bundle, or the file is damaged.
     """
     file = folder / BUNDLE_FILE
     if not file.is_file():
-        raise ModelError(f"{folder}: no bundle, for it has no {BUNDLE_FILE}: name the folder that `export` made")
+        raise ModelError(f"{folder}: not a bundle, because it has no {BUNDLE_FILE}: name the folder that `export` made")
     try:
         bundle = BundleConfig.model_validate_json(file.read_bytes())
     except ValidationError as error:
@@ -180,18 +183,18 @@ def read_bundle(folder: Path) -> BundleConfig:
         where = ".".join(map(str, first["loc"])) or "whole file"
         if where == "format":
             raise FormatError(
-                f"{file}: format {first['input']!r} is unknown here, where {BUNDLE_FORMAT} is read: export the "
-                "model again, or install the nmt-pipeline that made the bundle"
+                f"{file}: format {first['input']!r} is unknown to this version, which reads {BUNDLE_FORMAT}: export "
+                "the model again, or install the nmt-pipeline that made the bundle"
             ) from None
         raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {_REMEDY}") from None
     return bundle
 
 
 def read_search(folder: Path) -> SearchConfig:
-    """How the model is to be searched, as it was registered; the defaults, if the bundle does not say.
+    """Return the search with which the model was registered, or the defaults if the bundle has no `search.json`.
 
     Raises:
-        ModelError: `search.json` says what no search can be.
+        ModelError: `search.json` does not hold a valid search.
     """
     file = folder / SEARCH_FILE
     if not file.exists():
@@ -205,10 +208,10 @@ def read_search(folder: Path) -> SearchConfig:
 
 
 def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> None:
-    """Compare files of a bundle with the hashes that it names.
+    """Check files of a bundle against the hashes in its `config.json`.
 
     Raises:
-        ModelError: one is missing or another than the one that was exported.
+        ModelError: a file is missing, or is not the one that was exported.
     """
     for name in names:
         if not (folder / name).is_file():
@@ -216,29 +219,29 @@ def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> Non
         found = sha256_of(folder / name)
         if found != bundle.sha256.get(name):
             raise ModelError(
-                f"{folder / name}: sha256 is {found}, but {BUNDLE_FILE} says {bundle.sha256.get(name)}: "
-                f"damaged, or of another model; {_REMEDY}"
+                f"{folder / name}: damaged, or from another model: its sha256 is {found}, but {BUNDLE_FILE} has "
+                f"{bundle.sha256.get(name)}: {_REMEDY}"
             )
 
 
 def hashed_or_there(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> list[str]:
-    """Those of the files, which a bundle need not have, that it names or that lie in its folder."""
+    """Return the optional files that `config.json` names or that are in the folder."""
     return [name for name in names if name in bundle.sha256 or (folder / name).exists()]
 
 
 def read_tokenizers(folder: Path, bundle: BundleConfig) -> Tokenizers:
-    """Check and load the tokenizers of a bundle, and what cuts text before them.
+    """Check and load the tokenizers of a bundle, with their pretokenizers.
 
     Raises:
-        ModelError: one is missing or is not the one that was exported.
-        ConfigError: a package is missing that cuts the text as the training text was cut.
+        ModelError: a file is missing, or is not the one that was exported.
+        ConfigError: a package is missing that cut the training text.
     """
     check_files(folder, bundle, [*bundle.tokenizer_sizes, *bundle.pretokenizer_files])
     cut = Pretokenizers.read(folder)
     if cut.kinds != bundle.pretokenizers:
         raise ModelError(
-            f"{folder / PRETOKENIZERS_FILE}: text is cut by {cut.kinds}, but the model has learnt from text cut by "
-            f"{bundle.pretokenizers}: the file belongs to another model; {_REMEDY}"
+            f"{folder / PRETOKENIZERS_FILE}: belongs to another model: it cuts text by {cut.kinds}, but the model was "
+            f"trained on text cut by {bundle.pretokenizers}: {_REMEDY}"
         )
     cut.require_packages()
     tokenizers = Tokenizers.load(folder, tuple(bundle.tokenizer_sizes))
@@ -246,23 +249,26 @@ def read_tokenizers(folder: Path, bundle: BundleConfig) -> Tokenizers:
     for name, size in bundle.tokenizer_sizes.items():
         if sizes[name] != size:
             raise ModelError(
-                f"{folder / name}: has {sizes[name]:,} pieces, but the model has {size:,}: "
-                f"it belongs to another model; {_REMEDY}"
+                f"{folder / name}: belongs to another model: it has {sizes[name]:,} pieces, but the model has "
+                f"{size:,}: {_REMEDY}"
             )
     return tokenizers
 
 
 def sha256_of(file: Path) -> str:
-    """sha256 of a file's bytes, in hexadecimal. (`artifacts.py` has the same, but needs more than a translator has.)"""
+    """Return the sha256 of a file's bytes, in hexadecimal.
+
+    `store/digests.py` has the same function, but a translator does without the store.
+    """
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle: BundleConfig) -> Precision:
-    """The precision that is asked for, or the fastest one for a device.
+    """Return the requested precision, or the fastest one for a device.
 
-    A CPU computes in all of them, in fp16 slowly. A GPU computes in fp16 alone: of the operators of attention and of
-    integers, ONNX Runtime has no others there, and each layer would travel to the CPU and back.
+    A CPU computes in every precision, though slowly in fp16. A GPU computes only in fp16: for GPUs, ONNX Runtime has
+    neither attention in fp32 nor operators for integers, so each layer would travel to the CPU and back.
 
     Raises:
         ConfigError: the bundle has no such precision, or the device cannot compute it.
@@ -272,8 +278,8 @@ def precision_for(asked: Precision | Literal["fastest"], device: Device, bundle:
         return fastest[0]
     if asked != "fastest" and asked in bundle.precisions and (device == "cpu" or asked in FASTEST[device]):
         return asked
-    on_gpus = " and a GPU computes in fp16 alone" if device == "cuda" else ""
-    remedy = "ask for the CPU, or export fp16 (export.precisions)" if on_gpus else "ask for one of these, or export it"
+    on_gpus = " and a GPU computes only in fp16" if device == "cuda" else ""
+    remedy = "use the CPU, or export fp16 (export.precisions)" if on_gpus else "use one of these, or export it"
     raise ConfigError(
         f"search.precision={asked} on {device}: the model has {', '.join(bundle.precisions)},{on_gpus}: {remedy}"
     )

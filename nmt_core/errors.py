@@ -1,7 +1,7 @@
-"""Errors that a user can cause. Each message says what is wrong, where, and what to do about it.
+"""Errors that a user can cause. Each message names the place, the problem and the remedy.
 
-The command line prints the message alone and exits with the error's code; any other exception is a fault of this
-program and shows its traceback.
+The command line prints only the message and exits with the error's code. Any other exception is a bug in this program
+and shows its traceback.
 """
 
 import re
@@ -9,21 +9,25 @@ from typing import ClassVar
 
 _PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^@\s]*@")
 _TOKEN = re.compile(r"(?<=://)[^/@\s:?#]+@")
-"""In place of a name and a password; a mere name looks the same, and is hidden too."""
+"""User part of an address without a password. It may be a token, which looks like a plain user name, so it is hidden
+too."""
 _IN_A_QUERY = re.compile(
     r"([?&][\w.-]*(?:token|signature|secret|password|passwd|credential|key|sig)=)[^&#\s]+", re.IGNORECASE
 )
 
 
 _WITHOUT_A_SCHEME = re.compile(r"(?<![^\s'\"=/:])(?!hf:|models:)([^/@\s:'\"=]+):(?!/)[^@\s'\"]+@")
-"""A name and a password of an address that lacks `://`, or has it misspelt. In a sentence it may be an e-mail address
-after a colon, so it is hidden in errors alone. After `hf:` and `models:` an @ stands before a revision or an alias."""
+"""User name and password of an address without `://`, or with a misspelt one.
+
+In a sentence, the same characters may be an e-mail address after a colon, so this is hidden in errors only. After `hf:`
+and `models:`, the part after @ is a revision or an alias.
+"""
 
 
 def without_password(text: str) -> str:
-    """A text with *** in place of passwords, tokens and signatures of the addresses in it.
+    """Return a text with *** in place of the passwords, tokens and signatures of its addresses.
 
-    What a log or a page shows is read by many.
+    Many people can read logs and pages.
     """
     return _IN_A_QUERY.sub(r"\1***", _PASSWORD.sub(r"\1:***@", _TOKEN.sub("***@", text)))
 
@@ -33,14 +37,17 @@ def _hidden(text: str) -> str:
 
 
 def words_of(error: BaseException, most: int = 300) -> str:
-    """What an error says, in one line of at most so many characters and without passwords; its type, if nothing."""
+    """Return the message of an error in one line of at most `most` characters, without passwords.
+
+    An error without a message gives the name of its type.
+    """
     return without_password(" ".join(str(error).split()))[:most] or type(error).__name__
 
 
 class NmtError(Exception):
-    """Base of every error that a user can cause and mend.
+    """Base class of all errors that a user can cause and fix.
 
-    Its message goes to terminals, logs, Prefect and MLflow, so no address in it keeps its password.
+    Messages go to terminals, logs, Prefect and MLflow, so passwords in addresses are hidden.
     """
 
     exit_code: ClassVar[int] = 1
@@ -50,40 +57,40 @@ class NmtError(Exception):
 
 
 class ConfigError(NmtError):
-    """A recipe, a `--set` value or a setting is wrong. The message holds the dotted path, the value and the remedy."""
+    """Wrong recipe, `--set` value or setting. The message holds the dotted path, the value and the remedy."""
 
 
 class DataError(NmtError):
-    """A file is missing, damaged, or does not hold what the recipe says."""
+    """Missing or damaged file, or a file that does not contain what the recipe expects."""
 
 
 class ArtifactError(NmtError):
-    """The artifact store cannot be read or written, or an artifact is not what its manifest says."""
+    """Artifact store that cannot be read or written, or an artifact that does not match its manifest."""
 
 
 class DamagedError(ArtifactError):
-    """A file of an artifact is not what the manifest says, or is missing: the artifact must be made anew."""
+    """File of an artifact that is missing or does not match the manifest. The artifact must be made anew."""
 
 
 class StageError(NmtError):
-    """A stage could not reach its result: diverged training, failed parity, no rows left."""
+    """Stage that could not produce its result: diverged training, failed parity, no rows left."""
 
 
 class PreemptedError(StageError):
-    """A job was asked to stop, by whoever the machines belong to, and has saved all it needs to go on."""
+    """Job that was asked to stop by the owner of its machines, and has saved what it needs to resume."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong, try again
 
 
 class BudgetError(PreemptedError):
-    """A job has taken all that its budget allows, and has saved all it needs to go on with a larger one."""
+    """Job that has used up its budget, and has saved what it needs to resume with a larger one."""
 
-    exit_code = 1  # the same command would stop again at once
+    exit_code = 1  # the same command would stop again immediately
 
 
 class ModelError(NmtError):
-    """A bundle or registered model cannot be found, is damaged, or does not fit its tokenizer."""
+    """Bundle or registered model that is missing, damaged, or does not fit its tokenizer."""
 
 
 class FormatError(ModelError):
-    """A bundle is of a format that this version does not read."""
+    """Bundle whose format this version cannot read."""

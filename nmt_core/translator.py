@@ -72,7 +72,7 @@ _LINES_AT_ONCE = 4_096  # of a stream: enough to sort by length, few enough to a
 
 
 class PairScore(NamedTuple):
-    """How likely a model finds a given translation."""
+    """Log-probability that a model gives to a translation."""
 
     log_probability: float
     """Sum over the target tokens and the end mark, in nats."""
@@ -89,15 +89,16 @@ class _Bundle:
     device: Device | None
     scores: bool
     tokenizers: Tokenizers
-    steppers: dict[tuple[Precision, str], Stepper] = field(default_factory=dict)
-    """Open graphs, by precision and by the file of their step."""
+    steppers: dict[tuple[Precision, Device, str], Stepper] = field(default_factory=dict)
+    """Open graphs, by precision, device and the file of their step."""
 
     def stepper(self, precision: Precision, device: Device, step: str) -> Stepper:
         """Check and open graphs, unless they are open."""
-        if (precision, step) not in self.steppers:
+        key = precision, device, step
+        if key not in self.steppers:
             check_files(self.folder, self.config, graph_files(precision, step))
-            self.steppers[precision, step] = open_stepper(self.folder / precision, self.config, device, step)
-        return self.steppers[precision, step]
+            self.steppers[key] = open_stepper(self.folder / precision, self.config, device, step)
+        return self.steppers[key]
 
     def translator(self, search: SearchConfig, threads: int) -> "Translator":
         """Return a translator that searches in this way."""
@@ -164,7 +165,7 @@ class Translator:
         if self._most_tokens < 1:
             raise ConfigError(
                 f"search.source_prefix={search.source_prefix!r} has {len(self._source_prefix)} tokens, and "
-                f"search.max_source_tokens={search.max_source_tokens} leaves none for a line: raise that"
+                f"search.max_source_tokens={search.max_source_tokens} leaves none for a line: raise max_source_tokens"
             )
 
     @classmethod
@@ -247,7 +248,7 @@ class Translator:
             target_prefixes: text with which the translation of each line begins, after `search.target_prefix`. It is
                 empty where the translation is free, and left out if all are. If a line is split, its first sentence
                 gets the prefix. A prefix that the tokenizer cannot spell is left out, and the status says so.
-            search: options of the search for this call, as of `with_search`.
+            search: options of the search for this call, see `with_search`.
 
         Returns:
             The translation of a line, or a list of translations in the order of the lines.
@@ -269,7 +270,7 @@ class Translator:
         Args:
             lines: an iterable of lines, which is read as the translations are taken.
             lines_at_once: number of lines that are read, sorted by length and translated together.
-            search: options of the search, as of `with_search`.
+            search: options of the search, see `with_search`.
 
         Yields:
             The translation of each line, in order.
@@ -286,7 +287,7 @@ class Translator:
             yield from translator._translate(part, ())
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
-        """Return how likely the model finds given translations, by forced decoding.
+        """Return the log-probabilities that the model gives to translations, by forced decoding.
 
         The search plays no part, except for its prefixes: `search.source_prefix` comes before each source, and
         `search.target_prefix` before each target, where it does not count.
@@ -361,12 +362,12 @@ class Translator:
             return [one.aligned_by_words(text) for one, text in zip(wholes, read, strict=True)]
         return wholes
 
-    def _ids_of(self, knob: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
-        text = getattr(self.search, knob)
+    def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
+        text = getattr(self.search, option)
         [ids] = tokenizer.encode([text])
         if UNK_ID in ids:
             raise ConfigError(
-                f"search.{knob}={text!r}: the tokenizer has no pieces for all of it: a tag has to be among the "
+                f"search.{option}={text!r}: the tokenizer has no pieces for all of it: a tag must be in the "
                 "tokenizer.user_symbols with which the model was trained"
             )
         return ids
@@ -375,22 +376,23 @@ class Translator:
         return len(ids) > self._most_tokens
 
     def _pieces(self, line: str, ids: list[int]) -> list[list[int]]:
-        """What of a line the model reads in one go each: nothing, or all of it, or its sentences."""
+        """Return the parts of a line that the model reads, one at a time: none, the whole line, or its sentences."""
         if self._is_long(ids) and self.search.long_lines == "split":
             return pieces_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
 
     def _read(self, line: str, ids: list[int]) -> str:
-        """What of a line the model reads: its beginning, if it is cut."""
+        """Return the part of a line that the model reads: its beginning, if the line is cut."""
         if self._is_long(ids) and self.search.long_lines == "cut":
             return self.tokenizers.source.decode([ids[: self._most_tokens]])[0]
         return line
 
     def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
-        """Ids with which the target of each line has to begin; None where the tokenizer has no pieces for all of it."""
+        """Return the ids with which the target of each line begins. None if the tokenizer has no pieces for all of a
+        prefix."""
         if given and len(given) != lines:
             raise DataError(
-                f"{len(given):,} target prefixes for {lines:,} lines: give one for each, empty if there is none"
+                f"{len(given):,} target prefixes for {lines:,} lines: give one for each line, empty for no prefix"
             )
         if not any(given):
             return [[]] * lines
@@ -398,12 +400,12 @@ class Translator:
         return [None if UNK_ID in ids else ids for ids in own]
 
     def _translate_ids(self, pieces: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[Translation]:
-        """One translation for each piece, none of which is empty or too long."""
+        """Return one translation for each piece. No piece may be empty or too long."""
         found = self.search_ids([self._source_prefix + ids for ids in pieces], prefixes)
         texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
         translations = []
         for piece, hypotheses in zip(pieces, found, strict=True):
-            # With byte_fallback a model can spell anything, a line break too.
+            # With byte_fallback, a model can produce any character, even a line break.
             tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
             scored = [
                 Alternative(text, one.score, self._alignment(piece, one))
@@ -415,18 +417,19 @@ class Translator:
         return translations
 
     def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
-        """Links between the pieces of a source, without its prefix, and those of a hypothesis."""
+        """Return the links between the pieces of a source, without its prefix, and the pieces of a hypothesis."""
         if not self.aligner:
             return None
         source_pieces = tuple(map(self.tokenizers.source.piece, source))
         return Alignment(found.links, source_pieces, tuple(map(self.tokenizers.target.piece, found.ids)))
 
     def search_ids(self, sources: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[list[Hypothesis]]:
-        """Hypotheses of each source, best first: what `translate` does between reading and writing text.
+        """Return the hypotheses of each source, best first. This is the part of `translate` between reading and writing
+        text.
 
         Args:
-            sources: token ids, without an end mark and with `search.source_prefix`; none is empty or too long.
-            prefixes: of each, token ids with which its targets begin.
+            sources: token ids, with `search.source_prefix` and without an end mark. None is empty or too long.
+            prefixes: token ids with which the targets of each source begin.
         """
         if not sources:
             return []
@@ -441,7 +444,7 @@ class Translator:
 
         if self.threads == 1 or len(batches) < 2:
             results = list(map(search_one, batches))
-        else:  # one thread per batch, not many per matrix product: a step is too small a task to be divided
+        else:  # one thread per batch, not many per matrix product, because a step is too small to be divided
             with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
                 results = list(pool.map(search_one, batches))
         places = chain.from_iterable(batches)
@@ -450,11 +453,16 @@ class Translator:
 
 
 def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) -> Stepper:
-    """The model in a bundle whose files (`graph_files`) are checked; `graphs` is its folder for a precision and
-    `step` what `step_file` says.
+    """Return the model in a bundle whose files (`graph_files`) have been checked.
+
+    Args:
+        graphs: folder of the graphs for a precision.
+        bundle: contents of the bundle.
+        device: device that computes the graphs.
+        step: name of the step graph, from `step_file`.
 
     Raises:
-        ModelError: onnxruntime cannot run it, or the shortlist is of another model.
+        ModelError: onnxruntime cannot run the model, or the shortlist belongs to another model.
     """
     stepper = OnnxStepper(graphs, bundle.vocab_size, device, step)
     if step != SHORTLIST_STEP_FILE:
@@ -466,11 +474,11 @@ def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) 
 def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
     names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
     check_files(folder, bundle, hashed_or_there(folder, bundle, names))
-    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # says what to do if there is none
+    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # its error names the remedy if there is none
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:
-    """The line as training text is written; halves of surrogate pairs, which no UTF-8 can hold, become "?"."""
+    """Return the line as training text is written. Unpaired surrogates, which UTF-8 cannot hold, become "?"."""
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
 
 

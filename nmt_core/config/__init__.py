@@ -1,14 +1,14 @@
-"""Every knob of the pipeline, once: its default, its bounds and its meaning.
+"""Configuration of the pipeline: every option with its default, its bounds and its description.
 
-A section of a recipe is a module of its name: the knob `train.seed` is in train.py. Beside them:
+Each section of a recipe is a module of the same name: `train.seed` is in train.py. The other modules are:
 
-pipeline.py   all sections together, and what one of them asks of another
-filters.py    the part of `clean` that may differ from corpus to corpus
-section.py    what every section is
+pipeline.py        the whole recipe, and the rules that hold between its sections filters.py         the options of
+`clean` that may differ between corpora section.py         the base class of all sections language_codes.py  ISO 639
+codes of languages renamed.py         earlier names of options and values
 
-The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, what `torchrun` receives and
-what MLflow logs. Paths of this machine, addresses of servers and secrets are settings (`flows.settings`), never
-configuration. Nothing in here imports torch or anything else that is slow.
+The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, the configuration that
+`torchrun` receives and the parameters that MLflow logs. Paths on this machine, server addresses and secrets are
+settings (`flows.settings`), never configuration. This package imports neither torch nor any other slow module.
 """
 
 from nmt_core.config.average import AverageConfig

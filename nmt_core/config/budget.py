@@ -1,4 +1,4 @@
-"""`budget`: what training may take."""
+"""`budget`: limits on the time that training takes."""
 
 from pydantic import Field
 
@@ -6,11 +6,15 @@ from nmt_core.config.section import Section
 
 
 class BudgetConfig(Section):
-    """What training may take, over all its attempts; at its end it stops with a checkpoint, and a larger budget goes on
-    from there. It decides when, and never what: no artifact is made anew because of it. The other stages are short,
-    have no checkpoints and are not limited."""
+    """Limits on the time of training, over all its attempts.
+
+    When a limit is reached, training stops with a checkpoint, and resumes from it if the limit is raised. A budget
+    never changes a result, so no artifact is made anew because of it. The other stages are short, have no checkpoints
+    and are not limited.
+    """
 
     max_gpu_hours: float = Field(0.0, ge=0)
-    """GPUs times hours, from the start of the processes that train to their end; 0: any. Training on CPUs has none."""
+    """GPU hours: number of GPUs times hours, from the start of the training processes to their end. 0 means no limit.
+    Training on CPUs uses none."""
     max_hours: float = Field(0.0, ge=0)
-    """Hours of training, on whatever it runs and however many processes; 0: any."""
+    """Hours of training, on any hardware and with any number of processes. 0 means no limit."""

@@ -16,24 +16,24 @@ def _is_command(text: str) -> str:
 
 
 CROSS_ENTROPY_DIFFERENCE = "cross-entropy-difference"
-"""The score that the package has itself."""
+"""Name of the scorer that is built into the package."""
 
 
 class ScoreRule(Section):
-    """A score of each pair, and the scores that a pair is kept with."""
+    """Score of each pair, and the range of scores with which a pair is kept."""
 
     scorer: str = Field(min_length=1)
-    """`cross-entropy-difference` (see `clean.in_domain`; 0 and more is more like the domain than not), or an entry
-    point of the group `nmt_pipeline.scorers`, or module:function; it gets pairs and returns a number each. With
-    `command`, any name for the score."""
+    """Scorer: `cross-entropy-difference` (see `clean.in_domain`), an entry point of the group `nmt_pipeline.scorers`,
+    or module:function. A function gets pairs and returns a number for each. Cross-entropy difference is 0 or more for
+    pairs that are more like the domain than like the rest. With `command`, this is any name for the score."""
     command: Annotated[str, AfterValidator(_is_command)] = ""
-    """Program that reads lines of source, tab, target and writes one number for each, such as
-    `bicleaner-ai-classify --score_only --scol 1 --tcol 2 -q - - MODEL`; no shell reads it. Files that it names, its
-    program too, count by their content. Empty: `scorer` is a function."""
+    """Program that reads lines of source, tab, target, and writes one number for each, such as `bicleaner-ai-classify
+    --score_only --scol 1 --tcol 2 -q - - MODEL`. It runs without a shell. The contents of the files that the command
+    names, including the program, are part of the fingerprint. Empty means that `scorer` is a function."""
     min_score: float | None = None
-    """Least score to keep; empty: any."""
+    """Lowest score with which a pair is kept. Empty means no limit."""
     max_score: float | None = None
-    """Largest score to keep; empty: any."""
+    """Highest score with which a pair is kept. Empty means no limit."""
 
 
 class CleanConfig(FilterConfig):
@@ -42,47 +42,52 @@ class CleanConfig(FilterConfig):
     unicode_form: Literal["NFC", "NFKC"] = "NFC"
     """Unicode normalisation form."""
     punctuation: Literal["as_is", "moses"] = "as_is"
-    """Whether quotes, dashes and the spaces at punctuation are made one, as Moses' normalize-punctuation does."""
+    """Normalisation of quotes, dashes and the spaces around punctuation: leave them as they are, or unify them as
+    Moses' normalize-punctuation does."""
     overrides: tuple[FilterOverride, ...] = ()
-    """Other thresholds for some corpora or pairs of languages."""
+    """Different thresholds for some corpora or language pairs."""
     source_word_list: str = ""
-    """Path of a file of words or phrases, one a line; a pair whose source side holds one is dropped."""
+    """Path of a file of words or phrases, one a line. A pair whose source side contains one is dropped."""
     target_word_list: str = ""
-    """The same for the target side."""
+    """Path of a file of words or phrases, one a line. A pair whose target side contains one is dropped."""
     scores: tuple[ScoreRule, ...] = ()
-    """Scores of each pair: `cross-entropy-difference`, which comes with the package and says how much more like the
-    text of `in_domain` than like all of the text a pair is; functions of others, such as embedding similarity; or
-    programs that are started, such as bicleaner-ai."""
+    """Scores of each pair, from three kinds of scorers: the built-in `cross-entropy-difference`, which measures how
+    much more a pair is like the text of `in_domain` than like the text as a whole; functions, such as embedding
+    similarity; and programs, such as bicleaner-ai."""
     in_domain: str = Field("", pattern="^[A-Za-z0-9._-]*$")
-    """Text of the domain that is wanted, for `cross-entropy-difference`: the name of a corpus of `corpus`, a training
-    corpus or a dev set, but no test set."""
+    """Text of the desired domain, for `cross-entropy-difference`: the name of a training corpus or of a dev set, but
+    not of a test set."""
     in_domain_pairs: int = Field(100_000, ge=1_000)
-    """Most pairs of `in_domain` that language models are learnt from; as many are drawn from all training corpora."""
+    """Maximum number of pairs of `in_domain` from which language models are learned. As many are drawn from all
+    training corpora."""
     filters: tuple[str, ...] = ()
-    """Further filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
+    """Additional filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"
-    """Which copies of a pair to drop: none, equal ones, or those equal but for case, punctuation and spaces."""
+    """Copies of a pair to drop: none, exact copies, or copies that differ only in case, punctuation and spaces."""
     max_per_source: int = Field(0, ge=0)
-    """Most pairs with the same source side; 0: any number."""
+    """Maximum number of pairs with the same source side. 0 means no limit."""
     max_per_target: int = Field(0, ge=0)
-    """Most pairs with the same target side; 0: any number."""
+    """Maximum number of pairs with the same target side. 0 means no limit."""
     prefer: Literal["first", "best"] = "first"
-    """Which of several copies stay: the first, or those that the first rule of `scores` gives most."""
+    """Copies to keep when there are several: the first ones, or those with the best score by the first rule of
+    `scores`."""
     near_duplicates: Share = 0.0
-    """Drop a pair whose words are like an earlier pair's to at least this share (Jaccard, by MinHash); 0: keep it."""
+    """Drop a pair that shares at least this much of its words with an earlier pair (Jaccard similarity, estimated by
+    MinHash). 0 keeps near-duplicates."""
     decontaminate: bool = True
     """Drop a training pair that shares a sentence, or a run of `ngram_words` words, with a dev or test set."""
     ngram_words: int = Field(13, ge=3)
-    """Length of the run of words that betrays a held-out sentence."""
+    """Length, in words, of a run that identifies a held-out sentence."""
     short_ngram_words: int = Field(9, ge=3)
-    """The same for held-out sentences of fewer than `ngram_words` words; still shorter ones count only as a whole."""
+    """Length, in words, of a run that identifies a held-out sentence of fewer than `ngram_words` words. Sentences
+    shorter than this are compared only as a whole."""
     max_swapped_share: Share = 0.5
-    """A corpus of which a larger share of pairs, by a sample, has the languages the wrong way round is refused; 1: none
-    is. See `min_language_probability`."""
+    """Refuse a corpus if more than this share of a sample of its pairs has source and target swapped. 1 refuses none.
+    The check needs language identification (see `min_language_probability`)."""
     max_line_bytes: int = Field(100_000, ge=1_000)
-    """Longest line that is read; a longer one is dropped unread."""
+    """Longest line to read, in bytes. A longer one is dropped unread."""
     shard_pairs: int = Field(250_000, ge=1_000)
-    """Pairs that are read, and cleaned by one worker, at a time."""
+    """Number of pairs in a shard, which one worker reads and cleans at a time."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "CleanConfig":
@@ -93,12 +98,12 @@ class CleanConfig(FilterConfig):
         is_asked = any(rule.scorer == CROSS_ENTROPY_DIFFERENCE and not rule.command for rule in self.scores)
         if is_asked and not self.in_domain:
             raise ValueError(
-                f"the score {CROSS_ENTROPY_DIFFERENCE} compares with text of a domain: name its corpus as in_domain"
+                f"the score {CROSS_ENTROPY_DIFFERENCE} needs text of a domain: set in_domain to the name of its corpus"
             )
         if self.in_domain and not is_asked:
             raise ValueError(
-                f"in_domain={self.in_domain!r} is for the score {CROSS_ENTROPY_DIFFERENCE}: add it to scores, with the "
-                "least score to keep"
+                f"in_domain={self.in_domain!r} is only for the score {CROSS_ENTROPY_DIFFERENCE}: add that to scores, "
+                "with a min_score"
             )
         if self.prefer == "best" and not self.scores:
             raise ValueError("prefer=best needs a score: name a scorer in clean.scores")

@@ -1,4 +1,4 @@
-"""`corpus`: where the text comes from."""
+"""`corpus`: sources of the text."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -12,14 +12,14 @@ Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 
 
 class ToyCorpusConfig(Section):
-    """A toy English-Korean corpus that the package makes itself from a small grammar; it needs no network."""
+    """Toy English-Korean corpus, generated from a small grammar without a network."""
 
     pairs: int = Field(30_000, ge=1_000, le=200_000)
-    """Sentence pairs in the training text, planted dirt included."""
+    """Number of sentence pairs in the training text, including deliberately dirty ones."""
     held_out: int = Field(500, ge=10, le=5_000)
-    """Sentence pairs of the dev set, and again of the test set; training never sees one of them."""
+    """Number of sentence pairs in the dev set, and in the test set. None of them is in the training text."""
     seed: int = Field(1, ge=0)
-    """Seed of the draw."""
+    """Random seed of the generator."""
 
     @model_validator(mode="after")
     def _leaves_text_to_train_on(self) -> "ToyCorpusConfig":
@@ -29,39 +29,41 @@ class ToyCorpusConfig(Section):
 
 
 class ParallelCorpus(Section):
-    """One parallel corpus: one address, or two files of which line N of one translates line N of the other.
+    """Parallel corpus: one address, or two files in which line N of one translates line N of the other.
 
-    A recipe may give the address alone, as in `- opus:Tatoeba/v2023-04-12`; the name is then made from it.
+    A recipe may give the address alone, as in `- opus:Tatoeba/v2023-04-12`. The name is then derived from it.
     """
 
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
-    """Short name of the corpus, used in reports, in `mix` and in the score's name."""
+    """Short name of the corpus, used in reports, in `mix` and in the names of scores."""
     address: str = ""
-    """Where both sides are: opus:NAME/VERSION (or opus:NAME/VERSION/en-pt_BR), mtdata:ID, sacrebleu:SET/PAIR,
+    """Address of both sides: opus:NAME/VERSION (or opus:NAME/VERSION/en-pt_BR), mtdata:ID, sacrebleu:SET/PAIR,
     hf:ORG/NAME@REVISION, an https:, s3:, gs: or file: address, a path, a folder, or a pattern with * in it."""
     source: str = ""
-    """Address of the source side, where it is a file of its own."""
+    """Address of the source side, if it is a separate file."""
     target: str = ""
-    """Address of the target side, where it is a file of its own."""
+    """Address of the target side, if it is a separate file."""
     sha256: Sha256 = ""
-    """Expected sha256 of the file at `address`, if that is one file; empty: not checked."""
+    """Expected sha256 of the file at `address`, if it is a single file. Empty means that it is not checked."""
     source_sha256: Sha256 = ""
-    """Expected sha256 of the source file as downloaded; empty: not checked."""
+    """Expected sha256 of the source file as downloaded. Empty means that it is not checked."""
     target_sha256: Sha256 = ""
-    """Expected sha256 of the target file as downloaded; empty: not checked."""
+    """Expected sha256 of the target file as downloaded. Empty means that it is not checked."""
     member: str = ""
-    """Pattern of the members to read, such as *.tsv or de-en/*, where an address is that of a zip or tar archive;
-    empty: the one that holds the text, or the one for each language."""
+    """Pattern of the members to read from a zip or tar archive, such as *.tsv or de-en/*. Empty means the one member
+    that holds the text, or the one for each language."""
     source_column: str = ""
-    """Name, or number from 1, of a table's source column (TSV, CSV, JSONL, Parquet); empty: the language's, else 1."""
+    """Source column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means the column named
+    after the language, or else column 1."""
     target_column: str = ""
-    """Name, or number from 1, of a table's target column; empty: the language's, else 2."""
+    """Target column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means the column named
+    after the language, or else column 2."""
     licence: str = ""
-    """Licence of the text; empty: what is known of the address, else `corpus.licence`. It decides no text, so that a
-    correction retrains nothing: the model card says what the recipe says now, while `corpora.json` and the column
-    `licence` of the shards say what it said when they were made."""
+    """Licence of the text. Empty means the known licence of the address, or else `corpus.licence`. A change never
+    retrains a model: the model card shows the current value, while `corpora.json` and the column `licence` of the
+    shards keep the value from when they were made."""
     citation: str = ""
-    """Publication to cite; empty: what is known of the address. As of `licence`, the card shows what it says now."""
+    """Publication to cite. Empty means the known citation of the address. The model card shows the current value."""
 
     @model_validator(mode="before")
     @classmethod
@@ -81,32 +83,33 @@ class ParallelCorpus(Section):
         if self.source and self.sha256:
             raise ValueError("has two files: give their hashes as `source_sha256` and `target_sha256`")
         if any(urlsplit(address).password for address in (self.address, self.source, self.target)):
-            raise ValueError("has a password in its address, where all who see the recipe read it: move it to ~/.netrc")
+            raise ValueError("has a password in its address, visible to all who read the recipe: move it to ~/.netrc")
         return self
 
 
 class CorpusConfig(Section):
-    """Where the text comes from."""
+    """Sources of the text."""
 
     toy: ToyCorpusConfig | None = None
-    """Make the toy corpus: it serves as training, dev and test text."""
+    """Generate the toy corpus, which supplies the training, dev and test text."""
     train: tuple[ParallelCorpus, ...] = ()
     """Parallel text to train on."""
     dev: tuple[ParallelCorpus, ...] = ()
-    """Parallel text to validate on during training; empty: `split` takes it out of the training text."""
+    """Parallel text for validation during training. Empty means that `split` takes it out of the training text."""
     test: tuple[ParallelCorpus, ...] = ()
-    """Parallel text to score on, the first being the main one; empty: `split` takes it out of the training text."""
+    """Test sets for scoring. The first one is the main test set. Empty means that `split` takes one out of the training
+    text."""
     on_bad_corpus: Literal["fail", "skip"] = "fail"
-    """What to do about a training corpus that cannot be fetched or read: stop, or report it and go on without it."""
+    """Reaction to a training corpus that cannot be fetched or read: stop, or report it and continue without it."""
     mirror: str = ""
-    """Folder that is looked into before any address is fetched: by file name, or by content where a sha256 is known."""
+    """Folder to search before any address is fetched: by file name, or by content if a sha256 is known."""
     offline: bool = False
-    """Fetch nothing from the network: what neither the mirror nor an earlier download has is an error."""
+    """Fetch nothing from the network. A file that is neither in the mirror nor downloaded already is an error."""
     lock: str = ""
-    """File that records the sha256 of what is fetched for the first time, and that later fetches must agree with;
-    empty: beside the recipe's file, and none for a recipe that comes with the package."""
+    """File that records the sha256 of each file when it is first fetched. Later fetches must match it. Empty means a
+    file beside the recipe's file, and none for a recipe that comes with the package."""
     licence: str = ""
-    """Licence of the text, for the model card, of the corpora that name none and of whose address none is known."""
+    """Licence for the model card, for corpora that have no `licence` and whose address has no known one."""
 
     @model_validator(mode="after")
     def _has_text(self) -> "CorpusConfig":

@@ -1,4 +1,4 @@
-"""`evaluate`: what the exported model is scored and looked at with."""
+"""`evaluate`: scores and sample translations of the exported model."""
 
 import re
 from typing import Annotated, Literal, get_args
@@ -18,41 +18,42 @@ Sentence = Annotated[str, AfterValidator(_is_one_line)]
 
 
 Kept = Literal["numbers", "addresses", "placeholders", "tags"]
-"""What a translation takes over as it is."""
+"""Kind of content that a translation must copy unchanged."""
 
 
 def _is_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression ({error}): correct it") from None
+        raise ValueError(f"{text!r} is not a regular expression ({error}): correct it") from None
     return text
 
 
 class MustTranslate(Section):
-    """A sentence that a model has to translate well enough to become champion."""
+    """Sentence that a model must translate well enough to become champion."""
 
     source: Sentence
-    """The sentence."""
+    """Sentence to translate."""
     contains: tuple[Sentence, ...] = ()
-    """Text that the translation must hold, each of it: terms, names."""
+    """Texts, such as terms and names, all of which the translation must contain."""
     matches: Annotated[str, AfterValidator(_is_pattern)] = ""
-    """Regular expression that must be found in the translation; empty: none."""
+    """Regular expression that must match somewhere in the translation. Empty means none."""
     not_contains: tuple[Sentence, ...] = ()
-    """Text that the translation must not hold, none of it."""
+    """Texts, none of which the translation may contain."""
     keep: tuple[Kept, ...] = get_args(Kept)
-    """What of the sentence must stand in the translation as well, and nothing else of the kind: digits of numbers, web
-    and mail addresses, placeholders such as %s or {name}, mark-up tags."""
+    """Kinds of content that must be the same in the sentence and its translation: digits of numbers, web and e-mail
+    addresses, placeholders such as %s or {name}, and mark-up tags."""
 
 
 class EvaluateConfig(Section):
     """Scoring of the exported model."""
 
     samples: int = Field(3, ge=0, le=100)
-    """Sentences of the first test set that are shown with their translations."""
+    """Number of sentences of the first test set to show with their translations."""
     sentences: tuple[Sentence, ...] = ()
-    """Further sentences to translate and to show."""
+    """Additional sentences to translate and show."""
     must_translate: tuple[MustTranslate, ...] = ()
-    """Sentences that a model has to translate as they say; one that does not is never champion by itself."""
+    """Sentences with conditions on their translations. A model that fails one never becomes champion automatically."""
     interval_samples: int = Field(1_000, ge=0)
-    """Resamples of a test set from which the 95% confidence interval of each score is taken; 0: no intervals."""
+    """Number of resamples of a test set from which the 95% confidence interval of each score is computed. 0 means no
+    intervals."""

@@ -1,4 +1,4 @@
-"""`export`: ONNX graphs, and the gates that they pass."""
+"""`export`: ONNX graphs, and the gates that they must pass."""
 
 from typing import Literal, get_args
 
@@ -11,37 +11,38 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class ExportConfig(Section):
-    """ONNX export, and the gates that compare it with PyTorch and the precisions with each other."""
+    """ONNX export, with gates that compare the graphs with PyTorch, and the other precisions with fp32."""
 
     precisions: tuple[Precision, ...] = PRECISIONS
-    """Graphs to make: int8 is for CPUs and fp16 for GPUs; fp32 is always made, for it is what the others are compared
-    with."""
+    """Precisions of the graphs to make: int8 is for CPUs, fp16 for GPUs. fp32 is always made, because the others are
+    compared with it."""
     parity_sentences: int = Field(500, ge=1)
-    """Sentences of the dev set that PyTorch and the fp32 graphs translate; every beam must be identical, all its
-    hypotheses, but for ties."""
+    """Number of sentences, evenly spread over the dev set, that PyTorch and the fp32 graphs both translate. All
+    hypotheses of every beam must be identical, except for ties."""
     parity_beam_size: int = Field(4, ge=1, le=64)
-    """Beam size of that comparison, and of that of precisions, whatever `search` says: a model is exported once for all
-    searches."""
+    """Beam size for the comparison with PyTorch and for the comparison of precisions. It is independent of `search`,
+    because a model is exported once for all searches."""
     parity_tolerance: float = Field(1e-4, gt=0)
-    """Largest difference of log-probabilities, in nats."""
+    """Maximum difference between log-probabilities, in nats."""
     calibration_sentences: int = Field(200, ge=1)
-    """Sentences of the dev set that are translated to measure the scales of int8, and whether fp16 can hold all
-    numbers."""
+    """Number of sentences, evenly spread over the dev set, that are translated to measure the scales of int8, and to
+    check that fp16 can hold all values."""
     quality_sentences: int = Field(1_000, ge=1)
-    """Sentences that each precision translates; these and the others are spread evenly over the dev set."""
+    """Number of sentences, evenly spread over the dev set, that each precision translates."""
     max_bleu_loss: float = Field(0.2, ge=0)
-    """BLEU that a precision may lose there against fp32, or any of them by the shortlist. What loses more is not
-    published if the loss is significant (p < 0.05): a thousand sentences move BLEU by as much by themselves."""
+    """Accepted loss of BLEU of a precision against fp32, or of the shortlist against the same precision without it. A
+    precision that loses more is not published if the loss is significant (p < 0.05). On a thousand sentences, BLEU
+    varies by as much by chance."""
     bleu_loss_bound: float = Field(1.0, ge=0)
-    """BLEU from which on a loss counts whether it is significant or not, as of a dev set of few sentences; never less
-    than `max_bleu_loss`."""
+    """Loss of BLEU above which a precision is not published, significant or not. This matters for small dev sets. A
+    value below `max_bleu_loss` counts as `max_bleu_loss`."""
     shortlist: bool = False
-    """Whether to add what `search.shortlist` needs: likely translations of each source piece, learnt from the training
-    text (Jean et al. 2015), and graphs that choose from these alone. With a vocabulary of tens of thousands of pieces,
-    that is faster."""
+    """Export a shortlist, which `search.shortlist` needs: likely translations of each source piece, learned from the
+    training text (Jean et al. 2015), and graphs that choose only from these. It makes translation faster with a
+    vocabulary of tens of thousands of pieces."""
     shortlist_frequent: int = Field(2_000, ge=1)
-    """Most frequent target pieces, which any translation may hold."""
+    """Number of most frequent target pieces that are in every shortlist."""
     shortlist_translations: int = Field(20, ge=1, le=1_000)
-    """Target pieces that each piece of the source adds to these."""
+    """Number of target pieces that each source piece adds to the shortlist."""
     shortlist_pairs: int = Field(500_000, ge=1)
-    """Sentence pairs, about, that the likely translations are learnt from: a sample, if the text has more."""
+    """Approximate number of sentence pairs from which the likely translations are learned. Larger text is sampled."""

@@ -1,12 +1,13 @@
-"""Options of `clean`: which pairs are kept, and which of these options may differ from corpus to corpus.
+"""Options of `clean` that decide which pairs are kept, and that may differ between corpora.
 
-A number that decides what is dropped is an option if a user may want another value. The other numbers are parts of a
-method and were chosen together with it, so they are constants in the code: what the two language identifiers are asked
-and when the second overrules the first (`corpus/cleaning/language_id.py`, with the figures that a change has to beat);
-how many pairs of a shard are examined for swapped languages and how clear the result must be (`corpus/shard.py`); how
-few pairs are too few to judge a corpus (`corpus/clean.py`); the functions and bands of MinHash
-(`corpus/duplicates/minhash.py`); the order and the vocabulary of the language models
-(`corpus/cleaning/cross_entropy.py`).
+A number that decides what is dropped is an option if a user may want to change it. The other numbers belong to a method
+and were chosen together with it, so they are constants in the code:
+
+corpus/cleaning/language_id.py    limits of the two language identifiers, with the figures that a change has to beat
+corpus/shard.py                   sample size and margin of the check for swapped languages
+corpus/clean.py                   fewest pairs by which a corpus is judged
+corpus/duplicates/minhash.py      functions and bands of MinHash
+corpus/cleaning/cross_entropy.py  order and vocabulary of the language models
 """
 
 from typing import TYPE_CHECKING, Annotated
@@ -20,55 +21,55 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class FilterConfig(Section):
-    """What a pair must be like to be kept; it may differ from corpus to corpus and between pairs of languages."""
+    """Conditions that a pair must meet to be kept. They may differ between corpora and between language pairs."""
 
     min_words: int = Field(1, ge=1)
-    """Fewest words a side may have."""
+    """Minimum number of words on each side."""
     max_words: int = Field(150, ge=1)
-    """Most words a side may have."""
+    """Maximum number of words on each side."""
     min_characters: int = Field(1, ge=1)
-    """Fewest characters a side may have."""
+    """Minimum number of characters on each side."""
     max_characters: int = Field(1_500, ge=1)
-    """Most characters a side may have."""
+    """Maximum number of characters on each side."""
     max_word_characters: int = Field(40, ge=1, le=1_000)
-    """Longest word, in characters; a longer one is an address, a table or a broken encoding."""
+    """Length of the longest accepted word, in characters. Longer ones are addresses, tables or broken encodings."""
     max_length_ratio: float = Field(4.0, gt=1)
-    """Longest side over shortest side, in characters weighted by `expected_length_ratio`."""
+    """Maximum ratio of the longer side to the shorter one, in characters weighted by `expected_length_ratio`."""
     expected_length_ratio: float = Field(0.0, ge=0)
-    """Source characters that say as much as one target character (about 2 from English to Korean); 0: what is usual
-    between the languages."""
+    """Expected number of source characters per target character (about 2 from English to Korean). 0 means the usual
+    ratio of the two languages."""
     min_letter_share: Share = 0.4
-    """Least share of letters among the characters other than spaces."""
+    """Minimum share of letters among the characters of a side, not counting spaces."""
     min_script_share: Share = 0.25
-    """Least share of the language's own script among the letters of a side."""
+    """Minimum share of the language's own script among the letters of a side."""
     min_language_probability: Share = 0.2
-    """Least probability that a side is in its language; 0: languages are not identified, nor is it looked whether a
-    corpus has them swapped."""
+    """Minimum probability that a side is in its language. 0 turns language identification off, and with it the check
+    for swapped languages."""
     drop_copies: bool = True
-    """Drop a pair whose sides are equal but for case, punctuation and spaces."""
+    """Drop a pair whose sides differ only in case, punctuation and spaces."""
     max_copied_share: Share = 0.8
-    """Largest share of the words of a side that stand on the other side as well; 1: any."""
+    """Maximum share of the words of a side that are also on the other side. 1 accepts any share."""
     min_copied_words: int = Field(5, ge=1)
-    """Fewest words of a side of which `max_copied_share` is asked: names and numbers are often most of a shorter one,
-    and stay as they are."""
+    """Fewest words of a side to which `max_copied_share` applies. Shorter sides often consist of names and numbers,
+    which stay the same in translation."""
     numbers_must_match: bool = False
-    """Drop a pair whose sides hold different numbers."""
+    """Drop a pair whose sides contain different numbers."""
     addresses_must_match: bool = False
-    """Drop a pair whose sides hold different web or mail addresses."""
+    """Drop a pair whose sides contain different web or e-mail addresses."""
     placeholders_must_match: bool = True
-    """Drop a pair whose sides hold different placeholders, such as %s, {name} or ${path}."""
+    """Drop a pair whose sides contain different placeholders, such as %s, {name} or ${path}."""
     tags_must_match: bool = True
-    """Drop a pair whose sides hold different mark-up tags, such as <b>."""
+    """Drop a pair whose sides contain different mark-up tags, such as <b>."""
     max_repeated_characters: int = Field(20, ge=0)
-    """Longest run of one character; 0: any."""
+    """Length of the longest accepted run of one character. 0 accepts any length."""
     max_repeated_words: int = Field(3, ge=0)
-    """Most times that a run of words may stand in a row; 0: any."""
+    """Maximum number of times that a run of words may occur in succession. 0 accepts any number."""
     longest_repeated_run: int = Field(4, ge=2, le=20)
-    """Longest run, in words, that `max_repeated_words` looks for; each length takes its time."""
+    """Length, in words, of the longest run that `max_repeated_words` looks for. Each length adds to the time."""
     end_marks_must_match: bool = False
-    """Drop a pair of which one side ends as a sentence or a question does, and the other does not."""
+    """Drop a pair if one side ends like a sentence or a question and the other does not."""
     brackets_must_match: bool = False
-    """Drop a pair of which one side has a bracket without its partner."""
+    """Drop a pair if a bracket on one side has no partner."""
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> "FilterConfig":
@@ -80,15 +81,15 @@ class FilterConfig(Section):
 
 
 class _OverrideScope(Section):
-    """Other thresholds for a pair of languages, for a corpus, or for a corpus in a pair of languages.
+    """Different thresholds for a language pair, for a corpus, or for a corpus in a language pair.
 
-    The narrower scope wins: the defaults, the pair, the corpus, the corpus in the pair.
+    The narrowest scope wins. From widest to narrowest: the defaults, the pair, the corpus, the corpus in the pair.
     """
 
     pair: Annotated[str, AfterValidator(is_shortest_code)] = Field("", pattern="^([a-z]{2,3}-[a-z]{2,3})?$")
-    """Languages, as in en-ko; empty: all."""
+    """Language pair to which the thresholds apply, such as en-ko. Empty means all pairs."""
     corpus: str = ""
-    """Name of the corpus; empty: all."""
+    """Name of the corpus to which the thresholds apply. Empty means all corpora."""
 
     @model_validator(mode="after")
     def _has_a_scope(self) -> "_OverrideScope":
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
     class FilterOverride(_OverrideScope):
         """Thresholds of `FilterConfig`, any of which may be left out."""
 
-else:  # every threshold with its own bounds and meaning, but no default: written once, in FilterConfig
+else:  # every threshold of FilterConfig with its bounds and its description, but without a default
     FilterOverride = create_model(
         "FilterOverride",
         __base__=_OverrideScope,
@@ -110,9 +111,9 @@ else:  # every threshold with its own bounds and meaning, but no default: writte
         __module__=__name__,
         **{
             name: (
-                Annotated[knob.annotation, Field(), *knob.metadata] | None,
-                Field(None, description=knob.description),
+                Annotated[option.annotation, Field(), *option.metadata] | None,
+                Field(None, description=option.description),
             )
-            for name, knob in FilterConfig.model_fields.items()
+            for name, option in FilterConfig.model_fields.items()
         },
     )

@@ -1,6 +1,6 @@
-"""Codes of languages: the shortest one is the name of a language everywhere in this package.
+"""Language codes. This package names each language by its shortest ISO 639 code.
 
-`de`, `deu`, `ger`, `DE-at` and `de_CH` are all German. The configuration asks here as well as the readers of files.
+`de`, `deu`, `ger`, `DE-at` and `de_CH` are all German. Both the configuration and the readers of files use this module.
 """
 
 import re
@@ -25,9 +25,9 @@ _TAG = re.compile(r"([A-Za-z]{2,3})(?:[-_@.][A-Za-z0-9-]{1,12})*")
 
 
 def canonical(tag: str) -> str:
-    """The language of a tag without region and script, by its shortest code: `zh` for `zho-Hans-CN`.
+    """Return the shortest code of a tag's language, without region and script: `zh` for `zho-Hans-CN`.
 
-    What is no tag at all stays as it is.
+    Text that is not a tag is returned unchanged.
     """
     primary = match[1].casefold() if (match := _TAG.fullmatch(tag.strip())) else tag
     return _TWO_LETTERS.get(primary, primary)

@@ -1,4 +1,4 @@
-"""`languages`: what is translated into what."""
+"""`languages`: source and target language."""
 
 from typing import Annotated, Literal
 
@@ -8,13 +8,19 @@ from nmt_core.config.language_codes import canonical
 from nmt_core.config.section import Section
 
 Side = Literal["source", "target"]
-"""One side of a sentence pair."""
+"""Side of a sentence pair."""
 
 SIDES: tuple[Side, Side] = ("source", "target")
 
 
 def is_shortest_code(codes: str) -> str:
-    """Tables of languages go by the shortest code: under another one, filters would find nothing to check."""
+    """Return a language code, or a pair such as `en-ko`, if it is the shortest code of its language.
+
+    The tables of languages use the shortest codes, so filters would not recognise any other code.
+
+    Raises:
+        ValueError: a code is not the shortest one.
+    """
     for code in filter(None, codes.split("-")):
         if canonical(code) != code:
             raise ValueError(f"{code!r} is not the shortest ISO 639 code of this language: write {canonical(code)!r}")
@@ -25,9 +31,9 @@ Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(is_short
 
 
 class LanguagesConfig(Section):
-    """What is translated into what."""
+    """Source and target language."""
 
     source: Language = "en"
-    """Language of the source text, by its shortest ISO 639 code: en, and not eng."""
+    """Language of the source text: its shortest ISO 639 code, such as en (not eng)."""
     target: Language = "ko"
-    """Language of the target text, by its shortest ISO 639 code: ko, and not kor."""
+    """Language of the target text: its shortest ISO 639 code, such as ko (not kor)."""

@@ -1,4 +1,4 @@
-"""`mix`: how much of each training corpus is trained on."""
+"""`mix`: proportions in which the training corpora are used."""
 
 from pydantic import Field
 
@@ -6,25 +6,27 @@ from nmt_core.config.section import Section
 
 
 class MixRule(Section):
-    """How much of one corpus to train on, and how to mark it."""
+    """Weight, size limit and tag of one corpus."""
 
     corpus: str = Field(min_length=1)
     """Name of a corpus of `corpus.train`."""
     weight: float = Field(1.0, ge=0)
-    """How many times its text is trained on for each time that an unweighted corpus' is; 0: never."""
+    """Number of times that the corpus is used for each time that an unweighted corpus is. 0 leaves it out."""
     max_pairs: int = Field(0, ge=0)
-    """Most pairs to take, before weighting; 0: all."""
+    """Maximum number of pairs to take, before weighting. 0 means all."""
     tag: str = Field("", pattern=r"^(<[A-Za-z0-9_-]+>)?$")
-    """Mark before each source sentence, such as <BT> for back-translated text (Caswell et al. 2019); empty: none."""
+    """Tag to put before each source sentence, such as <BT> for back-translated text (Caswell et al. 2019). Empty means
+    none."""
 
 
 class MixConfig(Section):
     """Sampling of the training corpora."""
 
     temperature: float = Field(1.0, ge=1)
-    """Corpora are trained on in proportion to pairs^(1 / temperature): 1 as they are; more evens out their sizes, large
-    ones sampled down and small ones repeated, so that there are as many pairs as without."""
+    """Sampling temperature: the share of a corpus is proportional to pairs^(1 / temperature). 1 leaves the sizes as
+    they are. Higher values even them out, by sampling large corpora down and repeating small ones. The total number of
+    pairs stays the same."""
     corpora: tuple[MixRule, ...] = ()
-    """Corpora that are weighted, capped or tagged; the others count as they are."""
+    """Corpora that are weighted, limited in size or tagged. All others have weight 1 and no tag."""
     seed: int = Field(1, ge=0)
-    """Seed of the draw."""
+    """Random seed of the sampling."""

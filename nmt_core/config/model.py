@@ -8,112 +8,123 @@ from nmt_core.config.section import Section
 
 
 class RnnConfig(Section):
-    """A recurrent network, with `model.architecture: rnn`; the defaults are RNNsearch (Bahdanau et al. 2015).
+    """Recurrent network, used with `model.architecture: rnn`. The defaults are RNNsearch (Bahdanau et al. 2015).
 
-    Of the other knobs of `model` it reads `d_model`, the width of its embeddings, the numbers of layers, `dropout` (on
-    embeddings, between layers and before the output) and `tied_embeddings`.
+    It also uses these options of `model`: `d_model`, the width of the embeddings; `encoder_layers` and
+    `decoder_layers`; `dropout`, applied to the embeddings, between layers and before the output; and `tied_embeddings`.
     """
 
     cell: Literal["gru", "lstm"] = "gru"
-    """The gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget gate."""
+    """Recurrent unit: the gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget
+    gate."""
     attention: Literal["none", "additive", "dot"] = "additive"
-    """How the decoder sees the source: as one vector (Cho et al. 2014; Sutskever et al. 2014), by an alignment model
-    (Bahdanau et al. 2015), or by products with its own state (Luong et al. 2015)."""
+    """Access of the decoder to the source. `none`: one fixed vector (Cho et al. 2014, Sutskever et al. 2014).
+    `additive`: an alignment model (Bahdanau et al. 2015). `dot`: dot products with the decoder's own state (Luong et
+    al. 2015)."""
     context: Literal["every_step", "first_state"] = "every_step"
-    """Of attention=none: every step and the readout read the vector (Cho et al. 2014, appendix A), or it is the
-    decoder's first state and no more (Sutskever et al. 2014)."""
+    """Use of the fixed vector with attention=none. `every_step`: every step and the readout read it (Cho et al. 2014,
+    appendix A). `first_state`: it is only the first state of the decoder (Sutskever et al. 2014)."""
     hidden_size: int = Field(1_000, ge=1)
-    """Hidden units of a layer and direction."""
+    """Number of hidden units of a layer, in each direction."""
     alignment_size: int = Field(1_000, ge=1)
-    """Of attention=additive: hidden units of the alignment model."""
+    """Number of hidden units of the alignment model, with attention=additive."""
     maxout_size: int = Field(500, ge=1)
-    """Maxout units of the readout, of attention=additive and of context=every_step; each is the larger of two."""
+    """Number of maxout units of the readout, each the larger of two values. Used with attention=additive and with
+    context=every_step."""
     bidirectional: bool = True
-    """Whether each layer of the encoder reads the source in both directions."""
+    """True if each layer of the encoder reads the source in both directions."""
     reverse_source: bool = False
-    """Whether an encoder of one direction reads the source from its end (Sutskever et al. 2014, section 3.3)."""
+    """True if an encoder of one direction reads the source from its end (Sutskever et al. 2014, section 3.3)."""
 
     @property
     def hands_over_states(self) -> bool:
-        """Whether the decoder's layers start from the last states of the encoder's."""
+        """True if the layers of the decoder start from the last states of the encoder's layers."""
         return self.attention == "dot" or (self.attention == "none" and self.context == "first_state")
 
     @property
     def state_size(self) -> int:
-        """Width of what the output matrix reads."""
+        """Width of the input of the output matrix."""
         return self.hidden_size if self.hands_over_states else self.maxout_size
 
     @model_validator(mode="after")
     def _fits_together(self) -> "RnnConfig":
         if self.context == "first_state" and self.attention != "none":
-            raise ValueError(f"context=first_state is for attention=none, not for {self.attention}: remove either")
+            raise ValueError(f"context=first_state needs attention=none, not {self.attention}: remove either")
         if self.hands_over_states and self.bidirectional:
             raise ValueError(
-                "bidirectional=true leaves two last states to each layer of the encoder, and the decoder starts from "
-                f"one, with attention={self.attention} and context={self.context}: set bidirectional to false"
+                "bidirectional=true gives each encoder layer two last states, but the decoder starts from one with "
+                f"attention={self.attention} and context={self.context}: set bidirectional to false"
             )
         if self.reverse_source and self.bidirectional:
-            raise ValueError("reverse_source=true is for one direction: set bidirectional to false, or leave it false")
+            raise ValueError(
+                "reverse_source=true needs bidirectional=false: set bidirectional or reverse_source to false"
+            )
         return self
 
 
 class ModelConfig(Section):
-    """The Transformer (Vaswani et al. 2017), whose base model the defaults are, or a recurrent network."""
+    """The Transformer (Vaswani et al. 2017), or a recurrent network. The defaults are the base Transformer."""
 
     architecture: Literal["transformer", "rnn"] = "transformer"
-    """The Transformer, or the recurrent network of `rnn`."""
+    """Architecture: the Transformer, or the recurrent network that `rnn` describes."""
     rnn: RnnConfig = RnnConfig()
-    """The recurrent network, with architecture=rnn."""
+    """Recurrent network, used with architecture=rnn."""
     d_model: int = Field(512, ge=8)
     """Width of the embeddings and of every sub-layer's output."""
     d_ff: int = Field(2_048, ge=8)
-    """Width of the feed-forward sub-layer's inner layer."""
+    """Width of the inner layer of the feed-forward sub-layers."""
     num_heads: int = Field(8, ge=1)
-    """Attention heads; must divide `d_model`, unless the next two are set."""
+    """Number of attention heads. It must divide `d_model`, unless `key_width` and `value_width` are set."""
     key_width: int = Field(0, ge=0)
-    """Width of the queries and keys of a head, d_k (section 3.2.2); 0: d_model / num_heads."""
+    """Width of the queries and keys of a head, d_k (Vaswani et al. 2017, section 3.2.2). 0 means d_model /
+    num_heads."""
     value_width: int = Field(0, ge=0)
-    """Width of the values of a head, d_v; 0: d_model / num_heads."""
+    """Width of the values of a head, d_v (Vaswani et al. 2017, section 3.2.2). 0 means d_model / num_heads."""
     activation: Literal["relu", "gelu", "swiglu"] = "relu"
-    """Of the feed-forward sub-layer: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU (Shazeer 2020),
-    whose gate is a third matrix: two thirds of `d_ff` give it as many weights."""
+    """Activation of the feed-forward sub-layers: ReLU, as published, GELU (Hendrycks and Gimpel 2016), or SwiGLU
+    (Shazeer 2020). The gate of SwiGLU is a third matrix, so two thirds of `d_ff` give the same number of weights."""
     positions: Literal["sinusoidal", "learned", "rotary"] = "sinusoidal"
-    """Positions are computed and added (section 3.5); or learned: a vector for each, in one table for both languages
-    (Table 3, row E); or turn the queries and keys of self-attention (Su et al. 2021)."""
+    """Position encoding. `sinusoidal`: sinusoids added to the embeddings (Vaswani et al. 2017, section 3.5). `learned`:
+    learned vectors in one table for both languages (Vaswani et al. 2017, Table 3, row E). `rotary`: rotation of the
+    queries and keys of self-attention (Su et al. 2021)."""
     max_positions: int = Field(2_048, ge=64, le=65_536)
-    """Vectors of learned positions: the longest sequence, in tokens, that the model can read or write. Those beyond
-    the longest sequence in training stay random."""
+    """Number of learned position vectors, and so the longest sequence, in tokens, that the model can read or write.
+    Vectors beyond the longest training sequence stay random."""
     encoder_layers: int = Field(6, ge=1)
-    """Layers of the encoder."""
+    """Number of encoder layers."""
     decoder_layers: int = Field(6, ge=1)
-    """Layers of the decoder."""
+    """Number of decoder layers."""
     dropout: float = Field(0.1, ge=0, lt=1)
-    """Dropout on the output of each sub-layer and on the sums of embeddings and positions (section 5.4)."""
+    """Dropout rate on the output of each sub-layer and on the sums of embeddings and positions (Vaswani et al. 2017,
+    section 5.4)."""
     norm: Literal["post", "pre"] = "post"
-    """Layer norm after the residual sum, as published, or before the sub-layer."""
+    """Place of layer normalisation. `post`: after the residual sum, as published. `pre`: before the sub-layer."""
     tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
-    """Matrices that are one: source, target and output; target and output; or none."""
+    """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
+    output."""
 
     @model_validator(mode="after")
     def _is_a_recurrent_network_that_can_be(self) -> "ModelConfig":
         rnn = self.rnn
         if self.architecture == "transformer":
             if rnn != RnnConfig():
-                raise ValueError("rnn says nothing for architecture=transformer: set architecture to rnn, or remove it")
+                raise ValueError(
+                    "rnn has no effect with architecture=transformer: set architecture to rnn, or remove rnn"
+                )
             return self
         if rnn.attention == "additive" and self.decoder_layers != 1:
             raise ValueError(
                 f"decoder_layers={self.decoder_layers}: a decoder with an alignment model (rnn.attention=additive) has "
-                "one: set decoder_layers to 1"
+                "one layer: set decoder_layers to 1"
             )
         if rnn.hands_over_states and self.encoder_layers != self.decoder_layers:
             raise ValueError(
-                f"encoder_layers={self.encoder_layers} and decoder_layers={self.decoder_layers}: each layer of the "
-                f"decoder starts from one of the encoder with rnn.attention={rnn.attention}: set both to one number"
+                f"encoder_layers={self.encoder_layers} and decoder_layers={self.decoder_layers} differ, but with "
+                f"rnn.attention={rnn.attention} each decoder layer starts from an encoder layer: set both to one number"
             )
         if self.tied_embeddings != "none" and rnn.state_size != self.d_model:
             raise ValueError(
-                f"tied_embeddings={self.tied_embeddings} needs an output of the embeddings' width, and a readout of "
+                f"tied_embeddings={self.tied_embeddings} needs a readout as wide as the embeddings, but its width "
                 f"{rnn.state_size} is not d_model={self.d_model}: set tied_embeddings to none"
             )
         return self
@@ -128,16 +139,18 @@ class ModelConfig(Section):
                 "key_width and value_width"
             )
         if self.d_model % 2 and self.positions == "sinusoidal":
-            raise ValueError(f"d_model={self.d_model} is odd: sinusoidal positions come in pairs")
+            raise ValueError(
+                f"d_model={self.d_model} is odd, but sinusoidal positions come in pairs: set an even number"
+            )
         if self.head_widths[0] % 2 and self.positions == "rotary":
             raise ValueError(
-                f"positions=rotary turns pairs, and the keys of a head are {self.head_widths[0]} wide: set "
+                f"positions=rotary rotates pairs, but the keys of a head are {self.head_widths[0]} wide: set "
                 "key_width to an even number"
             )
         return self
 
     @property
     def head_widths(self) -> tuple[int, int]:
-        """Width of a head's queries and keys, and of its values."""
+        """Width of a head's queries and keys, and width of its values."""
         usual = self.d_model // self.num_heads
         return self.key_width or usual, self.value_width or usual

@@ -1,4 +1,4 @@
-"""A whole recipe: its sections, and what one of them asks of another."""
+"""Whole recipe: its sections, and the rules that hold between them."""
 
 from pydantic import Field, model_validator
 
@@ -22,12 +22,12 @@ from nmt_core.config.train import TrainConfig
 
 
 class PipelineConfig(Section):
-    """One recipe: everything that decides what the trained model is."""
+    """Recipe: everything that decides the trained model."""
 
     name: str = Field(pattern="^[A-Za-z0-9._-]+$")
     """Short name of the recipe."""
     description: str = ""
-    """What the recipe makes, in a line or two."""
+    """Description of the recipe, in a line or two."""
     languages: LanguagesConfig = LanguagesConfig()
     corpus: CorpusConfig
     clean: CleanConfig = CleanConfig()
@@ -50,7 +50,9 @@ class PipelineConfig(Section):
     def _fits_together(self) -> "PipelineConfig":
         if self.average.strategy == "ema":
             if not self.train.ema_decay:
-                raise ValueError("average.strategy=ema needs a moving average: set train.ema_decay, as to 0.999")
+                raise ValueError(
+                    "average.strategy=ema needs a moving average: set train.ema_decay, for example to 0.999"
+                )
         else:
             kept = {"train.keep_checkpoints": self.train.keep_checkpoints}
             if self.average.strategy == "best":  # the best may be the last, so their numbers do not add up
@@ -58,20 +60,20 @@ class PipelineConfig(Section):
             if self.average.checkpoints > max(kept.values()):
                 raise ValueError(
                     f"average.checkpoints={self.average.checkpoints} is more than "
-                    f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep as many as are averaged"
+                    f"{' and '.join(f'{name}={count}' for name, count in kept.items())}: keep at least as many"
                 )
         longest = self.train.micro_batch_tokens // (2 if self.train.batching == "packed" else 1)
         if self.encode.max_length > longest:
             raise ValueError(
-                f"encode.max_length={self.encode.max_length} is more than {longest}, which is what fits into "
+                f"encode.max_length={self.encode.max_length} is more than {longest}, the most that fits into "
                 f"train.micro_batch_tokens={self.train.micro_batch_tokens} with train.batching={self.train.batching}: "
                 "lower the one or raise the other"
             )
         one_way = {"char", "word"} & set(self.tokenizer.kinds)
         if self.encode.subword_sampling and one_way and not self.tokenizer.start_from:
             raise ValueError(
-                f"encode.subword_sampling={self.encode.subword_sampling} has nothing to choose from, for with "
-                f"tokenizer.kind={one_way.pop()} text is cut in one way: set it to 0, or kind to bpe or unigram"
+                f"encode.subword_sampling={self.encode.subword_sampling} has nothing to sample: tokenizer.kind="
+                f"{one_way.pop()} has one segmentation of each text: set it to 0, or kind to bpe or unigram"
             )
         if self.search.shortlist and not self.export.shortlist:
             raise ValueError(
@@ -79,8 +81,8 @@ class PipelineConfig(Section):
             )
         if self.model.architecture == "rnn" and self.train.batching == "packed":
             raise ValueError(
-                "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences "
-                "side by side: set train.batching to padded"
+                "train.batching=packed needs model.architecture=transformer, because a recurrent network reads "
+                "sentences side by side: set train.batching to padded"
             )
         if self.tokenizer.vocabularies == "separate" and self.model.tied_embeddings == "three_way":
             raise ValueError(
@@ -114,7 +116,7 @@ class PipelineConfig(Section):
             asked["clean.in_domain"] = self.clean.in_domain
         for place, name in asked.items():
             if name and name not in names:
-                raise ValueError(f"{place}={name!r} is none of corpus.train ({', '.join(sorted(names))}): correct it")
+                raise ValueError(f"{place}={name!r} is not in corpus.train ({', '.join(sorted(names))}): correct it")
         return self
 
     @property

@@ -1,8 +1,9 @@
-"""Options and values that were renamed: what earlier versions of this package have written stays readable.
+"""Earlier names of options and values, so that what previous versions of this package have stored stays readable.
 
-A recipe must use today's names: `nmt_core.recipes.recipe` names the new one, and `nmt recipes --upgrade` rewrites the
-file. Whatever else was stored under an earlier name is read as it is: runs, bundles, weights, parameters of
-deployments. Fingerprints keep the first name of each option, so that a renamed option makes no artifact anew.
+A recipe must use the present names. For an earlier one, `nmt_core.recipes.recipe` reports the new name, and `nmt
+recipes --upgrade` rewrites the file. Everything else that was stored under an earlier name is read as it is: runs,
+bundles, weights, parameters of deployments. Fingerprints use the first name of each option, so that a new name does not
+make any artifact anew.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ KEYS = {
     "characters_per_character": "expected_length_ratio",
     "slice_tokens": "micro_batch_tokens",
 }
-"""Names of options, earlier to present."""
+"""Present name of each renamed option, by its earlier name."""
 
 VALUES = {
     "built_in_sentences": {"no worse": "no_worse"},
@@ -20,14 +21,14 @@ VALUES = {
     "punctuation": {"as is": "as_is", "Moses": "moses"},
     "tied_embeddings": {"three-way": "three_way", "two-way": "two_way"},
 }
-"""Values, earlier to present, of each option that has any."""
+"""Present name of each renamed value, by option and earlier name."""
 
 _FIRST_KEYS = {present: earlier for earlier, present in KEYS.items()}
 _FIRST_VALUES = {key: {present: earlier for earlier, present in values.items()} for key, values in VALUES.items()}
 
 
 def with_present_names(values: Any) -> Any:
-    """Return stored values, of any depth, under the names of today."""
+    """Return stored values, of any depth, under the present names."""
     return _renamed(values, KEYS, VALUES)
 
 
@@ -50,10 +51,10 @@ def _renamed(values: Any, keys: Mapping[str, str], texts: Mapping[str, Mapping[s
 
 
 def earlier_names(values: Any, path: str = "") -> Iterator[str]:
-    """Name each option and value of a recipe that was renamed, as `train.slice_tokens is now train.micro_batch_tokens`.
+    """Yield each renamed option and value of a recipe, as `train.slice_tokens is now train.micro_batch_tokens`.
 
     Args:
-        values: the recipe as it was read, of any depth.
+        values: recipe as it was read, of any depth.
         path: dotted path of `values` in the recipe.
     """
     if isinstance(values, list):

@@ -1,4 +1,4 @@
-"""`schedule`: when a recipe runs by itself."""
+"""`schedule`: times at which a recipe runs by itself."""
 
 import re
 from typing import Annotated
@@ -20,20 +20,21 @@ Cron = Annotated[str, AfterValidator(_is_cron)]
 
 def _is_timezone(name: str) -> str:
     try:
-        if name != "UTC":  # known everywhere, also where there is no database
+        if name != "UTC":  # valid even where there is no time zone database
             ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("is no time zone of the IANA database: write UTC, or one such as Asia/Seoul") from None
+        raise ValueError("is not a time zone of the IANA database: write UTC, or one such as Asia/Seoul") from None
     return name
 
 
 class ScheduleConfig(Section):
-    """When a recipe runs by itself, once `nmt deploy` has told Prefect. It decides nothing of what is made."""
+    """Times at which a recipe runs by itself, once `nmt deploy` has registered it with Prefect. They do not change any
+    result."""
 
     cron: Cron = ""
-    """When to retrain, as five fields of cron: "0 3 * * 1" is Mondays at three; empty: only when asked to."""
+    """Times to retrain, as the five fields of cron: "0 3 * * 1" is Mondays at three. Empty means only on request."""
     watch: Cron = ""
-    """When to look whether the text at the recipe's addresses has changed, in the same form; new text starts a
-    retraining. Empty: never."""
+    """Times to check whether the text at the recipe's addresses has changed, as the five fields of cron. New text
+    starts a retraining. Empty means never."""
     timezone: Annotated[str, AfterValidator(_is_timezone)] = "UTC"
-    """Time zone of both, by its name in the IANA database."""
+    """Time zone of `cron` and `watch`, by its name in the IANA database."""

@@ -1,4 +1,4 @@
-"""What every section is: a frozen group of knobs, and a form in the Prefect UI."""
+"""Base class of all sections: a frozen group of options that becomes a form in the Prefect UI."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from nmt_core.config.renamed import with_present_names
 
 
 def _shape_forms(schema: dict[str, Any]) -> None:
-    """Number the fields and tell their bounds.
+    """Number the fields of a form, and add their bounds to their descriptions.
 
-    Prefect on PostgreSQL shows nested fields in the order of `position` and of nothing else, and on either database it
-    checks bounds without showing them.
+    With PostgreSQL, Prefect orders nested fields by `position` only. With any database, it checks bounds without
+    showing them.
     """
     for position, field in enumerate(schema.get("properties", {}).values()):
         field["position"] = position
@@ -20,14 +20,14 @@ def _shape_forms(schema: dict[str, Any]) -> None:
 
 
 def _bounds(field: dict[str, Any]) -> str:
-    """What a number may be, in words."""
+    """Return the bounds of a number in words, such as `0 or more, less than 1`."""
     words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
     words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
     return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
 
 
 class Section(BaseModel):
-    """A frozen group of knobs. Unknown keys are errors; nothing adjusts a value silently."""
+    """Frozen group of options. An unknown key is an error, and no value is adjusted silently."""
 
     model_config = ConfigDict(
         frozen=True,

@@ -6,11 +6,13 @@ from nmt_core.config.section import Section
 
 
 class SplitConfig(Section):
-    """Dev and test text taken out of the training text, where the recipe names none."""
+    """Dev and test text taken out of the training text, if the recipe names none."""
 
     dev_pairs: int = Field(1_000, ge=1)
-    """Pairs to hold out for validation, if `corpus.dev` is empty; from corpora that `mix` does not tag or leave out."""
+    """Number of pairs to hold out for validation if `corpus.dev` is empty, from corpora that `mix` neither tags nor
+    leaves out."""
     test_pairs: int = Field(1_000, ge=1)
-    """Pairs to hold out for scoring, if `corpus.test` is empty; from the same corpora."""
+    """Number of pairs to hold out for scoring if `corpus.test` is empty, from corpora that `mix` neither tags nor
+    leaves out."""
     seed: int = Field(1, ge=0)
-    """Seed of the draw."""
+    """Random seed of the choice."""

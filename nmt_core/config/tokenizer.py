@@ -1,4 +1,4 @@
-"""`tokenizer`: the pieces that text is cut into."""
+"""`tokenizer`: pieces into which text is cut."""
 
 from typing import Annotated, Literal
 
@@ -7,9 +7,9 @@ from pydantic import Field, model_validator
 from nmt_core.config.section import Section
 
 Pretokenizing = Literal["none", "moses", "morphemes", "kiwi"]
-"""What cuts text before SentencePiece does."""
+"""Method that cuts text before SentencePiece does."""
 Pieces = Literal["bpe", "unigram", "char", "word"]
-"""What pieces of text have an id."""
+"""Kind of the pieces in a vocabulary."""
 
 
 _PAIRS = 5_000_000
@@ -21,39 +21,42 @@ class TokenizerConfig(Section):
     """SentencePiece: one model for both languages, or one for each."""
 
     start_from: str = ""
-    """Take over a vocabulary in place of learning one: that of a registered model (`models:/NAME@ALIAS` or
-    `models:/NAME/VERSION`), of an artifact (`tokenizer/FINGERPRINT`), or in a folder, such as a bundle. Of the knobs
-    below, only `user_symbols`, which it must hold, `sample_pairs` and `seed` then count."""
+    """Vocabulary to reuse instead of learning one: from a registered model (`models:/NAME@ALIAS` or
+    `models:/NAME/VERSION`), an artifact (`tokenizer/FINGERPRINT`), or a folder, such as a bundle. The other options of
+    `tokenizer` then have no effect, except `user_symbols`, which the vocabulary must contain, `sample_pairs` and
+    `seed`."""
     kind: Pieces = "bpe"
-    """What the pieces are: of byte-pair encoding, of a unigram model, single characters, or the most frequent words, of
-    which all others are <unk>."""
+    """Kind of the pieces: byte-pair encoding, a unigram model, single characters, or the most frequent words (all
+    others become <unk>)."""
     target_kind: Literal["same", "bpe", "unigram", "char", "word"] = "same"
-    """The same for a vocabulary of the target alone; same: as `kind`."""
+    """Kind of the pieces in a separate target vocabulary. `same` means the value of `kind`."""
     pretokenize_source: Pretokenizing = "none"
-    """What cuts source text before: nothing; Moses' rules for words and punctuation, whose work is undone by rules;
-    Korean morphemes by mecab-ko (which sacreBLEU's `ko-mecab` needs as well, and beside which the dictionary of
-    python-mecab-ko cannot be installed) or by Kiwi, which no piece then reaches over and which leave no trace."""
+    """Tool that cuts source text before SentencePiece. `moses`: Moses' rules for words and punctuation, which are
+    undone in the output. `morphemes` and `kiwi`: Korean morphemes by mecab-ko or by Kiwi, whose boundaries no piece
+    crosses and which leave no trace in the output. sacreBLEU's `ko-mecab` needs mecab-ko as well, and the dictionary of
+    python-mecab-ko cannot be installed beside it."""
     pretokenize_target: Pretokenizing = "none"
-    """The same for the target side."""
+    """Tool that cuts target text before SentencePiece. The values mean the same as in `pretokenize_source`."""
     vocabularies: Literal["joint", "separate"] = "joint"
     """One vocabulary for both languages, or one of `vocab_size` pieces for each."""
     vocab_size: int = Field(8_000, ge=64, le=256_000)
-    """Pieces in a vocabulary, the four special ones included; with `char` and `word` at most so many."""
+    """Number of pieces in a vocabulary, including the four special ones. For `char` and `word`, this is a maximum."""
     target_vocab_size: int = Field(0, ge=0, le=256_000)
-    """The same for a vocabulary of the target alone; 0: as `vocab_size`."""
+    """Number of pieces in a separate target vocabulary. 0 means the value of `vocab_size`."""
     character_coverage: float = Field(1.0, ge=0.9, le=1.0)
-    """Share of the characters that get a piece of their own (0.9995 for Korean, Japanese and Chinese at size)."""
+    """Share of the text's characters that get a piece of their own. 0.9995 suits large Korean, Japanese and Chinese
+    text."""
     byte_fallback: bool = False
-    """Spell unknown characters as bytes in place of <unk>."""
+    """Spell unknown characters as bytes instead of <unk>."""
     split_digits: bool = False
     """Make each digit a piece of its own."""
     user_symbols: tuple[Annotated[str, Field(pattern=r"^\S+$")], ...] = ()
-    """Pieces that are never cut, such as the mark of a placeholder; the tags of `mix` are added by themselves."""
+    """Pieces that are never cut, such as placeholder marks. The tags of `mix` are added automatically."""
     sample_pairs: int = Field(0, ge=0)
-    """Pairs to learn from; more are sampled down. 0: five million, or one million for a unigram model, which begins
-    with a suffix array over all of them."""
+    """Maximum number of pairs to learn from. Larger text is sampled down. 0 means five million, or one million for a
+    unigram model, which begins with a suffix array over the whole sample."""
     seed: int = Field(1, ge=0)
-    """Seed of the sample."""
+    """Random seed of the sample."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TokenizerConfig":
@@ -75,20 +78,20 @@ class TokenizerConfig(Section):
             cut = getattr(self, f"pretokenize_{side}")
             if kind == "word" and cut in ("morphemes", "kiwi"):
                 raise ValueError(
-                    f"pretokenize_{side}={cut} cuts words, which a vocabulary of words keeps whole: set its kind to "
+                    f"pretokenize_{side}={cut} cuts words, but a vocabulary of words needs whole ones: set its kind to "
                     f"bpe or unigram, or pretokenize_{side} to moses or none"
                 )
         if self.split_digits and "word" in self.kinds:
-            raise ValueError("split_digits cuts words, which a vocabulary of words keeps whole: leave it off")
+            raise ValueError("split_digits cuts words, but a vocabulary of words needs whole ones: leave it off")
         return self
 
     @property
     def pairs_to_sample(self) -> int:
-        """`sample_pairs`, or what it is where the recipe does not say."""
+        """Value of `sample_pairs`, or its default for the kind of pieces."""
         is_slow = "unigram" in self.kinds and not self.start_from
         return self.sample_pairs or (_UNIGRAM_PAIRS if is_slow else _PAIRS)
 
     @property
     def kinds(self) -> tuple[Pieces, Pieces]:
-        """What the pieces of source and target are."""
+        """Kinds of the source and target pieces."""
         return self.kind, self.kind if self.target_kind == "same" else self.target_kind

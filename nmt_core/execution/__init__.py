@@ -1,1 +1,1 @@
-"""Processes: pools of workers, torchrun, and how processes end."""
+"""Processes: pools of workers, torchrun, and the end of processes."""

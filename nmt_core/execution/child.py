@@ -1,6 +1,6 @@
-"""A worker process, and how it is told of a task: life of a child of `workers.LocalWorkers`, and orders and answers.
+"""Worker process: the main loop of a child of `pool.LocalWorkers`, and its orders and answers.
 
-Both ends are processes of ours, on one machine or in one cluster: what travels is pickled.
+Both ends are processes of this package, on one machine or in one cluster, so they exchange pickled data.
 """
 
 import os
@@ -19,26 +19,26 @@ Task = TypeVar("Task")
 
 
 def pack(function: Callable[[Task], Any], task: Task) -> bytes:
-    """An order for `perform`."""
+    """Return an order for `perform`."""
     return pickle.dumps((function, task))
 
 
 def perform(order: bytes) -> bytes:
-    """Do a task. There is always an answer for `unpack`: whatever the task raises travels in it."""
+    """Do a task, and return an answer for `unpack`. Any exception of the task is part of the answer."""
     try:
         function, task = pickle.loads(order)
         return pickle.dumps((function(task), []))
-    except BaseException as error:  # `sys.exit` is no way to end a task, and must not end a worker
+    except BaseException as error:  # not even `sys.exit` in a task may end a worker
         errors = [_portable(each) for each in _with_causes(error)]
         errors[0].add_note("raised in a worker process:\n" + traceback.format_exc().rstrip())
         return pickle.dumps((None, errors))
 
 
 def unpack(answer: bytes) -> Any:
-    """The result of a task.
+    """Return the result of a task.
 
     Raises:
-        Exception: what the task has raised, with its causes.
+        Exception: the exception of the task, with its causes.
     """
     result, errors = pickle.loads(answer)
     for error, cause in pairwise(errors):
@@ -49,14 +49,14 @@ def unpack(answer: bytes) -> Any:
 
 
 def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what is behind it, which pickle leaves out; a full disk may be known by its cause alone."""
+    """Yield an error and its causes, which pickle leaves out. A full disk may be recognisable by its cause only."""
     while error:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _portable(error: BaseException) -> Exception:
-    """The error itself if it survives pickling, or one that says the same."""
+    """Return the error itself if it survives pickling, or else an error with the same message."""
     with suppress(Exception):  # its attributes cannot be pickled, or its class cannot be made from `args`
         if isinstance(error, Exception) and str(pickle.loads(pickle.dumps(error))) == str(error):
             return error
@@ -64,10 +64,11 @@ def _portable(error: BaseException) -> Exception:
 
 
 def serve(handle: int) -> None:
-    """Life of a child process: do what comes, and end as soon as the other end of the connection is closed.
+    """Run a child process: do the tasks that arrive, and end as soon as the other end of the connection is closed.
 
-    The parent closes it by will or by dying, whichever thread of it started us. Signals are its business: Ctrl-C is
-    for the parent, and SIGTERM may only mean that the thread that started us has ended (see `processes.start`).
+    The parent closes the connection deliberately or by dying, whichever of its threads started this process. Signals
+    are handled by the parent: Ctrl-C is meant for it, and SIGTERM may only mean that the thread that started this
+    process has ended (see `processes.start`).
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which programs that a task starts would inherit
@@ -76,7 +77,7 @@ def serve(handle: int) -> None:
     threading.Thread(target=_receive, args=(connection, orders), daemon=True).start()
     while True:
         answer = perform(orders.get())
-        with suppress(OSError):  # the parent has gone: `_receive` sees that
+        with suppress(OSError):  # the parent is gone, which `_receive` notices
             connection.send_bytes(answer)
 
 
@@ -85,4 +86,4 @@ def _receive(connection: Connection, orders: SimpleQueue[bytes]) -> None:
         while True:
             orders.put(connection.recv_bytes())
     except (EOFError, OSError):
-        os.kill(0, signal.SIGKILL)  # all of our session: also a task that nobody waits for, and what it has started
+        os.kill(0, signal.SIGKILL)  # the whole session, with an unfinished task and the processes that it has started

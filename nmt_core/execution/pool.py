@@ -1,9 +1,9 @@
-"""Many like tasks on many processors: the same function for each, a path in and a path out.
+"""Many similar tasks on many processors: one function for all, with paths as input and output.
 
-A stage that is cut into shards says `workers.map(function, tasks)` and does not know who works: this process, child
-processes of it, or a cluster (`flows/workers`). A worker may die in the middle of a task, and the task is then
-given to another one; so a task writes its result under a temporary name and renames it, and to do it twice does no
-harm. Whoever works, the first task that fails raises what it would raise here.
+A stage that works in shards calls `workers.map(function, tasks)`, and need not know whether this process, its children
+or a cluster (`flows/workers`) does the work. If a worker dies during a task, another one does the task again. So a task
+writes its result under a temporary name and renames it, and can safely be done twice. The first task that fails raises
+the same error here as it would without workers.
 """
 
 import os
@@ -32,35 +32,38 @@ WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "RAYON_NUM_THREADS": "1",
 }
-"""Environment of a worker: the processes are the parallelism, and libraries that take all processors would fight."""
+"""Environment of a worker. Parallelism comes from the processes, so libraries must not use all processors
+themselves."""
 
 ATTEMPTS = 3
-"""How many workers may die of the same task."""
+"""Number of workers that may die during the same task."""
 
 _GRACE_SECONDS = 5.0
 _SHOWN = 200  # characters of a task in a message
 
 
 class Workers(Protocol):
-    """Someone who does tasks."""
+    """Workers that do tasks."""
 
     @property
     def count(self) -> int:
-        """How many tasks are done at the same time."""
+        """Number of tasks that are done at the same time."""
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Results in the order of the tasks. Tasks are taken from the iterable as they are needed, not all at once.
+        """Yield the results in the order of the tasks. Tasks are taken from the iterable as they are needed, not all at
+        once.
 
-        `function` is a module's function; tasks and results are small and can be pickled: large data goes by path.
+        `function` is a module-level function. Tasks and results are small and can be pickled. Large data is passed by
+        path.
 
         Raises:
-            NmtError: what a task raises, or StageError for a task whose worker died three times. Any other error of a
-                task is raised as well, with the worker's traceback as a note.
+            NmtError: a task failed. StageError may also mean that the workers of a task died three times. Any other
+                error of a task is raised as well, with the worker's traceback as a note.
         """
 
 
 class InProcess:
-    """Does the tasks itself, one after the other."""
+    """Workers that do the tasks in this process, one after the other."""
 
     count = 1
 
@@ -71,18 +74,18 @@ class InProcess:
 
 @dataclass(eq=False)
 class _Child:
-    """One worker process."""
+    """Worker process."""
 
     process: subprocess.Popen[bytes]
     connection: Connection
     environment: Mapping[str, str]
-    """What it has beside ours."""
+    """Variables that are added to this process's environment."""
     busy: bool = False
 
     @staticmethod
     def start(environment: Mapping[str, str]) -> "_Child":
         ours, theirs = socket.socketpair()
-        # Our own search path: it must find what we find, from whatever folder and in whatever way we were started.
+        # The same search path, so that the child finds the same modules, however this process was started.
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; from nmt_core.execution.child import serve; "
             f"serve({theirs.fileno()})"
@@ -96,12 +99,12 @@ class _Child:
 
 @dataclass
 class _UnderWay(Generic[Task, Result]):
-    """What has become of the tasks of one `map`. A task's position is its number, from 0."""
+    """State of the tasks of one `map`. The position of a task is its number, from 0."""
 
     function: Callable[[Task], Result]
     more: Iterator[tuple[int, Task]]
     waiting: list[tuple[int, Task]] = field(default_factory=list)
-    """Tasks for the next workers that are free, as a heap: those whose worker has died, and those read ahead."""
+    """Tasks for the next free workers, as a heap: tasks whose worker has died, and tasks read ahead."""
     deaths: dict[int, int] = field(default_factory=dict)
     doing: dict[Connection, tuple[_Child, int, Task]] = field(default_factory=dict)
     answers: dict[int, bytes] = field(default_factory=dict)
@@ -109,7 +112,7 @@ class _UnderWay(Generic[Task, Result]):
     """Position of the next result."""
 
     def read(self) -> bool:
-        """Read one more task; whether there was one."""
+        """Read one more task. Return False if there is none."""
         numbered = next(self.more, None)
         if numbered is not None:
             heappush(self.waiting, numbered)
@@ -126,24 +129,24 @@ class _UnderWay(Generic[Task, Result]):
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
             raise StageError(
                 f"a worker process {how}, {ATTEMPTS} times on the same task, {shown(self.function, task)}: if the "
-                "machine is short of memory, set NMT_THREADS lower"
+                "machine is short of memory, lower NMT_THREADS"
             )
         heappush(self.waiting, (position, task))
 
 
 def shown(function: Callable[[Task], Any], task: Task) -> str:
-    """A task for a message."""
+    """Return a task as text for a message."""
     return f"{function.__module__}.{function.__name__} of {repr(task)[:_SHOWN]}"
 
 
 @dataclass
 class LocalWorkers:
-    """Child processes of this one. They start with the first tasks and end with `close`, or with this process."""
+    """Child processes of this process. They start with the first tasks, and end with `close` or with this process."""
 
     count: int
     environments: Sequence[Mapping[str, str]] = ()
-    """What each child has beside our environment, if they differ, as in the GPU that is its own: `count` of them. Of
-    two children that live at the same time none has that of the other."""
+    """Variables that are added to the environment of each child, if they differ, such as its own GPU: `count` mappings.
+    No two children that live at the same time get the same one."""
     _children: list[_Child] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -155,11 +158,11 @@ class LocalWorkers:
         self.close()
 
     def close(self) -> None:
-        """End all children, and with them what they have in hand."""
+        """End all children and their unfinished tasks."""
         self._end(list(self._children))
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Workers.map`. A single task is done in this process: that is sooner than starting another."""
+        """See `Workers.map`. A single task is done in this process, which is faster than starting another one."""
         rest = iter(tasks)
         first = list(islice(rest, 2))
         if self.count == 1 or len(first) < 2:
@@ -168,7 +171,7 @@ class LocalWorkers:
         under_way = _UnderWay(function, enumerate(chain(first, rest)))
         try:
             while True:
-                self._hand_out(under_way)  # also before each result: nobody is idle while the caller works on it
+                self._hand_out(under_way)  # also before each result, so that no worker is idle while the caller uses it
                 if under_way.following in under_way.answers:
                     yield under_way.take()
                 elif under_way.doing:
@@ -176,7 +179,7 @@ class LocalWorkers:
                         self._await(under_way)
                 else:
                     return
-        finally:  # an error, or the caller wants no more: nobody waits for what is still being done
+        finally:  # after an error, or when the caller stops early, unfinished tasks are not needed
             self._end([child for child, _, _ in under_way.doing.values()])
 
     def _hand_out(self, under_way: _UnderWay[Task, Result]) -> None:
@@ -188,15 +191,18 @@ class LocalWorkers:
             child = self._idle()
             child.busy = True
             under_way.doing[child.connection] = child, position, task
-            with suppress(OSError):  # it has died in this moment: `_await` sees that
+            with suppress(OSError):  # the child has just died, which `_await` notices
                 child.connection.send_bytes(order)
 
     def _has_room(self, under_way: _UnderWay[Task, Result]) -> bool:
-        """Whether to begin more tasks: a slow one must not let the others run far ahead."""
+        """Return True if more tasks may begin. The others must not run far ahead of a slow one."""
         return len(under_way.answers) < 2 * self.count
 
     def _read_ahead(self, under_way: _UnderWay[Task, Result]) -> bool:
-        """Read a task while all are busy, so that whoever is done first need not wait for that; False to await them."""
+        """Read a task while all workers are busy, so that the first free one need not wait for it.
+
+        Return False if the caller should wait for the workers instead.
+        """
         is_wanted = len(under_way.waiting) < self.count and self._has_room(under_way)
         return is_wanted and not wait(list(under_way.doing), timeout=0) and under_way.read()
 
@@ -226,7 +232,7 @@ class LocalWorkers:
 
     def _end(self, children: list[_Child]) -> None:
         for child in children:
-            child.connection.close()  # that is what ends it: see `serve`
+            child.connection.close()  # this ends the child: see `serve`
         for child in children:
             processes.end(child.process, _GRACE_SECONDS)
             if child in self._children:

@@ -1,7 +1,7 @@
-"""Child processes that we own to their last descendant: none outlives us, and none is killed without warning.
+"""Child processes and their descendants: none outlives this process, and none is killed without a warning.
 
-Those that are ours hear the warning by `note_signals`. A process keeps a name for life that none had before it, which
-its id is not: see `this_process`.
+Processes of this package receive the warning through `note_signals`. Each process has a name that no other process ever
+had, unlike its id (see `this_process`).
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import IO
 
 import psutil
 
-# Becomes the program that it is given, which keeps what `prctl` has set. Its parent may have died meanwhile.
+# Replaces itself with the given program, which keeps the `prctl` setting, unless its parent has died meanwhile.
 _BOUND_TO_ITS_PARENT = """
 import ctypes, os, sys
 PR_SET_PDEATHSIG = 1
@@ -26,14 +26,14 @@ if os.getppid() == int(sys.argv[2]):
 """
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_START_TICKS = 19  # of the fields of /proc/PID/stat that follow the name, which may hold spaces
+_START_TICKS = 19  # index among the fields of /proc/PID/stat after the name, which may contain spaces
 
 
 def bound_to_us(command: Sequence[str], number: int = signal.SIGTERM) -> list[str]:
-    """Return the command under which a program gets a signal when the thread that starts it ends (Linux).
+    """Return the command that runs a program so that it gets a signal when the thread that starts it ends (Linux).
 
-    It costs 12 ms. The `preexec_fn` of `subprocess.Popen` would do the same in no time, but it has Python fork itself:
-    a signal that is obeyed by an exception, and comes during that, is dropped, and leaves the lock of `logging` held.
+    This costs 12 ms. The `preexec_fn` of `subprocess.Popen` would do the same in no time, but then Python itself forks.
+    A signal that raises an exception during that fork is lost, and leaves the lock of `logging` held.
     """
     if sys.platform != "linux":
         return [*command]
@@ -43,13 +43,15 @@ def bound_to_us(command: Sequence[str], number: int = signal.SIGTERM) -> list[st
 def start(
     command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | int, pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, so that Ctrl-C is for us alone; it gets SIGTERM when we die (Linux).
+    """Start a command in its own session, so that Ctrl-C reaches only this process.
+
+    On Linux, the command gets SIGTERM when this process dies.
 
     Args:
         command: program and arguments.
-        environment: all of its environment.
-        output: file, or `subprocess.PIPE`, for both of its streams.
-        pass_fds: further open files that it inherits.
+        environment: all of its environment variables.
+        output: file, or `subprocess.PIPE`, for both stdout and stderr.
+        pass_fds: additional open files that it inherits.
     """
     return subprocess.Popen(
         bound_to_us(command),
@@ -63,10 +65,10 @@ def start(
 
 
 def end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """End a process and all that descends from it: SIGTERM to the eldest, after `grace` seconds to all, then SIGKILL.
+    """End a process and all of its descendants: SIGTERM to the process, after `grace` seconds to all, then SIGKILL.
 
-    The eldest comes first because it knows best how to end the others (torchrun passes the signal on to its ranks, each
-    of which is in a session of its own); it must never be killed before them.
+    The process itself comes first because it knows best how to end the others: torchrun passes the signal on to its
+    ranks, each of which is in its own session. It must never be killed before them.
     """
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -85,10 +87,10 @@ def end(process: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def note_signals(*numbers: int) -> list[int]:
-    """Have signals noted, in the list that is returned, for a loop that looks at it when it is ready to end.
+    """Record signals in the returned list, for a loop that checks it when it is ready to end.
 
-    A `threading.Event` would not do: when a scheduler and a launcher both pass SIGTERM on, the second comes while the
-    first is being noted, on the same thread, and would wait for ever for the event's lock.
+    A `threading.Event` would not work. When a scheduler and a launcher both pass SIGTERM on, the second one arrives on
+    the same thread while the first is being recorded, and would wait forever for the event's lock.
     """
     noted: list[int] = []
     for number in numbers:
@@ -97,21 +99,22 @@ def note_signals(*numbers: int) -> list[int]:
 
 
 def this_process() -> str:
-    """Return a name for this process that no other process of any machine has had: host, id, and when it started."""
+    """Return a name of this process that no process on any machine ever had: host, id and start time."""
     return _name_of(psutil.Process(os.getpid()))
 
 
 def is_gone(name: str) -> bool:
-    """Whether a process of this machine has ended; of others nothing is known.
+    """Return True if a process of this machine has ended. Nothing is known of processes on other machines.
 
     Args:
-        name: as `this_process` gave it, in that process.
+        name: name that `this_process` returned in that process.
     """
     return _is_of_this_machine(name) and not _runs(name)
 
 
 def is_here(name: str) -> bool:
-    """Whether a process runs on this machine; its `name` is as `this_process` gave it there."""
+    """Return True if a process is running on this machine. Its `name` is the result of `this_process` in that
+    process."""
     return _is_of_this_machine(name) and _runs(name)
 
 
@@ -123,7 +126,7 @@ def _is_of_this_machine(name: str) -> bool:
 def _runs(name: str) -> bool:
     try:
         there = psutil.Process(int(name.split(" ")[1]))
-        # In a container, whose first process is no init, nobody buries the children of the dead
+        # A container without an init process does not reap orphaned zombies
         return _name_of(there) == name and there.status() != psutil.STATUS_ZOMBIE
     except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
         return False
@@ -134,10 +137,11 @@ def _name_of(process: psutil.Process) -> str:
 
 
 def _start_of(process: psutil.Process) -> str:
-    """When a process started: ticks since a boot, which no setting of the clock changes, where Linux tells."""
+    """Return the start time of a process: on Linux, ticks since a certain boot, which no change of the clock
+    affects."""
     try:
         boot = _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return f"{process.create_time():.0f}"
     fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return f"{boot}/{fields[_START_TICKS]}"

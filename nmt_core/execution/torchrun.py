@@ -1,7 +1,7 @@
-"""Who starts the processes that train: `torchrun` on this machine, or a launcher that `flows` passes in.
+"""Start of the training processes: with `torchrun` on this machine, or with a launcher that `flows` provides.
 
-A launcher runs `torchrun_command` on each node, with FOLDER, which all nodes share, written out in it. The lines that
-the processes print are relayed as they come; how the job ended, whoever ran it, stands in FOLDER (`train/status.py`).
+A launcher runs `torchrun_command` on each node, for a folder that all nodes share. The lines that the processes print
+are relayed as they come. The folder records how the job ended (`train/status.py`).
 """
 
 import contextlib
@@ -17,71 +17,71 @@ from typing import Protocol
 from nmt_core.execution import processes
 
 CONFIG = "config.json"
-"""What a training process reads, in the folder of its job."""
+"""File in the folder of a job that the training processes read."""
 MAX_RESTARTS = 100
-"""How often `torchrun` starts the processes again after one has died, however far they had come. They give up sooner if
-they die again and again without a new checkpoint (`train/restarts.py`)."""
+"""Number of times that `torchrun` restarts the processes after one has died, whatever their progress. The processes
+give up earlier if they die repeatedly without a new checkpoint (`train/restarts.py`)."""
 
 TRAINING_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
-    # Restarted processes else find what the dead ones wrote into the rendezvous' store, and fail or wait for ever.
+    # Otherwise, restarted processes find what the dead ones wrote into the rendezvous' store, and fail or wait forever.
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-    # Threads that spin for long while they wait take the CPU from those they wait for, if anything else runs here: two
-    # threads on two busy cores were 2 to 8 times slower without this bound, and no faster on idle ones.
+    # Threads that spin while they wait take the CPU from the threads they wait for, if anything else runs here. Without
+    # this bound, two threads on two busy cores were 2 to 8 times slower, and no faster on idle ones.
     "GOMP_SPINCOUNT": "10000",
-    # Attention comes in hundreds of shapes, and oneDNN keeps code and scratch for the last 1,024: 850 MB more after 300
-    # updates of a small model. An update uses some 60.
+    # Attention has hundreds of shapes, and oneDNN keeps code and scratch memory for the last 1,024: 850 MB more after
+    # 300 updates of a small model. An update uses some 60 shapes.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
-    # Activations come and go with every update. By default glibc takes each large one from the system and gives it
-    # back, and the system fills it with zeros page by page: a sixth of the time of an update (measured on two cores).
+    # Every update allocates and frees its activations. By default, glibc gets each large block from the system and
+    # returns it, and the system zeroes it page by page: a sixth of the time of an update (measured on two cores).
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    # Pages of 2 MiB in place of 4 KiB, if the system gives them to those who ask: a tenth faster on a virtual machine.
+    # Pages of 2 MiB instead of 4 KiB, if the system provides them on request: 10% faster on a virtual machine.
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
-"""What every training process wants to find, unless the user has set it."""
+"""Environment variables of every training process, unless the user has set them."""
 
 _GRACE_SECONDS = 30
 
 
 class Launched(Protocol):
-    """A job that has been started."""
+    """Job that has been started."""
 
     def lines(self) -> Iterator[str]:
-        """Every line that any of its processes prints, as they come, until all have ended."""
+        """Yield the lines that the job's processes print, as they come, until all processes have ended."""
 
     def wait(self) -> int:
-        """Wait for the end; 0 if all processes ended well."""
+        """Wait for the end of the job. Return 0 if all processes succeeded."""
 
 
 class Launcher(Protocol):
-    """Starts training processes."""
+    """Launcher of training processes."""
 
     def launch(self, folder: Path) -> AbstractContextManager[Launched]:
-        """Start the job that is described in `folder`, or find it if it runs already.
+        """Start the job described in `folder`, or attach to it if it is already running.
 
-        Leaving the context early asks its processes for a checkpoint (SIGTERM) and ends them all.
+        Leaving the context early asks the processes for a checkpoint (SIGTERM) and ends them all.
         """
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the nodes of a job meet."""
+    """Meeting point of the nodes of a job."""
 
     nodes: str
-    """How many: "4", or "1:4" for a job that goes on with fewer."""
+    """Number of nodes: "4", or "1:4" for a job that can continue with fewer."""
     processes: str
-    """Training processes on each: a number, or "gpu" for one per GPU."""
+    """Number of training processes on each node: a number, or "gpu" for one per GPU."""
     endpoint: str
-    """host:port of the node that the others ask."""
+    """Address (host:port) of the node that hosts the rendezvous."""
     job_id: str = "none"
-    """The same on all nodes, and different from other jobs'."""
+    """Id of the job: equal on all of its nodes, and different from the ids of other jobs."""
     local_address: str = ""
-    """Address under which the others reach this node; empty: what its host name resolves to."""
+    """Address at which the other nodes reach this one. Empty means the address of its host name."""
 
 
 def torchrun_command(folder: Path | str, rendezvous: Rendezvous, python: str = sys.executable) -> list[str]:
-    """What one node runs to take its part in the job of `folder`; `python` is the interpreter there."""
+    """Return the command that one node runs for the job in `folder`. `python` is the interpreter on that node."""
     return [
         *(python, "-m", "torch.distributed.run"),
         *("--nnodes", rendezvous.nodes, "--nproc-per-node", rendezvous.processes),
@@ -94,12 +94,12 @@ def torchrun_command(folder: Path | str, rendezvous: Rendezvous, python: str = s
 
 @dataclass(frozen=True)
 class LocalTorchrun:
-    """Training on this machine; the rendezvous stays on the loopback."""
+    """Launcher for this machine. The rendezvous uses the loopback interface only."""
 
     processes: int = 1
-    """Training processes: one per GPU, or one on the CPU."""
+    """Number of training processes: one per GPU, or one on the CPU."""
     threads: int = 1
-    """CPU threads for all of them together."""
+    """Number of CPU threads for all processes together."""
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
@@ -117,7 +117,7 @@ class LocalTorchrun:
         environment = TRAINING_ENVIRONMENT | dict(ours)
         environment["OMP_NUM_THREADS"] = str(max(1, self.threads // self.processes))
         if "GLOO_SOCKET_IFNAME" not in environment and Path("/sys/class/net/lo").exists():
-            environment["GLOO_SOCKET_IFNAME"] = "lo"  # one node: gloo need not listen elsewhere
+            environment["GLOO_SOCKET_IFNAME"] = "lo"  # with one node, gloo need not listen on other interfaces
         return environment
 
 

@@ -1,1 +1,1 @@
-"""Recipes: YAML files with what differs from the defaults."""
+"""Recipes: YAML files that hold the differences from the defaults."""

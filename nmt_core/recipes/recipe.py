@@ -1,6 +1,6 @@
-"""Recipes: YAML files that hold the differences from the defaults of `config/`, and nothing else.
+"""Recipes: YAML files that hold only the differences from the defaults of `config/`.
 
-A recipe may instead hold the differences from another one, which it names: `base: wmt14-en-de-base`.
+A recipe may instead hold the differences from another recipe, its base: `base: wmt14-en-de-base`.
 """
 
 import difflib
@@ -24,7 +24,7 @@ from nmt_core.store.atomic import write_atomically
 TEXT = ("languages", "corpus", "clean", "split", "mix", "tokenizer", "encode")
 """Sections that decide the text and its tokens."""
 _SUFFIXES = {".yaml", ".yml"}
-_OWN = ("name", "description")  # no recipe takes these over: it would pass for the other one
+_OWN = ("name", "description")  # never inherited: a recipe must not be mistaken for its base
 
 
 def recipe_names() -> list[str]:
@@ -34,22 +34,23 @@ def recipe_names() -> list[str]:
 
 @functools.cache
 def _packaged() -> dict[str, Traversable]:
-    """Return the files of the package's recipes by name; `papers` holds the rows of published tables."""
+    """Return the recipe files of the package by name. The folder `papers` holds the rows of published tables."""
     folder = resources.files("nmt_core") / "recipes"
     entries = [*folder.iterdir(), *(folder / "papers").iterdir()]
     return {entry.name.removesuffix(".yaml"): entry for entry in entries if entry.name.endswith(".yaml")}
 
 
 def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -> PipelineConfig:
-    """Read a recipe by name or path, apply `section.key=value` overrides, and validate the whole.
+    """Read a recipe by name or path, apply `section.key=value` overrides, and validate the result.
 
     Args:
         recipe: name or path.
-        overrides: values that replace the recipe's.
-        text_of: another recipe, whose text takes the place of this one's: the sections `TEXT`.
+        overrides: values that replace the recipe's values.
+        text_of: another recipe, whose sections `TEXT` replace the same sections of this one.
 
     Raises:
-        ConfigError: the recipe does not exist or is not YAML, or a key or a value is wrong. All wrong places are named.
+        ConfigError: the recipe does not exist or is not YAML, or a key or a value is wrong. The message names every
+            wrong place.
     """
     values = _read(recipe)
     if text_of:
@@ -63,10 +64,10 @@ def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -
 
 
 def with_sections(config: PipelineConfig, sections: Mapping[str, Any]) -> PipelineConfig:
-    """A recipe with other values for some of its sections, validated as a whole.
+    """Return a recipe with other values for some of its sections, validated as a whole.
 
     Raises:
-        ConfigError: they do not go together with the rest.
+        ConfigError: the values do not fit the rest of the recipe.
     """
     return _validated(config.model_dump() | dict(sections), f"recipe {config.name}")
 
@@ -84,14 +85,14 @@ def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:
 def upgrade_recipe(file: Path) -> list[str]:
     """Rewrite the recipe in a file so that it uses the present names of options and values.
 
-    Comments and layout stay. The recipe that it names as its base is a file of its own.
+    Comments and layout stay. A base recipe is a file of its own and is not changed.
 
     Returns:
-        What was changed, a line for each option or value; empty if nothing had to be.
+        The changes, one line for each option or value. Empty if the recipe is up to date.
 
     Raises:
-        ConfigError: the file cannot be read or written, is not YAML, or holds a name in a form that only a person can
-            change. The file is then as it was.
+        ConfigError: the file cannot be read or written, is not YAML, or holds a name in a form that can only be changed
+            by hand. The file is then unchanged.
     """
     changes = list(earlier_names(_parse(str(file))))
     text = file.read_text(encoding="utf-8")
@@ -103,7 +104,7 @@ def upgrade_recipe(file: Path) -> list[str]:
                 text, rf"(?P<key>{key}[\"']?\s*:\s*)(?P<quote>[\"']?){earlier}(?P=quote)(?![\w-])", present
             )
     if left := list(earlier_names(yaml.safe_load(text))):
-        raise ConfigError(f"recipe {file}: change this by hand: {'; '.join(left)}")
+        raise ConfigError(f"recipe {file}: cannot be rewritten: change this by hand: {'; '.join(left)}")
     if changes:
         try:
             write_atomically(file, text)
@@ -113,7 +114,7 @@ def upgrade_recipe(file: Path) -> list[str]:
 
 
 def _replaced(text: str, pattern: str, present: str) -> str:
-    """Replace a name wherever it is in the lines of a recipe, but not in their comments."""
+    """Replace a name in the lines of a recipe, but not in their comments."""
     compiled = re.compile(rf"(?m)^(?P<before>[^#\n]*?(?<![\w.])){pattern}")
     while found := compiled.search(text):
         kept = found.groupdict().get("key") or ""
@@ -122,16 +123,16 @@ def _replaced(text: str, pattern: str, present: str) -> str:
 
 
 def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchConfig:
-    """A search with `search.key=value` overrides.
+    """Return a search with `search.key=value` overrides.
 
     Raises:
-        ConfigError: a key or a value is wrong, or of another section.
+        ConfigError: a key or a value is wrong, or belongs to another section.
     """
     values = {"search": search.model_dump()}
     for override in overrides:
         _apply(values, override)
         if values.keys() != {"search"} or not isinstance(values["search"], dict):
-            raise ConfigError(f"--set {override}: a model that is there has only its search to set: search.KEY=VALUE")
+            raise ConfigError(f"--set {override}: only the search of a finished model can be set: use search.KEY=VALUE")
     try:
         return SearchConfig.model_validate(values["search"])
     except ValidationError as error:
@@ -140,11 +141,11 @@ def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchCon
 
 
 def _read(recipe: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A recipe's values, on top of those of the recipe that it names as its base.
+    """Return the values of a recipe, merged onto the values of its base.
 
     Args:
         recipe: name or path.
-        above: recipes that build on it, the one that was asked for first.
+        above: recipes that have this one as their base, directly or indirectly. The requested recipe comes first.
     """
     values = _parse(recipe)
     if "base" not in values:
@@ -152,12 +153,12 @@ def _read(recipe: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     base, chain = values.pop("base"), (*above, recipe)
     if not isinstance(base, str) or not base:
         raise ConfigError(f"recipe {recipe}: base={base!r}: write the name of one recipe, or the path of its file")
-    beside = Path(recipe).parent / base  # a path that is absolute stays as it is
+    beside = Path(recipe).parent / base  # an absolute path stays as it is
     if base not in recipe_names() and (beside.suffix in _SUFFIXES or beside.is_file()):
         base = str(beside)
     if _same(base) in map(_same, chain):
         raise ConfigError(
-            f"recipe {recipe}: base={base} goes in a circle ({' -> '.join((*chain, base))}): take one out"
+            f"recipe {recipe}: base={base} is circular ({' -> '.join((*chain, base))}): remove one of these bases"
         )
     try:
         inherited = _read(base, chain)
@@ -167,12 +168,12 @@ def _read(recipe: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _same(recipe: str) -> str:
-    """One spelling for each recipe."""
+    """Return one spelling for each recipe, so that names and paths can be compared."""
     return recipe if recipe in recipe_names() else str(Path(recipe).resolve())
 
 
 def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Values of both, where sections are gone into; a list is replaced as a whole."""
+    """Merge the values of two recipes, section by section. A list is replaced as a whole."""
     values = inherited | own
     for name in inherited.keys() & own.keys():
         if isinstance(inherited[name], dict) and isinstance(own[name], dict):
@@ -181,7 +182,7 @@ def _merged(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse(recipe: str) -> dict[str, Any]:
-    """What one file holds."""
+    """Return the values in one recipe file, without its base."""
     path = Path(recipe)
     if recipe in recipe_names():
         text = _packaged()[recipe].read_text(encoding="utf-8")
@@ -193,18 +194,21 @@ def _parse(recipe: str) -> dict[str, Any]:
     else:
         close = difflib.get_close_matches(recipe, recipe_names(), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ConfigError(f"recipe {recipe!r} is unknown: {hint}the recipes are {', '.join(recipe_names())}, or a path")
+        known = ", ".join(recipe_names())
+        raise ConfigError(f"recipe {recipe!r} is unknown: {hint}give the path of a file, or one of {known}")
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"recipe {recipe}: not valid YAML ({words_of(error, most=1_000)}): mend that line") from None
+        raise ConfigError(f"recipe {recipe}: not valid YAML ({words_of(error, most=1_000)}): fix that line") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"recipe {recipe}: holds {type(values).__name__}, not sections: write `name: ...` and so on")
+        raise ConfigError(
+            f"recipe {recipe}: holds {type(values).__name__}, not sections: write lines such as `name: ...`"
+        )
     return values
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
-    """Set one `section.key=value` in the raw values; numbers in the path are positions in a list."""
+    """Set one `section.key=value` in the raw values. Numbers in the path are positions in a list."""
     key, equals, text = override.partition("=")
     steps = key.strip().split(".")
     if not equals or not all(steps):
@@ -226,7 +230,10 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def _name_the_lock_file(values: dict[str, Any], recipe: str) -> None:
-    """Beside a recipe that is a file, by its name; a recipe of the package has none, for it pins what it fetches."""
+    """Set the lock file of a recipe file: a file of the same name beside it.
+
+    A recipe of the package gets none, because it pins what it fetches.
+    """
     corpus = values.get("corpus")
     if recipe not in recipe_names() and isinstance(corpus, dict) and not corpus.get("lock") and not corpus.get("toy"):
         file = Path(recipe).absolute()
@@ -234,7 +241,7 @@ def _name_the_lock_file(values: dict[str, Any], recipe: str) -> None:
 
 
 def _explain(detail: ErrorDetails) -> str:
-    """One pydantic error as: dotted path, value, what is wrong, remedy."""
+    """Return one pydantic error as: dotted path, value, problem, remedy."""
     path = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         known = _keys_at(detail["loc"][:-1])
@@ -250,7 +257,7 @@ def _explain(detail: ErrorDetails) -> str:
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    """Keys that the section at `location` knows."""
+    """Return the keys of the section at `location`."""
     section: type[BaseModel] = PipelineConfig
     for part in location:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""The reference of all knobs, written from `config/`, so that it cannot disagree with it."""
+"""Reference of all options, generated from `config/` so that the two always agree."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -11,8 +11,8 @@ from nmt_core.config import FilterConfig, FilterOverride, PipelineConfig
 
 
 def option_reference() -> str:
-    """Every knob with its default, its bounds and its meaning, as Markdown."""
-    lines = ["| knob | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+    """Return every option with its default, its bounds and its description, as Markdown."""
+    lines = ["| option | default | allowed | meaning |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "", {})]
     return "\n".join(lines) + "\n"
 
@@ -20,11 +20,17 @@ def option_reference() -> str:
 def _rows(
     section: type[BaseModel], prefix: str, listed: dict[type[BaseModel], str]
 ) -> Iterator[tuple[str, str, str, str]]:
-    """`listed` holds the sections that lists were seen to be of, each with the first such list."""
+    """Yield a row for each option of a section: path, default, allowed values and description.
+
+    Args:
+        section: class of the section.
+        prefix: dotted path of the section, with the last dot.
+        listed: path of the first list of each class of sections, extended on the way.
+    """
     properties = section.model_json_schema()["properties"]
     for name, field in section.model_fields.items():
         if section is FilterOverride and name in FilterConfig.model_fields:
-            continue  # they stand under `clean` with their bounds and meanings
+            continue  # listed under `clean`, with their bounds and descriptions
         inner = _section_in(field.annotation)
         path = f"{prefix}{name}"
         if inner is None:
@@ -37,14 +43,14 @@ def _rows(
         if first == path:
             yield from _rows(inner, f"{path}[]." if is_list else f"{path}.", listed)
         else:
-            yield f"`{path}[]...`", "as there", "as there", f"The knobs of `{first}[]`."
+            yield f"`{path}[]...`", "as there", "as there", f"The options of `{first}[]`."
     if section is FilterOverride:
         first, *_, last = FilterConfig.model_fields
-        yield f"`{prefix}...`", "none", "as above", f"Any of the knobs of `clean` from `{first}` to `{last}`."
+        yield f"`{prefix}...`", "none", "as above", f"Any of the options of `clean` from `{first}` to `{last}`."
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that an annotation such as `X`, `X | None` or `tuple[X, ...]` holds."""
+    """Return the section class in an annotation such as `X`, `X | None` or `tuple[X, ...]`, or None."""
     for candidate in (annotation, *get_args(annotation)):
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate

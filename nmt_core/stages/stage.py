@@ -1,9 +1,9 @@
-"""The one shape of a stage, and the one way to run it.
+"""Common structure of all stages, and the one way to run them.
 
-A stage is a function `run(config, inputs, out, job) -> report`: it reads the artifacts in `inputs`, writes files into
-the folder `out`, and returns numbers. Everything else - is it made already, who else is making it, where does it go,
-what was it made from - is done here, the same for every stage, whether it was started from the command line or from
-the Prefect UI. A stage sees only the sections of the configuration that its fingerprint holds.
+A stage is a function `run(config, inputs, out, job) -> report`. It reads the artifacts in `inputs`, writes files into
+the folder `out`, and returns numbers. Everything else is done here, in the same way for every stage and for every
+caller: reuse of artifacts, locks against other processes, publication, and the record of what the artifact was made
+from. A stage sees only the sections of the configuration that are part of its fingerprint.
 """
 
 import errno
@@ -34,40 +34,40 @@ Inputs = Mapping[str, Artifact]
 """Artifacts that a stage reads, by the name of the stage that made them."""
 
 IDENTITY = "identity.json"
-"""File in what a resumable stage is making: all that decides it."""
+"""File in the unfinished output of a resumable stage. It holds the identity: everything that decides the artifact."""
 STRICT_VERSIONS = "NMT_STRICT_VERSIONS"
-"""Setting that makes the versions of libraries a part of what decides an artifact."""
+"""Environment variable that adds the versions of libraries to the identity of an artifact."""
 
-_WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second are SQLite's
+_WORDS_OF_A_FULL_DISK = (os.strerror(errno.ENOSPC), "database or disk is full")  # the second is SQLite's
 
 
 class StageReport(BaseModel):
-    """What a stage has to tell. Subclasses add numbers, `dict[str, int]` counts and lists of samples."""
+    """Report of a stage. Subclasses add numbers, `dict[str, int]` counts and lists of samples."""
 
     model_config = ConfigDict(frozen=True)
     items_in: int
-    """Rows, sentences or files that went in."""
+    """Number of rows, sentences or files that the stage read."""
     items_out: int
-    """Rows, sentences or files that came out."""
+    """Number of rows, sentences or files that the stage wrote."""
     unit: str
-    """What came out, and as a rule went in: pairs, tokens, checkpoints..."""
+    """Unit of `items_out`, and usually of `items_in`: pairs, tokens, checkpoints..."""
 
 
 class Reporter(Protocol):
-    """Where a running stage tells how it goes."""
+    """Receiver of a running stage's progress, log lines and metrics."""
 
     def progress(self, done: float, total: float, note: str = "") -> None:
-        """`done` of `total` steps are done; `note` is a short text such as "loss 3.2, 4,100 tokens/s"."""
+        """Report that `done` of `total` steps are done, with a short `note` such as "loss 3.2, 4,100 tokens/s"."""
 
     def log(self, message: str) -> None:
-        """A line for the log."""
+        """Log a line."""
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """A point of each curve."""
+        """Record a point of each curve."""
 
 
 class SilentReporter:
-    """A reporter that tells nobody."""
+    """Reporter that discards everything."""
 
     def progress(self, done: float, total: float, note: str = "") -> None: ...
 
@@ -78,16 +78,19 @@ class SilentReporter:
 
 @dataclass(frozen=True)
 class Resources:
-    """What this machine gives to a stage; it changes how fast a result comes, not what it is."""
+    """Resources of this machine for a stage. They change how fast a result is made, not the result."""
 
     threads: int = 1
-    """CPU threads that a stage may keep busy."""
+    """Number of CPU threads that a stage may use."""
     scratch: str = ""
-    """Folder, or address of any store that fsspec knows, for files that are needed between the steps of a stage and
-    that all workers can reach; empty: beside the result."""
+    """Folder, or address of a store that fsspec supports, for files that a stage needs between its steps and that all
+    workers can reach. Empty means beside the result."""
 
     def scratch_for(self, out: Path) -> str:
-        """Where the stage that fills the folder `out` keeps such files: one place for each such folder anywhere."""
+        """Return the address for temporary files of the stage that fills the folder `out`.
+
+        It is unique to this folder on this machine.
+        """
         if not self.scratch:
             return str(out / ".scratch")
         home = hashlib.sha256(f"{socket.gethostname()}:{out.absolute()}".encode()).hexdigest()[:8]
@@ -96,18 +99,18 @@ class Resources:
 
 @dataclass(frozen=True)
 class Job:
-    """What a stage gets beside its configuration and inputs."""
+    """Context of a stage, in addition to its configuration and inputs."""
 
     reporter: Reporter
     resources: Resources
     workers: Workers = field(default_factory=InProcess)
-    """Who does the shards of a stage that is cut into shards."""
+    """Workers that process the shards of a stage."""
     launcher: Launcher = field(default_factory=LocalTorchrun)
-    """Who starts the processes that train."""
+    """Launcher of the training processes."""
     budget: BudgetConfig = field(default_factory=BudgetConfig)
-    """What training may take."""
+    """Limits on the time of training."""
     allow_code: bool = True
-    """Whether the recipe may name code of others to run."""
+    """True if the recipe may name third-party code to run."""
 
 
 RunFunction = Callable[[PipelineConfig, Inputs, Path, Job], StageReport]
@@ -116,28 +119,35 @@ ConfigIdentity = Callable[[PipelineConfig], Identity]
 
 @dataclass(frozen=True)
 class Stage:
-    """One box of the pipeline."""
+    """Stage of the pipeline."""
 
     name: str
     version: int
-    """Raised by whoever changes what the stage makes from the same input."""
+    """Version of the stage's output. It must be raised by any change that makes a different output from the same
+    input."""
     sections: tuple[str, ...]
-    """Sections of the configuration that the stage reads; the first is its own."""
+    """Sections of the configuration that the stage reads. The first is its own."""
     needs: tuple[str, ...]
-    """Stages whose artifacts it reads."""
+    """Stages whose artifacts this stage reads."""
     run: str
-    """`module:function` of the `RunFunction`; a name, so that nothing is imported before it is needed."""
+    """Name of the `RunFunction`, as `module:function`, so that it is imported only when it is needed."""
     identity: str = ""
-    """`module:function` that gives the configuration's part of the identity; empty: the sections as they are."""
+    """Name of a function that returns the configuration's part of the identity, as `module:function`. Empty means that
+    the sections are used unchanged."""
     resumable: bool = False
-    """Whether `run` goes on from what a killed run left in `out`."""
+    """True if `run` resumes from what a killed run left in `out`."""
 
     def load(self) -> RunFunction:
         """Import the function that does the work."""
         return cast(RunFunction, _load(self.run))
 
     def identity_of(self, config: PipelineConfig, inputs: Mapping[str, str]) -> Identity:
-        """All that decides what the stage makes: `inputs` holds the fingerprint of each input."""
+        """Return the identity of the stage's artifact: everything that decides its content.
+
+        Args:
+            config: the recipe.
+            inputs: fingerprint of each input, by the name of its stage.
+        """
         own = restrict(config, self.sections)
         if self.identity:
             values = cast(ConfigIdentity, _load(self.identity))(own)
@@ -154,7 +164,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one stage in one run."""
+    """Result of one stage in one run."""
 
     artifact: Artifact
     reused: bool
@@ -162,9 +172,9 @@ class Outcome:
 
 
 def restrict(config: PipelineConfig, sections: Sequence[str]) -> PipelineConfig:
-    """The configuration with only these sections; reading any other raises AttributeError.
+    """Return the configuration with only these sections. Reading any other raises AttributeError.
 
-    A stage that read a section outside its fingerprint would be reused when it should run.
+    If a stage read a section outside its fingerprint, its artifact would be reused when the stage should run.
     """
     restricted = config.model_copy()
     for name in PipelineConfig.model_fields.keys() - set(sections):
@@ -182,12 +192,20 @@ def run_stage(
     force: bool = False,
     on_damage: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Reuse the stage's artifact or make it. Safe against other processes that want the same one.
+    """Return the artifact of a stage: reuse it, or run the stage. Safe against other processes that need the same
+    artifact.
 
-    `on_damage` is called with a sentence about an artifact that cannot be reused; by default it goes to the log.
+    Args:
+        stage: the stage.
+        config: the recipe.
+        store: store of the artifact.
+        inputs: artifacts of the stages that this one needs.
+        job: reporter, resources, workers and launcher.
+        force: run the stage even if its artifact exists.
+        on_damage: called with a sentence about an artifact that cannot be reused. By default, the sentence is logged.
 
     Raises:
-        NmtError: what the stage raises, or StageError when the disk is full.
+        NmtError: the stage failed. StageError means that the disk is full, or comes from the stage itself.
     """
     start = time.monotonic()
     noted = set[str]()
@@ -195,7 +213,7 @@ def run_stage(
     def warn(problem: str) -> None:
         if problem not in noted:
             noted.add(problem)
-            (on_damage or job.reporter.log)(f"WARNING: {problem}; {stage.name} is made anew if no other place has it")
+            (on_damage or job.reporter.log)(f"WARNING: {problem}; {stage.name} is made anew if no other store has it")
 
     def find() -> Outcome | None:
         fingerprint = fingerprint_of(_identity(stage, config, inputs))
@@ -204,7 +222,7 @@ def run_stage(
             return None
         try:
             store.share(found)
-        except DamagedError as error:  # since it was hashed, the disk has changed it
+        except DamagedError as error:  # a file has changed on disk since it was hashed
             warn(str(error))
             return None
         return Outcome(found, reused=True, seconds=time.monotonic() - start)
@@ -214,9 +232,9 @@ def run_stage(
     fingerprint = fingerprint_of(_identity(stage, config, inputs))
     try:
         with store.lock(
-            stage.name, fingerprint, lambda: job.reporter.log(f"another process makes {stage.name}: waiting")
+            stage.name, fingerprint, lambda: job.reporter.log(f"another process is making {stage.name}: waiting")
         ):
-            # Whoever held the lock may have learnt what decides the artifact: the hash of a file, once it is fetched.
+            # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
             if outcome := find():
                 return outcome
             artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
@@ -225,8 +243,8 @@ def run_stage(
         if not is_full_disk(error):
             raise
         raise StageError(
-            f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` shows what can go), "
-            "then run the same command again; finished stages are kept"
+            f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` lists what can be "
+            "removed), then run the same command again; finished stages are kept"
         ) from None
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
@@ -237,7 +255,7 @@ def _identity(stage: Stage, config: PipelineConfig, inputs: Inputs) -> Identity:
 
 def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, out: Path) -> Artifact:
     start = time.monotonic()
-    try:  # from before the folder is there: Ctrl-C may come at any moment
+    try:  # starts before the folder exists, because Ctrl-C may come at any moment
         if not stage.resumable and out.exists():  # left by a process that was killed
             shutil.rmtree(out)
         out.mkdir(parents=True, exist_ok=True)
@@ -246,7 +264,7 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         report = stage.load()(restrict(config, stage.sections), inputs, out, job)
         (out / IDENTITY).unlink(missing_ok=True)
         (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
-        # Anew: the run may have learnt more of what decides the artifact, and the next run begins by knowing it.
+        # Computed again: the run may have extended the identity (the hash of a fetched file), as the next run will see.
         identity = _identity(stage, config, inputs)
         manifest = Manifest(
             stage=stage.name,
@@ -264,13 +282,14 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         if not stage.resumable:
             try:
                 shutil.rmtree(out, ignore_errors=True)
-            finally:  # polars obeys Ctrl-C by itself; Python then raises it once more, which may be in the line above
+            finally:  # polars handles Ctrl-C itself, and Python raises it once more, possibly in the line above
                 shutil.rmtree(out, ignore_errors=True)
         raise
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether a full disk is behind an error; libraries wrap it, and some keep nothing of it but the words."""
+    """Return True if an error was caused by a full disk. Libraries wrap it, and some keep only the text of the
+    message."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:

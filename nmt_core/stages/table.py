@@ -1,4 +1,4 @@
-"""The ordered table of stages: the one list that the flow, the command line and the documentation read."""
+"""Table of all stages in order. The flow, the command line and the documentation read this one table."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,10 +12,10 @@ from nmt_core.stages.stage import Stage
 from nmt_core.store.artifacts import MANIFEST, Artifact, Identity, Store, fingerprint_of
 
 _COMPARED = 50
-"""Artifacts of a stage, the newest, among which the most similar one is looked for: a store may hold thousands."""
+"""Number of newest artifacts of a stage among which the most similar one is searched. A store may hold thousands."""
 FORCED = "forced"
-"""Why a stage would run whatever is there."""
-_DAMAGED = "made once, but its files are damaged or gone"
+"""Reason of a stage that runs even if its artifact exists."""
+_DAMAGED = "made before, but its files are damaged or missing"
 
 STAGES: dict[str, Stage] = {
     stage.name: stage
@@ -77,20 +77,21 @@ STAGES: dict[str, Stage] = {
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """What a run would do with one stage, and why."""
+    """Plan for one stage: reuse its artifact or run it, and why."""
 
     stage: Stage
     identity: Identity
     fingerprint: str
     artifact: Artifact | None
-    """The artifact that would be reused; None if the stage would run."""
+    """Artifact that would be reused. None if the stage would run."""
     reason: str
     compared: Artifact | None = None
-    """The artifact that would be reused, or else the most similar one, if there is any."""
+    """Artifact that would be reused, or else the most similar one, if there is any."""
 
 
 def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
-    """What a run would do, stage by stage, without running anything: fingerprints follow from fingerprints alone."""
+    """Return the plan of a run, stage by stage, without running anything. Fingerprints follow from fingerprints
+    alone."""
     planned: dict[str, PlannedStage] = {}
     for stage in STAGES.values():
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
@@ -114,10 +115,11 @@ def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: 
 
 
 def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, Artifact | None]:
-    """Return which part of an identity differs from the most similar artifact of the same stage, and that artifact."""
+    """Return the parts of an identity that differ from the most similar artifact of the same stage, and that
+    artifact."""
     differences = []
     for other in others:
-        with suppress(ArtifactError):  # damaged: it says nothing
+        with suppress(ArtifactError):  # damaged, so it cannot be compared
             former = with_present_names(other.manifest().identity)
             differences.append((_differences(former, with_present_names(identity)), other))
     if not differences:
@@ -127,7 +129,7 @@ def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, A
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """Leaves that differ, as `path: old -> new`."""
+    """Return the leaves that differ, as `path: old -> new`."""
     if isinstance(old, dict) and isinstance(new, dict):
         lines = []
         for key in sorted(old.keys() | new.keys()):

@@ -1,1 +1,1 @@
-"""The artifact store: immutable folders, their manifests, and the files in them."""
+"""Artifact store: immutable folders, their manifests, and the files in them."""

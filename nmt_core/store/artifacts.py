@@ -1,14 +1,13 @@
-"""Artifacts: immutable folders, each named by the fingerprint of what made it, in one store.
+"""Artifacts: immutable folders in one store, each named by the fingerprint of its identity.
 
 Layout of a store::
 
-    <root>/<stage>/<fingerprint>/            the published artifact: outputs, manifest.json, report.json
-    <root>/<stage>/<fingerprint>.partial/    one that is being made, or was when its process died
-    <root>/<stage>/<fingerprint>.lock        held by the process that makes it
-    <root>/<stage>/<fingerprint>.pin         there if somebody wants it kept, with the reason
+    <root>/<stage>/<fingerprint>/            published artifact: outputs, manifest.json, report.json
+    <root>/<stage>/<fingerprint>.partial/    unfinished artifact, of a process that runs or has died
+    <root>/<stage>/<fingerprint>.lock        lock, held by the process that makes the artifact
+    <root>/<stage>/<fingerprint>.pin         pin: the artifact is kept, for the reason in the file
 
-An artifact exists if and only if its manifest does. The manifest is the truth of the cache: nothing else remembers
-what has been made.
+An artifact exists if and only if its manifest does. The manifests are the only record of what has been made.
 """
 
 import heapq
@@ -53,27 +52,27 @@ __all__ = [
 
 PIN = ".pin"
 PARTIAL = ".partial"
-"""What the name of a folder ends in while its artifact is being made."""
+"""Suffix of the folder of an unfinished artifact."""
 _OLD = ".old"
 _LOCK = ".lock"
 
 Warn = Callable[[str], None]
-"""Takes a sentence about an artifact that cannot be used."""
+"""Function that is called with a sentence about an artifact that cannot be used."""
 
 _log = logging.getLogger(__name__)
 
 
 class Store:
-    """The folder of all artifacts."""
+    """Folder of all artifacts."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path(self, stage: str, fingerprint: str) -> Path:
-        """Return where an artifact is, or would be.
+        """Return the folder of an artifact, which need not exist.
 
         Raises:
-            ArtifactError: this is no artifact's name, but perhaps a path to somewhere else.
+            ArtifactError: the name does not have the form of an artifact's name. It may be a path to somewhere else.
         """
         if not is_name(stage, fingerprint):
             raise ArtifactError(
@@ -83,26 +82,26 @@ class Store:
         return self.root / stage / fingerprint
 
     def find(self, stage: str, fingerprint: str, warn: Warn = _log.warning) -> Artifact | None:
-        """Return the artifact to be read, if it is published and whole by its hashes.
+        """Return an artifact for reading, if it is published and its files match their hashes, or else None.
 
-        `warn` is told of one that is damaged, and then the artifact counts as not there.
+        `warn` is called for a damaged one, which counts as missing.
         """
         return self._whole(stage, fingerprint, thorough=True, warn=warn)
 
     def knows(self, stage: str, fingerprint: str) -> Artifact | None:
-        """Return what `find` would give, as far as it can be said without reading or fetching files."""
+        """Return the result of `find`, as far as it is known without reading or fetching files."""
         return self.local(stage, fingerprint)
 
     def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
-        """Return the manifest of what `find` would give; nothing is fetched."""
+        """Return the manifest of the artifact that `find` would return, or None. Nothing is fetched."""
         found = self.local(stage, fingerprint)
         return found.manifest() if found else None
 
     def share(self, artifact: Artifact) -> None:
-        """See that whoever shares the store has the artifact too; a folder is shared as it is."""
+        """Make an artifact available to all users of the store. In a plain folder it already is."""
 
     def local(self, stage: str, fingerprint: str) -> Artifact | None:
-        """Return the artifact if this machine has it with every file in its size."""
+        """Return the artifact if this machine has all of its files in their right sizes, or else None."""
         return self._whole(stage, fingerprint, thorough=False, warn=lambda damage: None)
 
     def _whole(self, stage: str, fingerprint: str, *, thorough: bool, warn: Warn) -> Artifact | None:
@@ -115,45 +114,45 @@ class Store:
         return None if damage else artifact
 
     def published(self, stage: str | None = None) -> Iterator[Artifact]:
-        """Give each artifact of this machine that has a manifest, in no order. No manifest is read."""
+        """Yield each artifact of this machine that has a manifest, in no particular order. No manifest is read."""
         for entry in self._entries(stage):
             if Path(entry.path, MANIFEST).exists():
                 yield _artifact_in(entry)
 
     def newest(self, stage: str, most: int) -> list[Artifact]:
-        """Return the artifacts of a stage that were published last, the newest first; no manifest is read."""
+        """Return the most recently published artifacts of a stage, the newest first. No manifest is read."""
 
         def written(entry: "os.DirEntry[str]") -> int:
             with suppress(OSError):
-                return entry.stat().st_mtime_ns  # the manifest is the last that is written into the folder
+                return entry.stat().st_mtime_ns  # the manifest is the last file written into the folder
             return 0
 
         entries = heapq.nlargest(most, self._entries(stage), key=written)
         return [_artifact_in(entry) for entry in entries if Path(entry.path, MANIFEST).exists()]
 
     def _entries(self, stage: str | None) -> "Iterator[os.DirEntry[str]]":
-        """Folders that are called as artifacts are; of a stage, or of all."""
+        """Yield the folders, of one stage or of all, whose names have the form of an artifact's name."""
         for folder in self.root.glob(f"{stage or '*'}/"):
             with suppress(NotADirectoryError, FileNotFoundError), os.scandir(folder) as entries:
                 yield from (entry for entry in entries if is_name(folder.name, entry.name))
 
     def resolve(self, name: str) -> Artifact:
-        """Find an artifact by `stage/fingerprint`, by a fingerprint, or by the first digits of one.
+        """Return the artifact with this name: `stage/fingerprint`, a fingerprint, or the first digits of one.
 
         Raises:
-            ArtifactError: there is none, or there are several.
+            ArtifactError: no artifact has this name, or several do.
         """
         stage, _, digits = name.rpartition("/")
         known = self.published(stage or None) if digits and is_name(stage or "any", "0" * 32) else ()
         matches = [artifact for artifact in known if artifact.fingerprint.startswith(digits)]
         if len(matches) != 1:
-            problem = f"{len(matches)} artifacts begin so: give more digits" if matches else "there is none"
+            problem = f"{len(matches)} artifacts begin like this: give more digits" if matches else "there is none"
             raise ArtifactError(f"artifact {name!r} in {self.root}: {problem}; `nmt artifacts ls` lists them")
         return matches[0]
 
     @contextmanager
     def lock(self, stage: str, fingerprint: str, on_wait: Callable[[], None]) -> Iterator[None]:
-        """Hold the right to make an artifact; `on_wait` is called once if another process holds it now."""
+        """Hold the lock under which an artifact is made. `on_wait` is called once if another process holds it now."""
         folder = self.root / stage
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"{fingerprint}{_LOCK}")
@@ -168,19 +167,20 @@ class Store:
             lock.release()
 
     def partial(self, stage: str, fingerprint: str) -> Path:
-        """Where an artifact is made."""
+        """Return the folder in which an artifact is made."""
         return self.root / stage / f"{fingerprint}{PARTIAL}"
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
-        """Write the manifest into `partial` and rename it into place, in one atomic step.
+        """Write the manifest into `partial`, and rename the folder into place in one atomic step.
 
-        All files are on disk before the manifest, which says that they are whole, and the manifest before its name.
+        All files are on disk before the manifest, which declares them complete, and the manifest is on disk before the
+        rename.
         """
         sync_below(partial)
         write_durably(partial / MANIFEST, manifest.model_dump_json(indent=1))
         sync(partial)
         final = self.path(manifest.stage, manifest.fingerprint)
-        if final.exists():  # a forced rerun, or a damaged one: a folder cannot be renamed onto another
+        if final.exists():  # the stage was forced, or its artifact is damaged: a folder cannot be renamed onto another
             old = final.with_name(f"{final.name}{_OLD}{PARTIAL}")
             shutil.rmtree(old, ignore_errors=True)
             final.rename(old)
@@ -195,9 +195,9 @@ class Store:
         return Artifact(manifest.stage, manifest.fingerprint, final)
 
     def lineage(self, artifact: Artifact) -> list[Artifact]:
-        """The artifact and everything that it was made from, nearest first, as far as the store still has it.
+        """Return the artifact and everything that it was made from, nearest first, as far as the store still has it.
 
-        Nothing is fetched: `find` gives the files of whichever is to be read.
+        Nothing is fetched. `find` returns the files of an artifact for reading.
         """
         found = {artifact: artifact.manifest()}
         ahead = [artifact]
@@ -210,7 +210,7 @@ class Store:
         return ahead
 
     def pin(self, artifact: Artifact, why: str | None) -> None:
-        """Note that an artifact is to be kept, and why; None: no longer."""
+        """Pin an artifact, so that it is kept, and record the reason. None removes the pin."""
         file = artifact.path.with_name(f"{artifact.fingerprint}{PIN}")
         if why is None:
             file.unlink(missing_ok=True)
@@ -218,15 +218,16 @@ class Store:
             write_durably(file, why)
 
     def pins(self) -> set[tuple[str, str]]:
-        """Stage and fingerprint of each artifact that is to be kept."""
+        """Return the stage and the fingerprint of each pinned artifact."""
         return {(file.parent.name, file.name.removesuffix(PIN)) for file in self.root.glob(f"*/*{PIN}")}
 
     def remove(self, folder: Path) -> None:
-        """Remove an artifact, or one in the making that nobody makes."""
+        """Remove the folder of an artifact, or of an unfinished one that no process is making."""
         shutil.rmtree(folder)
 
     def garbage(self, keep: Collection[Artifact]) -> list[Path]:
-        """Folders that nothing needs: artifacts that are not kept, and partial ones that no process is making."""
+        """Return the folders that nothing needs: artifacts that are not kept, and unfinished ones that no process is
+        making."""
         kept = {artifact.path for artifact in keep}
         rubbish = sorted(artifact.path for artifact in self.published() if artifact.path not in kept)
         for partial in sorted(self.root.glob(f"*/*{PARTIAL}")):

@@ -1,4 +1,4 @@
-"""Files that outlive a loss of power: a renamed file may else be empty when the machine comes up again."""
+"""Durable and atomic writes of files. Without them, a renamed file may be empty after a power failure."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Write a file, and wait until it is whole on disk."""
+    """Write a file, and wait until all of it is on disk."""
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -14,17 +14,17 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that readers, and a machine that loses power, see the former content or the new one, whole.
+    """Write a file so that readers always see the old content or the new one in full, even after a power failure.
 
-    The content is written beside the file and renamed onto it. A process that is killed may leave the draft, whose
-    name ends in `.partial`.
+    The content is written beside the file and renamed onto it. A process that is killed may leave the draft, whose name
+    ends in `.partial`.
 
     Args:
         path: the file. Its folder exists.
-        content: bytes, or text to be written as UTF-8.
+        content: bytes, or text to write as UTF-8.
 
     Raises:
-        OSError: the file cannot be written; it is as it was.
+        OSError: the file cannot be written. It is unchanged.
     """
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -39,7 +39,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def sync_below(folder: Path) -> None:
-    """Wait until all below a folder is on disk: files, and their names, which the folders hold."""
+    """Wait until everything below a folder is on disk: files and their names, which their folders hold."""
     for path in folder.rglob("*"):
         if path.is_file() or path.is_dir():
             sync(path)
@@ -47,7 +47,7 @@ def sync_below(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk. Some systems cannot do it for folders."""
+    """Wait until a file, or the names in a folder, are on disk. Some systems cannot do this for folders."""
     is_folder = path.is_dir()
     try:
         handle = os.open(path, os.O_RDONLY)

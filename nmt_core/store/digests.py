@@ -1,8 +1,8 @@
-"""Hashes of files, and a memory of them: a file that has not changed is not read again, by no process.
+"""Hashes of files, with a cache: no process reads an unchanged file again.
 
-A file has not changed if its path, size, time of the last change and inode are those of the time when it was hashed.
-The memory is a file of SQLite that all processes with the same home share. It only saves time: without it, or where it
-is damaged, files are hashed again.
+A file counts as unchanged if its path, size, modification time and inode are the same as when it was hashed. The cache
+is an SQLite file, shared by all processes with the same home. It only saves time: if it is missing or damaged, files
+are hashed again.
 """
 
 import contextlib
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_WORTH_REMEMBERING = 65_536  # bytes: hashing less takes no longer than asking
-_BYTES_BETWEEN_WRITES = 8 << 20  # at most so much is hashed again by the next process
-_SECONDS_OF_DOUBT = 2  # file systems may give two changes within this time the same time
-_DAYS_KEPT = 180  # after that a file is hashed anew, changed or not
+_WORTH_REMEMBERING = 65_536  # bytes: hashing less takes no longer than a query
+_BYTES_BETWEEN_WRITES = 8 << 20  # the next process hashes at most this much again
+_SECONDS_OF_DOUBT = 2  # file systems may give two changes within this time the same timestamp
+_DAYS_KEPT = 180  # after this, a file is hashed again even if it is unchanged
 _SECONDS_FOR_A_LOCK = 2.0
 _DAY = 86_400
 _TABLE = """
@@ -29,11 +29,11 @@ CREATE TABLE IF NOT EXISTS digests (
 
 
 class _State(NamedTuple):
-    """What changes when a file does."""
+    """Properties of a file that change when its content does."""
 
     bytes: int
     changed: int
-    """Nanoseconds since 1970."""
+    """Modification time, in nanoseconds since 1970."""
     inode: int
 
     @classmethod
@@ -49,17 +49,22 @@ def sha256_of_file(path: Path) -> str:
 
 
 class Digests:
-    """The memory. Threads may share it."""
+    """Cache of hashes. Threads may share it."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """Keep hashes in a file of SQLite; None: in this process alone."""
+        """Keep hashes in an SQLite file. None keeps them in this process only."""
         self.file = file
         self._known: dict[str, tuple[_State, str]] = {}
         self._unwritten: dict[str, int] = {}
         self._change = threading.Lock()
 
     def sha256(self, path: Path, *, anew: bool = False) -> str:
-        """Return the sha256 of a file; it is read if it has changed since it was hashed, or if `anew`."""
+        """Return the sha256 of a file.
+
+        Args:
+            path: the file.
+            anew: read the file even if it is unchanged since it was hashed.
+        """
         name, state = str(path.absolute()), _State.of(path)
         found = None if anew else self._recall(name, state)
         if found is None:
@@ -71,7 +76,7 @@ class Digests:
         return found
 
     def moved(self, before: Path, after: Path) -> None:
-        """Note that a file has another path now, as when its folder was renamed."""
+        """Record the new path of a file, for example after its folder was renamed."""
         old = str(before.absolute())
         with self._change:
             known = self._known.pop(old, None)
@@ -102,7 +107,10 @@ class Digests:
             self._write(self.file, ready)
 
     def _forget(self, name: str) -> None:
-        """Forget what a file was in this process; what others remember counts as long as it is what the file is now."""
+        """Remove a file from the cache of this process.
+
+        An entry of another process stays valid as long as it matches the file's present state.
+        """
         with self._change:
             self._known.pop(name, None)
             self._unwritten.pop(name, None)
@@ -128,16 +136,16 @@ class Digests:
 
 
 def _ask(file: Path, what: Callable[[sqlite3.Connection], Any]) -> Any:
-    """Do one transaction, and return what came of it; None, if the database cannot be used.
+    """Run one transaction and return its result, or None if the database cannot be used.
 
-    It is opened and closed for this alone, as a connection must not live through a fork.
+    The connection is opened and closed for this transaction only, because it must not survive a fork.
     """
     try:
         with contextlib.closing(sqlite3.connect(file, timeout=_SECONDS_FOR_A_LOCK)) as database, database:
             return what(database)
-    except sqlite3.OperationalError:  # it is locked, has no table yet, or cannot be written
+    except sqlite3.OperationalError:  # the database is locked, has no table yet, or cannot be written
         return None
-    except sqlite3.DatabaseError:  # it is no database, or a damaged one: the next write makes it anew
+    except sqlite3.DatabaseError:  # the file is not a database, or is damaged: the next write creates it again
         file.unlink(missing_ok=True)
         return None
 
@@ -146,16 +154,21 @@ _of_this_process = Digests()
 
 
 def remember_in(file: Path) -> None:
-    """Keep the hashes that this process learns from now on in a file."""
+    """Set the file in which this process keeps the hashes of files from now on."""
     if _of_this_process.file != file:
         _of_this_process.file = file
 
 
 def sha256_of(path: Path, *, anew: bool = False) -> str:
-    """Return the sha256 of a file, from the memory of this process and those before if the file has not changed."""
+    """Return the sha256 of a file, from the cache if the file has not changed.
+
+    Args:
+        path: the file.
+        anew: read the file even if it is unchanged since it was hashed.
+    """
     return _of_this_process.sha256(path, anew=anew)
 
 
 def moved(before: Path, after: Path) -> None:
-    """Note that a file has another path now."""
+    """Record the new path of a file."""
     _of_this_process.moved(before, after)

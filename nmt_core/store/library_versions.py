@@ -6,16 +6,16 @@ import platform
 from contextlib import suppress
 
 DATA_LIBRARIES = ("polars", "polars-hash", "pyarrow", "sentencepiece", "ftfy", "fasttext-predict", "py3langid")
-"""Libraries that decide what becomes of text."""
+"""Libraries that decide how text is processed."""
 _LIBRARIES = (*DATA_LIBRARIES, "torch", "sacrebleu", "onnx", "onnxruntime-gpu", "onnxruntime")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, of this package and of the libraries that results depend on, as far as installed."""
+    """Return the versions of Python, of this package and of the installed libraries that results depend on."""
     return dict(_versions())
 
 
-@functools.cache  # to look them up takes longer than all the rest of a fingerprint
+@functools.cache  # looking them up takes longer than the rest of a fingerprint
 def _versions() -> tuple[tuple[str, str], ...]:
     found = [("python", platform.python_version())]
     for name in ("nmt-pipeline", *_LIBRARIES):

@@ -1,7 +1,7 @@
-"""Artifacts, each a folder with a manifest that says how it was made and what it holds.
+"""Artifacts: folders with a manifest that records how each was made and what it holds.
 
-A manifest may come from a store that other people write to, and its names become paths of this machine. So a manifest
-that is read has names of known form alone, and its fingerprint is the hash of its identity, or it is none.
+A manifest may come from a store that other people write to, and its names become paths on this machine. So a manifest
+is accepted only if its names are well-formed and its fingerprint is the hash of its identity.
 """
 
 import hashlib
@@ -29,37 +29,37 @@ _LONGEST_NAME = 255
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
-    """128 bits of the sha256 of an identity's canonical JSON, as 32 hexadecimal digits."""
+    """Return the fingerprint of an identity: 128 bits of the sha256 of its canonical JSON, as 32 hexadecimal digits."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def is_name(stage: object, fingerprint: object) -> bool:
-    """Whether both have the form of an artifact's name: nothing else may become a path within a store."""
+    """Return True if both have the form of an artifact's name. Nothing else may become a path in a store."""
     texts = isinstance(stage, str) and isinstance(fingerprint, str)
     return texts and bool(_STAGE.fullmatch(str(stage)) and _FINGERPRINT.fullmatch(str(fingerprint)))
 
 
 def inner_path(text: str) -> str:
-    """Return the path of a file within a folder, by /, if it leads nowhere else.
+    """Return a path (with /) if it stays within its folder.
 
     Raises:
-        ValueError: it is absolute, goes up, or has characters that no file of an artifact has in its name.
+        ValueError: the path is absolute, goes up, or has characters that no file of an artifact has in its name.
     """
     parts = text.split("/")
     if any(part in {"", ".", ".."} or len(part.encode("utf-8", "replace")) > _LONGEST_NAME for part in parts):
-        raise ValueError(f"{text[:_LONGEST_NAME]!r} is no path within a folder")
+        raise ValueError(f"{text[:_LONGEST_NAME]!r} is not a path within a folder")
     if "\\" in text or not text.isprintable():
         raise ValueError(f"{text[:_LONGEST_NAME]!r} has characters that no file of an artifact has in its name")
     return text
 
 
 InnerPath = Annotated[str, AfterValidator(inner_path)]
-"""A path within a folder, as `inner_path` allows."""
+"""Path within a folder, checked by `inner_path`."""
 
 
 class OutputFile(BaseModel):
-    """What the manifest knows of one file of an artifact."""
+    """Size and hash of one file of an artifact."""
 
     model_config = ConfigDict(frozen=True)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
@@ -67,18 +67,18 @@ class OutputFile(BaseModel):
 
 
 class Manifest(BaseModel):
-    """How an artifact was made and what it holds."""
+    """Record of how an artifact was made and what it holds."""
 
     model_config = ConfigDict(frozen=True)
     stage: str
     fingerprint: str
     identity: Identity
-    """What the fingerprint is the hash of: stage, version, configuration and the fingerprints of the inputs."""
+    """Data whose hash is the fingerprint: stage, version, configuration and the fingerprints of the inputs."""
     recipe: str
     outputs: dict[InnerPath, OutputFile]
-    """Every file by its path within the artifact."""
+    """All files, by their path within the artifact."""
     versions: dict[str, str]
-    """Versions of Python, of this package and of the libraries that it builds on."""
+    """Versions of Python, of this package and of the libraries that results depend on."""
     seconds: float
     host: str
     created: AwareDatetime
@@ -87,13 +87,13 @@ class Manifest(BaseModel):
     def _holds_together(self) -> Self:
         inputs = self.identity.get("inputs")
         if not isinstance(inputs, dict) or not all(is_name(*pair) for pair in inputs.items()):
-            raise ValueError("its inputs are no names of artifacts")
+            raise ValueError("its inputs are not names of artifacts")
         if not is_name(self.stage, self.fingerprint) or self.identity.get("stage") != self.stage:
             raise ValueError(f"{self.stage}/{self.fingerprint}"[:_LONGEST_NAME] + " is not the name of its identity")
         if fingerprint_of(self.identity) != self.fingerprint:
             raise ValueError(f"fingerprint {self.fingerprint} is not the hash of its identity")
         if MANIFEST in self.outputs:
-            raise ValueError(f"{MANIFEST} is none of the files that a stage writes")
+            raise ValueError(f"{MANIFEST} is not a file that a stage may write")
         return self
 
     @property
@@ -104,15 +104,15 @@ class Manifest(BaseModel):
 
     @property
     def size(self) -> int:
-        """Bytes of all outputs."""
+        """Total size of all outputs, in bytes."""
         return sum(file.bytes for file in self.outputs.values())
 
 
 def parse_manifest(text: bytes, stage: str, fingerprint: str) -> Manifest:
-    """Read the manifest of one artifact.
+    """Parse the manifest of one artifact.
 
     Raises:
-        ValueError: it is not a manifest, or that of another artifact.
+        ValueError: the text is not a manifest, or belongs to another artifact.
     """
     manifest = Manifest.model_validate_json(text)
     if (manifest.stage, manifest.fingerprint) != (stage, fingerprint):
@@ -122,7 +122,7 @@ def parse_manifest(text: bytes, stage: str, fingerprint: str) -> Manifest:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A published folder."""
+    """Published artifact: its name and its folder."""
 
     stage: str
     fingerprint: str
@@ -130,7 +130,7 @@ class Artifact:
 
     @classmethod
     def at(cls, folder: Path) -> "Artifact":
-        """Return the artifact that a folder holds, in a store or as a copy.
+        """Return the artifact in a folder, which may be in a store or a copy.
 
         Raises:
             ArtifactError: the manifest is missing or damaged.
@@ -143,7 +143,7 @@ class Artifact:
 
     @property
     def short(self) -> str:
-        """`stage/` and the first digits of the fingerprint, as shown to people; the store takes them as well."""
+        """Short name: `stage/` and the first digits of the fingerprint. Commands accept it as well."""
         return f"{self.stage}/{self.fingerprint[:12]}"
 
     def manifest(self) -> Manifest:
@@ -162,17 +162,16 @@ class Artifact:
             ) from None
 
     def report(self) -> dict[str, Any]:
-        """Numbers and samples that the stage reported, as plain JSON."""
+        """Return the numbers and samples that the stage reported, as plain JSON."""
         report: dict[str, Any] = json.loads((self.path / REPORT).read_text(encoding="utf-8"))
         return report
 
     def damage(self, *, thorough: bool, anew: bool = False) -> str | None:
-        """Return what is wrong with the files or the manifest, or None.
+        """Return a description of damage to the files or the manifest, or None.
 
         Args:
-            thorough: compare hashes and not sizes alone; files that have not changed since they were hashed are not
-                read.
-            anew: read them all the same.
+            thorough: compare hashes, not only sizes. Files that are unchanged since they were hashed are not read.
+            anew: read unchanged files as well.
         """
         try:
             for name, expected in self.manifest().outputs.items():
@@ -182,7 +181,7 @@ class Artifact:
                 if file.stat().st_size != expected.bytes:
                     return f"{file} has {file.stat().st_size:,} bytes, not {expected.bytes:,}"
                 if thorough and sha256_of(file, anew=anew) != expected.sha256:
-                    return f"{file} has another sha256 than the manifest says"
+                    return f"{file} does not match its sha256 in the manifest"
         except ArtifactError as error:
             return str(error)
         except OSError as error:
@@ -191,7 +190,7 @@ class Artifact:
 
 
 def describe_outputs(folder: Path) -> dict[str, OutputFile]:
-    """Hash and size of every file below `folder`, by relative path."""
+    """Return the hash and size of every file below `folder`, by relative path."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
     return {
         path.relative_to(folder).as_posix(): OutputFile(sha256=sha256_of(path), bytes=path.stat().st_size)
@@ -200,5 +199,5 @@ def describe_outputs(folder: Path) -> dict[str, OutputFile]:
 
 
 def now() -> datetime:
-    """The time, in UTC, to the second."""
+    """Return the present time in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,18 +1,18 @@
-"""Artifacts in a store of objects (S3, GCS...) that many machines share; `shared.py` puts it behind a folder.
+"""Artifacts in an object store (S3, GCS...) that many machines share. `shared.py` puts a local folder in front of it.
 
-Layout, below an address that fsspec knows::
+Layout, below an address that fsspec supports::
 
-    <stage>/<fingerprint>/<sha256>          a file of the artifact, by the hash of its bytes
-    <stage>/<fingerprint>/manifest.json     written last: an artifact without it does not exist
-    <stage>/<fingerprint>.pin               kept, whatever else is removed
-    registered/<id>.json                    what a version of a registered model was made of
+    <stage>/<fingerprint>/<sha256>          file of the artifact, named by the hash of its bytes
+    <stage>/<fingerprint>/manifest.json     manifest, written last: an artifact without it does not exist
+    <stage>/<fingerprint>.pin               pin: the artifact is kept, whatever else is removed
+    registered/<id>.json                    artifacts from which a version of a registered model was made
 
-A store of objects knows no rename. But it shows an object only when its last byte has come, and files are named by
-their hash: what two machines upload at once, or a third one after the first was killed, never mixes. Whether an
-artifact is there is one request for its manifest; nothing is listed but what is about to be uploaded or removed.
+An object store cannot rename. But it shows an object only after its last byte is written, and files are named by their
+hashes. So uploads never mix, even if two machines upload at once or an upload is repeated after the first was killed.
+One request for the manifest shows if an artifact exists. Only what is about to be uploaded or removed is listed.
 
-Others write to the store, and a rule of the bucket may remove objects: a manifest is used only if it is that of the
-artifact that was asked for, and an artifact of which an object is missing or damaged counts as not there.
+Other machines write to the store, and a rule of the bucket may remove objects. So a manifest is used only if it belongs
+to the requested artifact, and an artifact with a missing or damaged object counts as missing.
 """
 
 import contextlib
@@ -34,25 +34,25 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Listed:
-    """What lies below the name of one artifact."""
+    """Objects of one artifact."""
 
     names: list[str] = field(default_factory=list)
     bytes: int = 0
     newest: datetime = _LONG_AGO
-    """When the youngest of the objects was written."""
+    """Time at which the newest object was written."""
     is_whole: bool = False
-    """Whether there is a manifest; without one an upload was killed, or is going on."""
+    """True if there is a manifest. Without one, an upload was killed or is still running."""
 
 
 class Objects:
-    """Artifacts as objects below an address. An artifact's name is `stage/fingerprint`."""
+    """Artifacts as objects below an address. The name of an artifact is `stage/fingerprint`."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self._opened: tuple[Any, str] | None = None
 
     def manifest(self, name: str) -> bytes | None:
-        """The manifest of an artifact, or None: there is no such artifact."""
+        """Return the manifest of an artifact, or None if there is no such artifact."""
         with self._named() as (store, root):
             try:
                 return bytes(store.cat_file(f"{root}/{name}/{MANIFEST}"))
@@ -60,21 +60,21 @@ class Objects:
                 return None
 
     def has(self, name: str) -> bool:
-        """Ask whether there is an artifact of this name."""
+        """Return True if there is an artifact of this name."""
         with self._named() as (store, root):
             return bool(store.exists(f"{root}/{name}/{MANIFEST}"))
 
     def put(self, name: str, files: Mapping[str, Path], manifest: bytes, anew: Collection[str] = ()) -> None:
-        """Upload what is not there yet, the manifest last.
+        """Upload the missing files of an artifact, and then its manifest.
 
         Args:
-            name: of the artifact.
-            files: by the sha256 of each.
-            manifest: its text.
-            anew: hashes of files that are uploaded even if they are there.
+            name: name of the artifact.
+            files: files by their sha256.
+            manifest: text of the manifest.
+            anew: hashes of files that are uploaded even if they are present.
 
         Raises:
-            DamagedError: a file is not what its hash says.
+            DamagedError: a file does not match its hash.
         """
         with self._named() as (store, root):
             folder = f"{root}/{name}"
@@ -83,7 +83,7 @@ class Objects:
             for digest in missing:
                 if sha256_of(files[digest], anew=True) != digest:
                     raise DamagedError(
-                        f"{files[digest]} has another sha256 than its manifest says: it is not uploaded; run the same "
+                        f"{files[digest]} does not match its sha256 in the manifest and is not uploaded: run the same "
                         "command again, which makes the artifact anew"
                     )
             if missing:
@@ -94,7 +94,7 @@ class Objects:
         """Download files to paths, each by its sha256.
 
         Raises:
-            DamagedError: one of them is missing in the store.
+            DamagedError: a file is missing in the store.
         """
         with self._named() as (store, root):
             for folder in {path.parent for path in files}:
@@ -106,7 +106,7 @@ class Objects:
                 raise DamagedError(f"artifact store {self.url}: an object of {name} is missing ({error})") from None
 
     def all(self) -> dict[str, Listed]:
-        """Everything, by the artifact's name: one listing of the whole store, for whoever cleans up."""
+        """Return the objects of every artifact, by its name. This lists the whole store once, for cleaning up."""
         found: dict[str, Listed] = {}
         with self._named() as (store, root):
             for key, info in store.find(root, detail=True).items():
@@ -121,9 +121,10 @@ class Objects:
         return found
 
     def unfinished(self, age: timedelta) -> list[str] | None:
-        """Keys of uploads that were begun so long ago and never ended, whose parts take space and are in no listing.
+        """Return the keys of unfinished uploads that are at least `age` old. Their parts take space but appear in no
+        listing.
 
-        None: this kind of store does not say.
+        None means that this kind of store cannot list them.
         """
         with self._named() as (store, root):
             if not hasattr(store, "call_s3"):
@@ -140,14 +141,14 @@ class Objects:
         return [upload["Key"] for upload in uploads if upload["Initiated"] <= before]
 
     def remove(self, listed: Listed) -> None:
-        """Remove an artifact, its manifest first: half of one is none."""
+        """Remove an artifact, its manifest first, so that a half-removed artifact counts as missing."""
         with self._named() as (store, _):
             for name in sorted(listed.names, key=lambda name: not name.endswith(f"/{MANIFEST}")):
                 with contextlib.suppress(FileNotFoundError):
                     store.rm_file(name)
 
     def pin(self, name: str, text: str | None) -> None:
-        """Pin an artifact, with a text that says why; None takes the pin away."""
+        """Pin an artifact, with a text that gives the reason. None removes the pin."""
         with self._named() as (store, root):
             if text is not None:
                 store.pipe_file(f"{root}/{name}{PIN}", text.encode())
@@ -156,17 +157,17 @@ class Objects:
                 store.rm_file(f"{root}/{name}{PIN}")
 
     def pins(self) -> set[str]:
-        """Names of all that are pinned."""
+        """Return the names of all pinned artifacts."""
         with self._named() as (store, root):
             return {key.removeprefix(f"{root}/").removesuffix(PIN) for key in store.glob(f"{root}/*/*{PIN}")}
 
     def write_mark(self, name: str, text: str) -> None:
-        """Write down what a version of a registered model was made of."""
+        """Record the artifacts from which a version of a registered model was made."""
         with self._named() as (store, root):
             store.pipe_file(f"{root}/{_MARKS}/{name}.json", text.encode())
 
     def marks(self) -> dict[str, str]:
-        """The text of each mark, by its name."""
+        """Return the text of each mark, by its name."""
         with self._named() as (store, root):
             keys = [str(key) for key in store.glob(f"{root}/{_MARKS}/*.json")]
             found = store.cat(keys) if keys else {}
@@ -174,13 +175,13 @@ class Objects:
             return {key.rpartition("/")[2].removesuffix(".json"): text.decode() for key, text in found.items()}
 
     def remove_mark(self, name: str) -> None:
-        """Take a mark away."""
+        """Remove a mark."""
         with self._named() as (store, root), contextlib.suppress(FileNotFoundError):
             store.rm_file(f"{root}/{_MARKS}/{name}.json")
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[tuple[Any, str]]:
-        """The fsspec file system and our root in it; its errors, of which each has its own, name the address."""
+        """Yield the fsspec file system and the root within it. Errors of any kind are raised with the address."""
         try:
             if self._opened is None:
                 options = {"auto_mkdir": True} if self.url.startswith("file:") else {}
@@ -191,13 +192,16 @@ class Objects:
             raise
         except Exception as error:
             raise ArtifactError(
-                f"artifact store {self.url}: {words_of(error)}: see that it answers and takes your credentials, then "
-                "run the same command again; what was made is kept"
+                f"artifact store {self.url}: {words_of(error)}: check that it responds and accepts your credentials, "
+                "then run the same command again; finished artifacts are kept"
             ) from error
 
 
 def _modified(info: Mapping[str, Any]) -> datetime:
-    """When an object was written; each file system has its own word for it. Unknown: now, so that nothing is old."""
+    """Return the time at which an object was written, under whichever key its file system uses.
+
+    If it is unknown, return the present time, so that the object never counts as old.
+    """
     for word in ("LastModified", "last_modified", "updated", "mtime"):
         value = info.get(word)
         if isinstance(value, datetime):

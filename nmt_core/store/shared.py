@@ -1,4 +1,4 @@
-"""The store of all artifacts on this machine, with a store of objects behind it that many machines share."""
+"""Store of the artifacts on this machine, backed by an object store that many machines share."""
 
 import logging
 import shutil
@@ -20,24 +20,26 @@ _log = logging.getLogger(__name__)
 
 
 class SharedStore(Store):
-    """The folder of all artifacts on this machine, with a store of objects behind it.
+    """Folder of all artifacts on this machine, backed by an object store.
 
-    What is made here is uploaded when it is published. What is not here is fetched when it is needed, once.
+    An artifact made here is uploaded when it is published. An artifact that is not here is fetched once, when it is
+    needed.
     """
 
     def __init__(self, root: Path, objects: Objects) -> None:
         super().__init__(root)
         self.objects = objects
         self._distrusted: set[str] = set()
-        """Hashes of objects that turned out to be something else."""
+        """Hashes of objects whose content turned out to be different."""
 
     def find(self, stage: str, fingerprint: str, warn: Warn = _log.warning) -> Artifact | None:
-        """Return the artifact, if it is published and whole here, or in the store of objects, and fetch it from there.
+        """Return an artifact for reading, from this machine or fetched from the object store, or else None.
 
-        `warn` is told of one that is damaged, and then the artifact counts as not there.
+        It must be published, and its files must match their hashes. `warn` is called for a damaged one, which counts as
+        missing.
 
         Raises:
-            ArtifactError: the store of objects does not answer.
+            ArtifactError: the object store does not respond.
         """
         if found := super().find(stage, fingerprint, warn):
             return found
@@ -45,33 +47,38 @@ class SharedStore(Store):
         try:
             return self._fetch(manifest) if manifest else None
         except DamagedError as error:
-            warn(f"{error}: {_name(stage, fingerprint)} counts as not there")
+            warn(f"{error}: {_name(stage, fingerprint)} counts as missing")
             return None
 
     def knows(self, stage: str, fingerprint: str) -> Artifact | None:
-        """Return what `find` would give, as far as manifests say; nothing is fetched, so its folder may be missing."""
+        """Return the result of `find`, as far as manifests show it. Nothing is fetched, so the folder may be
+        missing."""
         there = self.local(stage, fingerprint) or self._shared_manifest(stage, fingerprint)
         return Artifact(stage, fingerprint, self.path(stage, fingerprint)) if there else None
 
     def manifest(self, stage: str, fingerprint: str) -> Manifest | None:
-        """Return the manifest of an artifact; that of the store of objects, if the artifact is not here."""
+        """Return the manifest of an artifact on this machine, or else from the object store, or None."""
         return super().manifest(stage, fingerprint) or self._shared_manifest(stage, fingerprint)
 
     def resolve(self, name: str) -> Artifact:
-        """As of `Store`; `stage/fingerprint` with all digits is looked for in the store of objects as well."""
+        """Return the artifact with this name, as `Store.resolve` does.
+
+        A full `stage/fingerprint` is searched in the object store as well.
+        """
         stage, _, digits = name.rpartition("/")
         found = self.find(stage, digits) if stage and len(digits) == _DIGITS else None
         return found or super().resolve(name)
 
     def share(self, artifact: Artifact) -> None:
-        """See that the store of objects has it too: its upload may have been killed, or have been made without one.
+        """Upload an artifact to the object store if it is missing there, for example because an earlier upload was
+        killed.
 
-        What was shared before is asked for, since another machine may have removed it; where the store does not answer
-        then, that is not said to be an error.
+        An artifact that was shared before is checked, because another machine may have removed it. If the object store
+        does not respond to this check, the failure is only logged.
 
         Raises:
-            DamagedError: a file is not what its manifest says.
-            ArtifactError: the store of objects does not answer.
+            DamagedError: a file does not match its manifest.
+            ArtifactError: the object store does not respond.
         """
         mark, name = self._mark(artifact.stage, artifact.fingerprint), _name(artifact.stage, artifact.fingerprint)
         if mark.is_file() and mark.read_text(encoding="utf-8") == self.objects.url:
@@ -79,34 +86,35 @@ class SharedStore(Store):
                 if self.objects.has(name):
                     return
             except ArtifactError as error:
-                _log.warning("%s was shared before; whether it still is cannot be asked: %s", artifact.short, error)
+                _log.warning("%s was shared before, but this cannot be checked now: %s", artifact.short, error)
                 return
         files = {output.sha256: artifact.path / file for file, output in artifact.manifest().outputs.items()}
         self.objects.put(name, files, (artifact.path / MANIFEST).read_bytes(), self._distrusted)
         mark.write_text(self.objects.url, encoding="utf-8")
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
-        """As of `Store`. What `share` knows of a former artifact of this name is forgotten."""
+        """Publish an artifact as `Store.publish` does. The record that an earlier one of this name was shared is
+        removed."""
         self._mark(manifest.stage, manifest.fingerprint).unlink(missing_ok=True)
         return super().publish(partial, manifest)
 
     def pin(self, artifact: Artifact, why: str | None) -> None:
-        """As of `Store`, for all machines."""
+        """Pin an artifact on all machines, and record the reason. None removes the pin."""
         self.objects.pin(_name(artifact.stage, artifact.fingerprint), why)
         super().pin(artifact, why)
 
     def pins(self) -> set[tuple[str, str]]:
-        """As of `Store`, those of other machines among them."""
+        """Return the stage and the fingerprint of each artifact that this or another machine has pinned."""
         parts = (name.partition("/") for name in self.objects.pins())
         return super().pins() | {(stage, digits) for stage, _, digits in parts if is_name(stage, digits)}
 
     def remove(self, folder: Path) -> None:
-        """As of `Store`; if the artifact is made or fetched again, it is uploaded again where it is missing."""
+        """Remove the folder of an artifact. If it is made or fetched again, it is uploaded again if missing there."""
         self._mark(folder.parent.name, folder.name).unlink(missing_ok=True)
         super().remove(folder)
 
     def _shared_manifest(self, stage: str, fingerprint: str, warn: Warn = lambda problem: None) -> Manifest | None:
-        """Return the manifest of an artifact in the store of objects, if there is one that can be used."""
+        """Return the usable manifest of an artifact in the object store, or None."""
         if not is_name(stage, fingerprint):
             return None
         text = self.objects.manifest(_name(stage, fingerprint))
@@ -123,10 +131,10 @@ class SharedStore(Store):
     def _fetch(self, manifest: Manifest) -> Artifact:
         stage, fingerprint = manifest.stage, manifest.fingerprint
         with self.lock(stage, f"{fingerprint}{_FETCHED}", on_wait=_in_silence):
-            if found := super().find(stage, fingerprint):  # by another process, while we waited
+            if found := super().find(stage, fingerprint):  # another process has fetched it during the wait
                 return found
             draft = self.partial(stage, f"{fingerprint}{_FETCHED}")
-            shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+            shutil.rmtree(draft, ignore_errors=True)  # left by a process that was killed
             try:
                 self.objects.get(
                     _name(stage, fingerprint),
@@ -143,10 +151,10 @@ class SharedStore(Store):
     def _require_whole(self, draft: Path, manifest: Manifest) -> None:
         for name, output in manifest.outputs.items():
             if sha256_of(draft / name) != output.sha256:
-                self._distrusted.add(output.sha256)  # so that whoever makes it anew does not leave it there
+                self._distrusted.add(output.sha256)  # so that the artifact made anew replaces this object
                 raise DamagedError(
-                    f"artifact store {self.objects.url}: {_name(manifest.stage, manifest.fingerprint)}/{name} has "
-                    "another sha256 than the manifest says"
+                    f"artifact store {self.objects.url}: {_name(manifest.stage, manifest.fingerprint)}/{name} does "
+                    "not match its sha256 in the manifest"
                 )
 
 
@@ -155,4 +163,4 @@ def _name(stage: str, fingerprint: str) -> str:
 
 
 def _in_silence() -> None:
-    """Wait for another process that fetches the same, and tell nobody."""
+    """Do nothing when another process is fetching the same artifact."""

@@ -1,8 +1,8 @@
-"""Files of the data plane: Parquet frames and raw bytes, under a plain path or any address that fsspec knows.
+"""Files of the data plane: Parquet frames and raw bytes, at a local path or at any address that fsspec supports.
 
-A file appears under its final name only when it is whole: it is written under a temporary name and renamed. So a
-worker that dies leaves nothing behind that could be taken for a result, and a task may be done twice. Local files are
-opened, renamed and removed without going through fsspec.
+A file appears under its final name only when it is complete: it is written under a temporary name and then renamed. So
+a worker that dies leaves nothing that could be mistaken for a result, and a task may be done twice. Local files are
+opened, renamed and removed without fsspec.
 """
 
 import contextlib
@@ -30,17 +30,17 @@ TEMPORARY = ".partial"
 _DRAFT = re.compile(rf"(.+)\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}", re.DOTALL)  # see `_temporary`
 
 _OBJECT_STORES = frozenset({"s3", "gs", "abfs"})
-"""Protocols of stores of objects in buckets: an object appears when its last byte has come; no folders."""
+"""Protocols of object stores. They have no folders, and an object appears only after its last byte is written."""
 
 
 def store_of(url: str) -> tuple[Any, str]:
-    """The fsspec file system of an address, and the name of the file in it.
+    """Return the fsspec file system of an address, and the name of the file in it.
 
-    It remembers no listings: other processes write into the same folders as we, and what a remembered listing lacks
-    would be said not to exist.
+    The file system caches no listings. Other processes write into the same folders, and a new file that a cached
+    listing lacks would be reported as missing.
 
     Raises:
-        DataError: nothing here knows such addresses.
+        DataError: no installed package supports this kind of address.
     """
     try:
         store, name = url_to_fs(url, use_listings_cache=False)
@@ -55,10 +55,10 @@ def write(frame: pl.DataFrame, url: str, *, level: int = 3, row_group_pairs: int
     """Write a frame as a Parquet file.
 
     Args:
-        frame: what to write.
-        url: where to.
-        level: zstd level, of which 1 to 3 are quick; 0: not compressed, for a file that is soon read and removed.
-        row_group_pairs: rows that a reader has to unpack at a time.
+        frame: the data.
+        url: path or address of the file.
+        level: zstd level, of which 1 to 3 are fast. 0 means no compression, for a file that is soon read and removed.
+        row_group_pairs: number of rows in a row group, which a reader unpacks at a time.
     """
 
     def write_to(file: Path | io.BytesIO) -> None:
@@ -81,12 +81,12 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """Read a Parquet file, or only some of its columns, in the order in which they are named.
 
     Raises:
-        DataError: there is no such file, it is no Parquet file, or its disk or store does not let us read.
+        DataError: the file does not exist, is not Parquet, or cannot be read from its disk or store.
     """
     path = local_path(url)
     try:
         if path:
-            # No pattern: a folder may well be called "runs[1]".
+            # Not a pattern: a folder may be called "runs[1]".
             return pl.read_parquet(path, columns=list(columns) if columns else None, parallel="none", glob=False)
         file_system, name = store_of(url)
         with file_system.open(name, "rb") as file:  # fetches only the columns' byte ranges; polars would fetch all
@@ -97,12 +97,12 @@ def read(url: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         raise DataError(_missing(url)) from None
     except (pl.exceptions.ComputeError, pa.ArrowInvalid, OSError) as error:
         is_of_arrow = not isinstance(error, OSError) or (type(error) is OSError and not error.errno)
-        remedy = "if it is damaged, remove it" if is_of_arrow else "see that its disk or store lets you read it"
+        remedy = "if it is damaged, remove it" if is_of_arrow else "check the permissions of its disk or store"
         raise DataError(f"{url}: cannot be read as Parquet ({error}): {remedy}; run again") from None
 
 
 def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
-    """Write pieces of a binary file, one after the other."""
+    """Write a binary file from pieces, one after the other."""
     if path := local_path(url):
         _publish(path, lambda temporary: _write_parts(parts, temporary))
     else:
@@ -111,7 +111,8 @@ def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
 
 @contextlib.contextmanager
 def published(url: str) -> Iterator[BinaryIO]:
-    """A file to be written piece by piece: it appears if the block ends well, whole and safe from a loss of power."""
+    """Open a file for writing piece by piece. It appears, complete and on disk, only if the block ends without an
+    error."""
     if path := local_path(url):
         draft = Path(_temporary(str(path)))
         try:
@@ -119,7 +120,7 @@ def published(url: str) -> Iterator[BinaryIO]:
             with draft.open("wb") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())  # a renamed file may else be empty when the machine comes up again
+                os.fsync(file.fileno())  # otherwise the renamed file may be empty after a power failure
             draft.replace(path)
             _keep_names(path.parent)
         except BaseException:
@@ -127,12 +128,12 @@ def published(url: str) -> Iterator[BinaryIO]:
             raise
         return
     file_system, name = store_of(url)
-    temporary = _temporary(name)  # fsspec closes, and so publishes, what is half written when an error passes by
+    temporary = _temporary(name)  # on an error, fsspec closes the file and so publishes what is half written
     try:
         _make_folder(file_system, name)
         with file_system.open(temporary, "wb") as file:
             yield file
-        file_system.cp_file(temporary, name)  # `mv` would take a bracket in the name for a pattern
+        file_system.cp_file(temporary, name)  # `mv` would treat a bracket in the name as a pattern
         file_system.rm_file(temporary)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -141,25 +142,25 @@ def published(url: str) -> Iterator[BinaryIO]:
 
 
 def read_bytes(url: str, start: int, stop: int) -> bytes:
-    """Bytes `start` to `stop` of a file, fewer if it ends sooner.
+    """Return the bytes from `start` to `stop` of a file, fewer if it ends sooner.
 
     Raises:
         DataError: there is no such file.
     """
     if stop <= start:
-        return b""  # an empty range of an object is no range: all of it would come, or an error
+        return b""  # an object store would answer an empty range with the whole object, or with an error
     try:
         if path := local_path(url):
             with path.open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), stop - start, start)
         file_system, name = store_of(url)
-        return bytes(file_system.cat_file(name, start=start, end=stop))  # not every store has them in this order
+        return bytes(file_system.cat_file(name, start=start, end=stop))  # by name: their order differs among stores
     except FileNotFoundError:
         raise DataError(_missing(url)) from None
 
 
 def remove(urls: Iterable[str]) -> None:
-    """Remove files; one that is gone already is no error, since a task may be done twice."""
+    """Remove files. A file that is missing is not an error, because a task may be done twice."""
     for url in urls:
         with contextlib.suppress(FileNotFoundError):
             if path := local_path(url):
@@ -170,7 +171,7 @@ def remove(urls: Iterable[str]) -> None:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove a folder with all that is in it; one that is gone already is no error."""
+    """Remove a folder with everything in it. A folder that is missing is not an error."""
     with contextlib.suppress(FileNotFoundError):
         if path := local_path(folder):
             shutil.rmtree(path)
@@ -180,8 +181,8 @@ def remove_folder(folder: str) -> None:
 
 
 def link(file: Path, to: Path) -> None:
-    """A second name for the same bytes on this machine; a copy where the file system knows no hard links."""
-    to.unlink(missing_ok=True)  # of a process that died
+    """Hard-link a file of this machine, or copy it if the file system has no hard links."""
+    to.unlink(missing_ok=True)  # left by a process that died
     try:
         os.link(file, to)
     except OSError:
@@ -189,7 +190,7 @@ def link(file: Path, to: Path) -> None:
 
 
 def bring(url: str, to: Path) -> None:
-    """Move a file to a path of this machine."""
+    """Move a file to a path on this machine."""
     if path := local_path(url):
         with contextlib.suppress(OSError):  # another file system
             path.replace(to)
@@ -202,25 +203,26 @@ def bring(url: str, to: Path) -> None:
 
 
 def sweep(folder: str) -> None:
-    """Remove what killed workers left half written in a folder. Nobody may be writing there."""
+    """Remove the half-written files that killed workers left in a folder. No process may be writing there."""
     remove(f"{folder}/{name}" for name in names_in(folder) if name.endswith(TEMPORARY))
 
 
 def sweep_drafts(urls: Iterable[str]) -> None:
-    """Remove what killed processes left half written of these files; whoever is writing them now does so in vain."""
+    """Remove the drafts of these files that killed processes left. A process that is still writing one of them will
+    fail."""
     folders: dict[str, set[str]] = {}
     for url in urls:
         name = url.rpartition("/")[2]
         folders.setdefault(url.removesuffix(name), set()).add(name)
-    for folder, written in folders.items():  # each is listed once: stores are paid for that
+    for folder, written in folders.items():  # each folder is listed once, because stores charge for listings
         drafts = map(_DRAFT.fullmatch, names_in(folder))
         remove(f"{folder}{draft[0]}" for draft in drafts if draft and draft[1] in written)
 
 
 def names_in(folder: str) -> list[str]:
-    """What there is in a folder; nothing, if that is not there."""
+    """Return the names in a folder. The list is empty if the folder does not exist."""
     with contextlib.suppress(FileNotFoundError):
-        if path := local_path(folder):  # which fsspec would take for several addresses where it has a "::"
+        if path := local_path(folder):  # fsspec would split a path with "::" into several addresses
             return [found.name for found in path.iterdir()]
         file_system, key = store_of(folder)
         return [str(name).rstrip("/").rpartition("/")[2] for name in file_system.ls(key, detail=False)]
@@ -229,7 +231,7 @@ def names_in(folder: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def local_path(url: str) -> Path | None:
-    """The path that a plain path or a `file://` address names; None for any other address."""
+    """Return the path of a plain path or a `file://` address, or None for any other address."""
     protocol, _ = split_protocol(url)
     if protocol is None:
         return Path(url)
@@ -271,7 +273,8 @@ def _is_object_store(file_system: Any) -> bool:
 
 
 def _make_folder(file_system: Any, name: str) -> None:
-    """Make the folder of a file; an object store has none, and would make a bucket of one that is mistyped."""
+    """Create the folder of a file. In an object store there are no folders, and a mistyped one would become a
+    bucket."""
     if not _is_object_store(file_system):
         file_system.makedirs(file_system._parent(name), exist_ok=True)
 
@@ -283,7 +286,7 @@ def _write_parts(parts: Iterable[bytes | memoryview], path: Path) -> None:
 
 
 def _keep_names(folder: Path) -> None:
-    """Make a rename safe from a loss of power, where the system knows how."""
+    """Make a rename durable against a power failure, on systems that support it."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -297,4 +300,4 @@ def _temporary(name: str) -> str:
 
 
 def _missing(url: str) -> str:
-    return f"{url}: there is no such file: it was removed while it was needed; run again"
+    return f"{url}: there is no such file: it was removed while it was needed: run the command again"

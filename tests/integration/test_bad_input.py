@@ -116,7 +116,7 @@ def last_line(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
 BEFORE_ANYTHING_RUNS = {
     "unknown recipe": (["quikstart"], ["'quikstart' is unknown", "did you mean 'quickstart'?"]),
     "no such recipe file": (["gone.yaml"], ["gone.yaml", "No such file", "give the path of a YAML file"]),
-    "not YAML": (["{folder}/broken.yaml"], ["broken.yaml: not valid YAML", "line 3", "mend that line"]),
+    "not YAML": (["{folder}/broken.yaml"], ["broken.yaml: not valid YAML", "line 3", "fix that line"]),
     "unknown section": (["{recipe}", "--set", "modle.d_ff=8"], ["modle is not a key", "did you mean 'model'?"]),
     "unknown key": (
         ["{recipe}", "--set", "model.d_modle=8"],

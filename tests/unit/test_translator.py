@@ -273,17 +273,26 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no tokenizer": (lambda folder: (folder / "spm.model").unlink(), r"spm\.model: missing .* export"),
     "changed encoder": (
         lambda folder: change_a_byte(folder / "fp32/encoder.onnx"),
-        r"encoder\.onnx: sha256 is .* says",
+        r"encoder\.onnx: .* its sha256 is .* has",
     ),
-    "changed step": (lambda folder: change_a_byte(folder / "fp32/step.onnx"), r"step\.onnx: sha256 is .* says"),
-    "changed weights": (lambda folder: change_a_byte(folder / "fp32/weights.bin"), r"weights\.bin: sha256 is .* says"),
-    "half a step": (lambda folder: (folder / "fp32/step.onnx").write_bytes(b""), r"step\.onnx: sha256 is .* says"),
-    "other tokenizer": (other_tokenizer, r"spm\.model: sha256 is .* says"),
+    "changed step": (lambda folder: change_a_byte(folder / "fp32/step.onnx"), r"step\.onnx: .* its sha256 is .* has"),
+    "changed weights": (
+        lambda folder: change_a_byte(folder / "fp32/weights.bin"),
+        r"weights\.bin: .* its sha256 is .* has",
+    ),
+    "half a step": (
+        lambda folder: (folder / "fp32/step.onnx").write_bytes(b""),
+        r"step\.onnx: .* its sha256 is .* has",
+    ),
+    "other tokenizer": (other_tokenizer, r"spm\.model: .* its sha256 is .* has"),
     "tokenizer of another model": (other_tokenizer_with_its_hash, r"has 40 pieces, but the model has 100"),
     "no graph": (no_graph_with_its_hash, r"step\.onnx: onnxruntime .* cannot load it"),
     "half a graph": (half_a_graph_with_its_hash, r"encoder\.onnx: onnxruntime .* cannot load it"),
-    "no hashes": (lambda folder: describe(folder, sha256={}), r"encoder\.onnx: sha256 is .* says None"),
-    "unknown format": (lambda folder: describe(folder, format=2), r"format 2 is unknown here, where 3 is read"),
+    "no hashes": (lambda folder: describe(folder, sha256={}), r"encoder\.onnx: .* its sha256 is .* has None"),
+    "unknown format": (
+        lambda folder: describe(folder, format=2),
+        r"format 2 is unknown to this version, which reads 3",
+    ),
     "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour: "),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: damaged \(whole file: "),
     "wrong search": (
@@ -317,7 +326,7 @@ def test_files_that_the_bundle_does_not_name_are_not_read(translator: Translator
 def test_a_graph_of_another_model_among_those_that_a_bundle_need_not_have_is_refused(broken: Path) -> None:
     hashes = json.loads((broken / "config.json").read_text())["sha256"]
     describe(broken, sha256={name: of_it for name, of_it in hashes.items() if name != "fp32/alignment.onnx"})
-    with pytest.raises(ModelError, match=r"alignment\.onnx: sha256 is .* says None"):
+    with pytest.raises(ModelError, match=r"alignment\.onnx: .* its sha256 is .* has None"):
         Translator.load(broken, SearchConfig(alignments="words"))
 
 
@@ -366,7 +375,7 @@ def test_a_bundle_from_before_there_was_a_step_of_the_whole_vocabulary_still_dra
 def test_a_damaged_step_without_scores_is_refused_where_it_is_needed(broken: Path) -> None:
     change_a_byte(broken / "fp32/unscored_step.onnx")
     assert Translator.load(broken, GREEDY).translate(["the cat"])
-    with pytest.raises(ModelError, match=r"unscored_step\.onnx: sha256 is .* says"):
+    with pytest.raises(ModelError, match=r"unscored_step\.onnx: .* its sha256 is .* has"):
         Translator.load(broken, GREEDY, scores=False)
 
 

@@ -91,7 +91,7 @@ def test_a_bundle_without_the_file_or_with_another_one_is_refused(bundle_with: C
     config = json.loads((bundle / "config.json").read_text())
     config["sha256"][PRETOKENIZERS_FILE] = sha256_of(file)
     (bundle / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match=r"text is cut by \('moses', 'none'\), but the model has learnt from text cut"):
+    with pytest.raises(ModelError, match=r"it cuts text by \('moses', 'none'\), but the model was trained on text cut"):
         Translator.load(bundle)
 
 

@@ -146,7 +146,7 @@ def test_nothing_slow_is_imported() -> None:
         (
             ModelConfig,
             {"rnn": {"cell": "lstm"}},
-            "rnn says nothing for architecture=transformer: set architecture to rnn",
+            "rnn is unused with architecture=transformer: set architecture to rnn",
         ),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
         (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "a readout of 500 is not d_model=512: set tied_embeddings"),

@@ -69,7 +69,7 @@ def test_verify_finds_what_nothing_else_sees(home: Settings, capsys: pytest.Capt
         with pytest.raises(ArtifactError, match=r"1 of \d artifacts are damaged"):
             verify(name, everything=name is None)
         said = capsys.readouterr().out
-        assert f"{clean.short} {clean.path}/data has another sha256 than the manifest says" in said
+        assert f"{clean.short} {clean.path}/data does not match its sha256 in the manifest" in said
         assert f"{split.short} whole" in said
     for name, everything in ((None, False), (split.short, True)):
         with pytest.raises(ConfigError, match="--all"):

@@ -207,7 +207,7 @@ def test_other_precisions_are_refused_on_a_gpu(tiny_bundle: Path) -> None:
         if precision == "fp16":
             assert precision_for(precision, "cuda", bundle) == precision
             continue
-        with pytest.raises(ConfigError, match=f"search.precision={precision} on cuda: .* fp16 alone: ask for the CPU"):
+        with pytest.raises(ConfigError, match=f"search.precision={precision} on cuda: .* only in fp16: use the CPU"):
             precision_for(precision, "cuda", bundle)
 
 

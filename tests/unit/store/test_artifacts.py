@@ -147,7 +147,7 @@ def test_a_flipped_byte_is_found_and_told(store: Store, make: Maker) -> None:
     warnings: list[str] = []
     assert store.find("clean", artifact.fingerprint, warnings.append) is None
     assert warnings == [
-        f"{artifact.short} is damaged and not used: {artifact.path}/data.txt has another sha256 than the manifest says"
+        f"{artifact.short} is damaged and not used: {artifact.path}/data.txt does not match its sha256 in the manifest"
     ]
 
 
@@ -233,7 +233,7 @@ def test_inputs_that_are_no_names_make_no_manifest(store: Store, make: Maker, in
     folder = store.path("clean", fingerprint)
     folder.mkdir()
     (folder / MANIFEST).write_text(json.dumps(values))
-    with pytest.raises(ArtifactError, match="its inputs are no names of artifacts"):
+    with pytest.raises(ArtifactError, match="its inputs are not names of artifacts"):
         Artifact("clean", fingerprint, folder).manifest()
 
 
@@ -279,7 +279,7 @@ def test_digits_that_begin_several_fingerprints_are_refused(store: Store, make: 
     artifacts = [make("clean", f"{number}") for number in range(17)]
     digits = [artifact.fingerprint[0] for artifact in artifacts]
     shared = next(digit for digit in digits if digits.count(digit) > 1)  # 17 fingerprints share one of 16 digits
-    with pytest.raises(ArtifactError, match=f"{digits.count(shared)} artifacts begin so: give more digits"):
+    with pytest.raises(ArtifactError, match=f"{digits.count(shared)} artifacts begin like this: give more digits"):
         store.resolve(shared)
 
 

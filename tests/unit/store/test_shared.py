@@ -127,7 +127,7 @@ def test_what_is_here_costs_no_request(tmp_path: Path) -> None:
     made = make(machine(f"file://{tmp_path}/objects", tmp_path))
     away = SharedStore(tmp_path / "store", Objects("nosuchprotocol://bucket"))
     assert away.find("clean", made.fingerprint) == away.knows("clean", made.fingerprint) == made
-    with pytest.raises(ArtifactError, match=r"artifact store nosuchprotocol://bucket: .*see that it answers"):
+    with pytest.raises(ArtifactError, match=r"artifact store nosuchprotocol://bucket: .*check that it responds"):
         away.find("clean", "0" * 32)
 
 
@@ -173,13 +173,13 @@ def test_a_store_that_does_not_answer_stops_nobody_who_has_shared_everything(
     made, new = make(here), make(Store(here.root), "new")
     away = SharedStore(here.root, Objects("nosuchprotocol://bucket"))
     for artifact in (made, new):
-        with pytest.raises(ArtifactError, match="see that it answers"):
+        with pytest.raises(ArtifactError, match="check that it responds"):
             away.share(artifact)
     away.objects.url = here.objects.url  # the same store, out of reach
     away.objects._named = Objects("nosuchprotocol://bucket")._named  # type: ignore[method-assign]
     away.share(made)
-    assert "whether it still is cannot be asked" in caplog.text
-    with pytest.raises(ArtifactError, match="see that it answers"):
+    assert "was shared before, but this cannot be checked now" in caplog.text
+    with pytest.raises(ArtifactError, match="check that it responds"):
         away.share(new)
 
 
@@ -259,7 +259,7 @@ def test_an_artifact_without_one_of_its_objects_is_made_anew_and_mended(url: str
             store.rm_file(key)
     there, warnings = machine(url, tmp_path / "there"), list[str]()
     assert there.find("clean", made.fingerprint, warnings.append) is None
-    assert len(warnings) == 1 and "counts as not there" in warnings[0]
+    assert len(warnings) == 1 and "counts as missing" in warnings[0]
     assert {"damaged": "has another sha256", "missing": "is missing"}[fault] in warnings[0]
     assert there.local("clean", made.fingerprint) is None
     assert not list(there.root.glob("clean/*/"))
