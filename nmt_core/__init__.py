@@ -56,7 +56,7 @@ _PUBLIC = {
     "load_recipe": "nmt_core.recipes.recipe",
     "run_stage": "nmt_core.stages.stage",
 }
-"""Module of each public name; `__init__.pyi` has the same for type checkers."""
+"""Module of each public name. `__init__.pyi` lists the same names for type checkers."""
 
 __all__ = list(_PUBLIC)
 

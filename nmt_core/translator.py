@@ -265,7 +265,7 @@ class Translator:
     def translate_iterable(
         self, lines: Iterable[str], *, lines_at_once: int = _LINES_AT_ONCE, **search: Any
     ) -> Iterator[Translation]:
-        """Translate a stream of lines of any length; memory holds one part of it at a time.
+        """Translate a stream of lines of any length, of which memory holds one part at a time.
 
         Args:
             lines: an iterable of lines, which is read as the translations are taken.

@@ -1,4 +1,4 @@
-"""Encode many lines to token ids at once, in flat arrays. The ids equal those of `Tokenizer.encode`.
+"""Encode many lines to token ids at once, in flat arrays. `Tokenizer.encode` gives the same ids.
 
 A BPE piece never spans a space, so a word has the same pieces wherever it occurs. It is therefore enough to encode each
 distinct word once and to copy its ids to each occurrence, which is nearly three times as fast as encoding line by line.

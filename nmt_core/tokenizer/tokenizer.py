@@ -108,7 +108,7 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: Path, files: Sequence[str] = ()) -> "Tokenizers":
-        """Load the tokenizers that the stage `tokenizer` wrote, or those of a bundle.
+        """Load the tokenizers that the stage `tokenizer` wrote, or the tokenizers of a bundle.
 
         Args:
             folder: folder of the files.

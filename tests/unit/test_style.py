@@ -27,7 +27,7 @@ WORDS = {
     "next to nothing": r"\bnext to (nothing|none)\b",
     "so many": r"\b(ever )?so many\b",
     "whoever": r"\b(whoever|nobody|somebody|anybody)\b",
-    "he": r"\b(he|him|his|himself)\b",
+    "he": r"\b(him|his|himself)\b|\b[Hh]e (is|has|was|can|may|wants|gets|sees|types)\b",
     "knob": r"\bknobs?\b",
     "mend": r"\bmend(s|ed)?\b",
     "those of": r"\bthose of\b",
@@ -44,9 +44,9 @@ def docstrings(file: Path) -> Iterator[tuple[int, str]]:
     """Line and text of the docstrings of a file: of modules, classes, functions and attributes."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         for statement in getattr(node, "body", []) if not isinstance(node, ast.Lambda | ast.IfExp) else []:
-            if isinstance(statement, ast.Expr) and isinstance(value := statement.value, ast.Constant):
-                if isinstance(value.value, str):
-                    yield statement.lineno, value.value.strip()
+            value = statement.value if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield statement.lineno, value.value.strip()
 
 
 def prose(file: Path) -> Iterator[tuple[int, str]]:
@@ -54,7 +54,7 @@ def prose(file: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.count(" ") > 1):
             for number, line in enumerate(token.string.split("\n")):
-                yield token.start[0] + number, line
+                yield token.start[0] + number, re.sub(r"\{[^{}]*\}", "", line)  # code within an f-string
 
 
 def listed(file: Path, line: int, text: str) -> str:
