@@ -18,6 +18,7 @@ from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.watching import changes, look, watched
 from nmt_core.errors import ConfigError, NmtError, words_of
+from nmt_core.store.atomic import write_atomically
 
 CHANGED = "nmt.text.changed"
 _TRIES = 10  # to send the event; a second apart after the first three
@@ -112,6 +113,4 @@ def _read(file: Path) -> dict[str, str]:
 
 def _write(file: Path, seen: dict[str, str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.partial")
-    draft.write_text(json.dumps(seen, indent=1), encoding="utf-8")
-    draft.replace(file)
+    write_atomically(file, json.dumps(seen, indent=1))

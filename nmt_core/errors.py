@@ -44,6 +44,10 @@ def words_of(error: BaseException, most: int = 300) -> str:
     return without_password(" ".join(str(error).split()))[:most] or type(error).__name__
 
 
+TRANSIENT_HTTP_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Status codes after which the same HTTP request may succeed a little later."""
+
+
 class NmtError(Exception):
     """Base class of all errors that a user can cause and fix.
 

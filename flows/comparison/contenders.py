@@ -15,6 +15,7 @@ from flows.runs.start_from import resolved
 from flows.runs.summary import RunStatus, RunSummary
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import ConfigError
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.recipes.recipe import load_recipe
@@ -141,7 +142,7 @@ def measured(contender: Contender, summary: RunSummary) -> ComparedRun:
     if "train" in done:
         report = done["train"].report()
         found |= {"updates": report["updates"], "trained_tokens": report["tokens"]}
-        found["hours"] = report["seconds"] / 3_600  # the manifest has only the time of the last attempt
+        found["hours"] = report["seconds"] / SECONDS_PER_HOUR  # the manifest has only the time of the last attempt
     if "average" in done:
         found |= _of_average(done["average"].report())
     if "export" in done:

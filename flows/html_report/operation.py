@@ -8,11 +8,11 @@ import yaml
 from flows.display import reports
 from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, money, number
 from flows.runs.cost import Cost
+from nmt_core.config.budget import SECONDS_PER_HOUR
 
 RECIPE = "recipe.yaml"
 """Name of the file in the run's folder that holds the complete configuration."""
 
-_HOUR = 3_600
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -82,8 +82,8 @@ def cost(run: Run) -> Section:
 def _cells(cost: Cost) -> list[str]:
     return [
         duration(cost.seconds),
-        number(cost.cpu_seconds / _HOUR, 3),
-        number(cost.gpu_seconds / _HOUR, 3) if cost.gpu_seconds else "",
+        number(cost.cpu_seconds / SECONDS_PER_HOUR, 3),
+        number(cost.gpu_seconds / SECONDS_PER_HOUR, 3) if cost.gpu_seconds else "",
         f"{cost.tokens:,}" if cost.tokens else "",
         number(cost.energy_watt_hours),
         money(cost.money),

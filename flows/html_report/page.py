@@ -14,7 +14,9 @@ from flows.html_report.blocks import Run, Section, Text, duration, money
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import NmtError
+from nmt_core.store.atomic import write_atomically
 
 _SECTIONS = (
     quality.verdict,
@@ -49,12 +51,7 @@ def write_page(summary: RunSummary, settings: Settings) -> Path:
     run.folder.mkdir(parents=True, exist_ok=True)
     (run.folder / operation.RECIPE).write_text(operation.recipe_text(run.config), encoding="utf-8")
     file = run.folder / PAGE
-    draft = file.with_suffix(".partial")
-    try:
-        draft.write_text(page(run), encoding="utf-8")
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(file, page(run))
     return file
 
 
@@ -103,7 +100,7 @@ def _tiles(summary: RunSummary) -> list[Tile]:
     cost = summary.cost
     tiles.append(Tile(label="Time", value=duration(summary.seconds or cost.seconds)))
     hours = ("GPU hours", cost.gpu_seconds) if cost.gpu_seconds else ("CPU hours", cost.cpu_seconds)
-    tiles.append(Tile(label=hours[0], value=f"{hours[1] / 3_600:.2f}"))
+    tiles.append(Tile(label=hours[0], value=f"{hours[1] / SECONDS_PER_HOUR:.2f}"))
     if cost.money is not None:
         tiles.append(Tile(label="Cost", value=money(cost.money), note=summary.currency))
     return tiles

@@ -8,10 +8,9 @@ from typing import Any
 from flows.html_report.blocks import Charts, Run, Section, Table, Text, duration, number
 from flows.html_report.charts import curves
 from flows.html_report.svg import Drawing
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.train.launch import METRICS
 from nmt_core.train.spent import read_spent
-
-_HOUR = 3_600
 
 Points = Sequence[dict[str, Any]]
 
@@ -71,8 +70,8 @@ def training(run: Run) -> Section:
         ["Updates undone by the watchdog", f"{report['updates_passed_by']:,}"] if report else [],
         ["Initial weights", report["started_from"] or "random"] if report else [],
         ["Time of all attempts", duration(spent.seconds)] if spent.attempts else [],
-        ["GPU hours of all attempts", number(spent.gpu_seconds / _HOUR, 3)] if spent.gpu_seconds else [],
-        ["CPU hours of all attempts", number(spent.cpu_seconds / _HOUR, 3)] if spent.attempts else [],
+        ["GPU hours of all attempts", number(spent.gpu_seconds / SECONDS_PER_HOUR, 3)] if spent.gpu_seconds else [],
+        ["CPU hours of all attempts", number(spent.cpu_seconds / SECONDS_PER_HOUR, 3)] if spent.attempts else [],
         ["Attempts", f"{spent.attempts:,}"] if spent.attempts else [],
     ]
     explained = Text(

@@ -11,11 +11,10 @@ import urllib3
 
 from flows.launchers.manifests import JobKind, Manifest
 from flows.launchers.reach import NoAnswerError
-from nmt_core.errors import ConfigError
+from nmt_core.errors import TRANSIENT_HTTP_STATUS, ConfigError
 
 _TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of a response."""
-_PASSING = {408, 429, 500, 502, 503, 504}
 _NAMESPACE_OF_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -145,7 +144,7 @@ class ClusterApi:
             if error.status == 409:
                 raise _ConflictError from None
             message = f"{error.status} {error.reason}: {error.body}"
-            if error.status in _PASSING:
+            if error.status in TRANSIENT_HTTP_STATUS:
                 raise NoAnswerError(message) from None
             raise ConfigError(
                 f"NMT_LAUNCHER: Kubernetes refuses {self._kind.plural}.{self._kind.group} in namespace "

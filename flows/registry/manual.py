@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.registry import verdicts
 from flows.registry.candidate import SCORE_TAG
 from flows.registry.champions import CHALLENGER, CHAMPION, Author, Champions, Event
-from flows.settings import Settings
+from flows.settings import Settings, lacks_database
 from flows.tracking.paging import read_all
 from nmt_core.errors import ConfigError, ModelError, words_of
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
     from mlflow.tracking import MlflowClient
 
-_SQLITE = "sqlite:///"
 _SHOWN_MODELS = 20
 
 
@@ -118,7 +116,7 @@ def names(settings: Settings) -> list[tuple[str, str]]:
 def _registry(settings: Settings) -> Iterator["MlflowClient"]:
     """Yield a client of the registry, and turn its errors into `ModelError`s."""
     uri = settings.mlflow_tracking_uri
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
+    if lacks_database(uri):
         raise ModelError(f"{uri} does not exist yet, so no model is registered: `nmt run RECIPE` registers one")
     settings.prepare()  # MLflow reads its environment when it is imported
     from mlflow.exceptions import MlflowException

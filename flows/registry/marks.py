@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.errors import ArtifactError
 from nmt_core.store.artifacts import Store
+from nmt_core.store.atomic import write_atomically
 from nmt_core.store.shared import SharedStore
 
 MARK_TAG = "nmt.mark"
@@ -57,9 +58,7 @@ def write(store: Store, mark: Mark) -> None:
     text = mark.model_dump_json()
     folder = store.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f"{mark.id}.partial"
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(_file(store, mark.id))
+    write_atomically(_file(store, mark.id), text)
     if isinstance(store, SharedStore):
         store.objects.write_mark(mark.id, text)
 

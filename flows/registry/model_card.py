@@ -14,6 +14,7 @@ from flows.display.markdown import code, link
 from flows.display.markdown import in_mlflow as plain
 from flows.registry.candidate import Candidate
 from nmt_core.config import PipelineConfig
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.corpus.index import CorpusIndex, StoredCorpus, licence_files
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.store.artifacts import REPORT, Artifact
@@ -25,7 +26,6 @@ LONGEST_DESCRIPTION = 5_000  # characters; the limit of MLflow's database
 _MORE = f"- and more: see `{CARD_FILE}` in the model's files"
 _HARDEST = 3
 _CHARACTERS_OF_A_SENTENCE = 160
-_HOUR = 3_600
 
 
 @dataclass
@@ -195,11 +195,11 @@ def _training(config: PipelineConfig, candidate: Candidate) -> _Section:
             f"- {train['items_in']:,} sentence pairs, {train['updates']:,} updates, {train.get('tokens', 0):,} target "
             f"tokens; dev loss {train['dev_loss']:.3f} nats per token"
         )
-        gpus = train.get("gpu_seconds", 0.0) / _HOUR
+        gpus = train.get("gpu_seconds", 0.0) / SECONDS_PER_HOUR
         lines.append(
             f"- {gpus:.2f} GPU hours"
             if gpus
-            else f"- {train.get('cpu_seconds', 0.0) / _HOUR:.2f} CPU hours, without a GPU"
+            else f"- {train.get('cpu_seconds', 0.0) / SECONDS_PER_HOUR:.2f} CPU hours, without a GPU"
         )
     lines.append(f"- Artifacts: export {candidate.export.fingerprint}, evaluate {candidate.evaluate.fingerprint}")
     return _Section("## Training", lines)

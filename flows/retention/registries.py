@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from flows.registry.marks import MARK_TAG
 from flows.runs.start_from import tag_of
 from flows.runs.summary import RunSummary
-from flows.settings import Settings
+from flows.settings import SQLITE, Settings, lacks_database
 from flows.tracking.paging import read_all
 from nmt_core.errors import ModelError, without_password, words_of
 from nmt_core.stages.table import STAGES
@@ -15,7 +14,6 @@ from nmt_core.stages.table import STAGES
 Name = tuple[str, str]
 """Stage and fingerprint."""
 
-_SQLITE = "sqlite:///"
 _VERSIONS_OF_A_PAGE = 10_000
 _MODELS_OF_A_PAGE = 1_000
 
@@ -57,7 +55,7 @@ def _ask(registry: str, settings: Settings, found: Registered, *, is_used: bool)
         ModelError: The registry does not answer.
     """
     uri = _address(registry, settings)
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
+    if lacks_database(uri):
         if is_used:
             raise _unknown(registry, uri, "the database does not exist")
         return
@@ -82,7 +80,7 @@ def _address(registry: str, settings: Settings) -> str:
     """Return the tracking URI of a registry as a run recorded it."""
     if registry == settings.registry:
         return settings.mlflow_tracking_uri  # with the password, if it has one
-    return f"{_SQLITE}{settings.own_database}" if registry == "home" else registry
+    return f"{SQLITE}{settings.own_database}" if registry == "home" else registry
 
 
 def _unknown(registry: str, uri: str, problem: str) -> ModelError:

@@ -10,12 +10,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.settings import Prices
+from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.train.spent import Spent
 
 Tell = Callable[[int, Mapping[str, float]], None]
 """Type of `system_metrics.Tell`. It is repeated here because that module takes a second to import."""
 
-_HOUR = 3_600
 _POWER = ("system/gpu_", "_power_usage_watts")  # names of MLflow's collector, with the number of the GPU in between
 
 
@@ -100,13 +100,13 @@ class StageMeter:
         cpu_seconds = trained.cpu_seconds if trained.attempts else max(0.0, _cpu_seconds() - self._cpu_start)
         gpu_seconds = trained.gpu_seconds or (report.get("seconds", 0.0) if report.get("device") == "cuda" else 0.0)
         tokens = report.get("tokens") or report.get("source_tokens", 0) + report.get("target_tokens", 0)
-        money = (gpu_seconds * prices.gpu_hour + cpu_seconds * prices.cpu_hour) / _HOUR
+        money = (gpu_seconds * prices.gpu_hour + cpu_seconds * prices.cpu_hour) / SECONDS_PER_HOUR
         return Cost(
             seconds=round(seconds, 2),
             cpu_seconds=round(cpu_seconds, 2),
             gpu_seconds=round(gpu_seconds, 2),
             tokens=tokens,
-            energy_watt_hours=None if self._joules is None else round(self._joules / _HOUR, 3),
+            energy_watt_hours=None if self._joules is None else round(self._joules / SECONDS_PER_HOUR, 3),
             money=round(money, 6) if prices.gpu_hour or prices.cpu_hour else None,
         )
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.settings import Settings
+from flows.settings import Settings, lacks_database
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, ModelError, words_of
 from nmt_core.stages.table import STAGES
@@ -23,7 +23,6 @@ MADE_OF = {"train": "average", "tokenizer": "tokenizer"}
 _TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",)}
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _STORED = re.compile(r"([a-z]+)/[0-9a-f]{4,32}")
-_SQLITE = "sqlite:///"
 
 
 def tag_of(stage: str) -> str:
@@ -98,7 +97,7 @@ def _version(option: str, address: str, settings: Settings) -> "ModelVersion":
     parts, uri = _REGISTERED.fullmatch(address), settings.mlflow_tracking_uri
     if not parts:
         raise ConfigError(f"{option}: must be models:/NAME@ALIAS or models:/NAME/VERSION")
-    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).is_file():  # otherwise MLflow would create it
+    if lacks_database(uri):
         raise ModelError(
             f"{option}: {uri} does not exist yet, so no model is registered: `nmt run RECIPE` registers one"
         )

@@ -15,6 +15,7 @@ from flows.runs.cost import Cost, total
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, PreemptedError, words_of
 from nmt_core.evaluate.verdict import Verdict
+from nmt_core.store.atomic import write_atomically
 
 SUMMARY = "summary.json"
 TRACEBACK = "traceback.txt"
@@ -166,9 +167,7 @@ class RunSummary(BaseModel):
         folder = runs / self.run_id
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            draft = folder / f"{SUMMARY}.partial"
-            draft.write_text(self.model_dump_json(indent=1), encoding="utf-8")
-            draft.replace(folder / SUMMARY)
+            write_atomically(folder / SUMMARY, self.model_dump_json(indent=1))
 
 
 def new_run_id(recipe: str) -> str:

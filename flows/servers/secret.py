@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 from nmt_core.errors import ConfigError
+from nmt_core.store.atomic import write_atomically
 
 OPEN_PATH = "/nmt-open"
 """Page of our Prefect server that signs a browser in. See `opening_address`."""
@@ -33,12 +34,8 @@ def kept_secret(file: Path) -> str:
             if status.st_uid == os.getuid() and not status.st_mode & 0o077 and (secret := file.read_text().strip()):
                 return secret
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        draft.unlink(missing_ok=True)
         secret = new_secret()
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as output:
-            output.write(f"{secret}\n")
-        draft.replace(file)
+        write_atomically(file, f"{secret}\n", mode=0o600)
         return secret
     except OSError as error:
         raise ConfigError(

@@ -70,6 +70,9 @@ _ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",  # for child processes: a folder `flows` in the working folder must not hide this package
 }
 
+SQLITE = "sqlite:///"
+"""Beginning of the address of a database that is a file."""
+
 _HASHES = "hashes.db"  # hashes of large files, so that no process hashes an unchanged file again
 
 ALLOW_CODE = "NMT_ALLOW_CODE"
@@ -134,7 +137,7 @@ class Settings:
         return cls(
             home=home,
             prefect_api_url=environment.get("PREFECT_API_URL", "").rstrip("/"),
-            mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"sqlite:///{home / 'mlflow.db'}",
+            mlflow_tracking_uri=environment.get("MLFLOW_TRACKING_URI", "") or f"{SQLITE}{home / 'mlflow.db'}",
             prefect_pages=values.pages(environment, "NMT_PREFECT_PAGES"),
             mlflow_pages=values.pages(environment, "NMT_MLFLOW_PAGES"),
             prefect_port=values.count(environment, "PREFECT_SERVER_API_PORT") or 4_200,
@@ -171,7 +174,7 @@ class Settings:
     @property
     def registry(self) -> str:
         """Registry as runs record it: `home` if it is in the home, which may move, otherwise its address."""
-        return "home" if self.mlflow_tracking_uri == f"sqlite:///{self.own_database}" else self.mlflow_shown
+        return "home" if self.mlflow_tracking_uri == f"{SQLITE}{self.own_database}" else self.mlflow_shown
 
     @property
     def mlflow_shown(self) -> str:
@@ -246,3 +249,8 @@ class Settings:
 def allow_code_of_its_owner() -> None:
     """Allow the recipe of a command to run the code that it names, unless NMT_ALLOW_CODE forbids it."""
     os.environ[ALLOW_CODE] = os.environ.get(ALLOW_CODE) or "1"
+
+
+def lacks_database(uri: str) -> bool:
+    """Return True if an address is that of a database file that does not exist. MLflow would create an empty one."""
+    return uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file()

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock
 
 from nmt_core.errors import ConfigError
+from nmt_core.store.atomic import write_atomically
 
 _PLACE = "place.txt"
 _FILE = "file://"
@@ -64,9 +65,7 @@ def follow(home: Path, database: Path, say: Callable[[str], None] = _say) -> Non
                 count = _rewrite(database, before, home) if database.is_file() else 0
                 (home / _SERVERS).unlink(missing_ok=True)  # belongs to the home that this one was copied from
                 say(f"NMT_HOME has moved from {before} to {home}: corrected {count:,} addresses in MLflow's database.")
-            draft = home / f"{_PLACE}.partial"
-            draft.write_text(str(home), encoding="utf-8")
-            draft.replace(home / _PLACE)
+            write_atomically(home / _PLACE, str(home))
     except (OSError, sqlite3.Error) as error:
         if _noted(home):
             raise ConfigError(

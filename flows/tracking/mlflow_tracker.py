@@ -21,12 +21,12 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from flows.runs.summary import Status
+from flows.settings import SQLITE
 from flows.tracking.lineage import TextPart
 from nmt_core.errors import without_password, words_of
 
 Operation = Callable[[MlflowClient], None]
 
-_SQLITE = "sqlite:///"
 
 _POINTS_PER_BATCH = 1_000  # the maximum that MLflow accepts
 _PARAMS_PER_BATCH = 100
@@ -47,9 +47,9 @@ def open_database(uri: str) -> None:
     because MLflow cannot use a database whose creation was interrupted. Other errors are left to the tracker, which
     retries.
     """
-    if not uri.startswith(_SQLITE):
+    if not uri.startswith(SQLITE):
         return
-    file = Path(uri.removeprefix(_SQLITE))
+    file = Path(uri.removeprefix(SQLITE))
     with suppress(MlflowException, SQLAlchemyError):  # the latter while another process holds a lock
         if file.exists() or file.suffix != ".db":
             MlflowClient(uri).search_experiments(max_results=1)
@@ -57,7 +57,7 @@ def open_database(uri: str) -> None:
         draft = file.with_name(f"{file.name}.partial")
         for rest in file.parent.glob(f"{draft.name}*"):
             rest.unlink()
-        MlflowClient(f"{_SQLITE}{draft}").search_experiments(max_results=1)
+        MlflowClient(f"{SQLITE}{draft}").search_experiments(max_results=1)
         draft.rename(file)
 
 

@@ -23,7 +23,7 @@ from nmt_core.batches.shards import DEV_FILE
 from nmt_core.config import SIDES, EncodeConfig, PipelineConfig
 from nmt_core.corpus.shard import DROPPED_COLUMNS
 from nmt_core.errors import ConfigError, StageError
-from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
 from nmt_core.tokenizer.bulk import Sampling
 from nmt_core.tokenizer.sample import count_pairs, text_shards
@@ -126,10 +126,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> EncodeRe
         done += task.rows
         job.reporter.progress(done, total, "pairs")
     kept = found.kept
-    if kept.total() + found.too_long != total:
-        raise StageError(
-            f"encode: of {total:,} pairs {kept.total():,} were kept and {found.too_long:,} dropped: report this bug"
-        )
+    require_sum("encode", total, {"kept": kept.total(), "dropped": found.too_long})
     storage.sweep(str(out))
     if not kept:
         raise StageError(f"encode.max_length={knobs.max_length}: all {total:,} pairs are longer: set it higher")

@@ -4,6 +4,8 @@ from pydantic import Field
 
 from nmt_core.config.section import Section
 
+SECONDS_PER_HOUR = 3_600
+
 
 class BudgetConfig(Section):
     """Limits on the time of training, over all its attempts.

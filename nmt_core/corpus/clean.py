@@ -23,7 +23,7 @@ from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.index import CorpusIndex, StoredCorpus
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.errors import DataError, StageError
-from nmt_core.stages.stage import Inputs, Job
+from nmt_core.stages.stage import Inputs, Job, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Identity
 from nmt_core.store.digests import sha256_of
@@ -76,12 +76,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
         report = cleaning.finish()
     finally:
         storage.remove_folder(cleaning.scratch)
-    dropped = sum(report.dropped.values())
-    if report.items_in != report.items_out + dropped:
-        raise StageError(
-            f"clean: {report.items_in:,} pairs came in, but {report.items_out:,} were kept and {dropped:,} dropped: "
-            "this is a fault of the program; please report it with the recipe"
-        )
+    require_sum("clean", report.items_in, {"kept": report.items_out, "dropped": sum(report.dropped.values())})
     if not report.items_out:
         raise StageError(_nothing_left(config, report))
     return report

@@ -19,7 +19,7 @@ from nmt_core.corpus.held_out.carve import HeldOutPairs, carve, too_little
 from nmt_core.corpus.reading import held_out_sets
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
 from nmt_core.errors import StageError
-from nmt_core.stages.stage import Inputs, Job, StageReport
+from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Identity
 
@@ -134,7 +134,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
     genuine = [name for name, rate in rates.items() if rate.times and not rate.tag]  # not made by a model
     carved = carve(shards, sizes, config.split.seed, job.workers, genuine) if any(sizes) else None
     total = _split(shards, carved, rates, config, out, job)
-    _require_all(total, sum(sizes))
+    became = {"trained on": total.trained_on, "taken out": sum(sizes), "dropped": total.dropped.total()}
+    require_sum("split", total.clean.total(), became)
     if carved:
         left = total.clean.total() - total.dropped[_SHARED] - total.leaked.total() - sum(sizes)
         if left < sum(sizes):
@@ -201,16 +202,6 @@ def _split(
         storage.remove_folder(scratch)
     storage.sweep(str(out))
     return total
-
-
-def _require_all(total: _Counts, taken_out: int) -> None:
-    """Check that each pair is trained on, taken out for dev or test, or listed as dropped."""
-    came_in, dropped = total.clean.total(), total.dropped.total()
-    if came_in != total.trained_on + taken_out + dropped:
-        raise StageError(
-            f"split: {came_in:,} pairs came in, but {total.trained_on:,} are trained on, {taken_out:,} were taken out "
-            f"and {dropped:,} dropped: this is a fault of the program; please report it with the recipe"
-        )
 
 
 def _write_held_out(dev: pl.DataFrame, tests: Mapping[str, pl.DataFrame], out: Path) -> None:

@@ -28,6 +28,7 @@ from nmt_core.errors import DamagedError, StageError
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.execution.torchrun import Launcher, LocalTorchrun
 from nmt_core.store.artifacts import REPORT, Artifact, Identity, Manifest, Store, describe_outputs, fingerprint_of, now
+from nmt_core.store.atomic import remove_drafts
 from nmt_core.store.library_versions import versions
 
 Inputs = Mapping[str, Artifact]
@@ -249,6 +250,25 @@ def run_stage(
     return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
 
+def require_sum(stage: str, items_in: int, parts: Mapping[str, int]) -> None:
+    """Check that every item that went into a stage is accounted for.
+
+    Args:
+        stage: name of the stage.
+        items_in: number of items that went in.
+        parts: what became of them, with the number of each: `{"kept": 7, "dropped": 3}`.
+
+    Raises:
+        StageError: the sum is another number.
+    """
+    if items_in != sum(parts.values()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in parts.items())
+        raise StageError(
+            f"{stage}: {items_in:,} pairs went in, but the parts do not add up to that ({counts}): this is a bug of "
+            "the program; please report it with the recipe"
+        )
+
+
 def _identity(stage: Stage, config: PipelineConfig, inputs: Inputs) -> Identity:
     return stage.identity_of(config, {name: artifact.fingerprint for name, artifact in inputs.items()})
 
@@ -266,6 +286,7 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
         (out / REPORT).write_text(report.model_dump_json(indent=1), encoding="utf-8")
         # Computed again: the run may have extended the identity (the hash of a fetched file), as the next run will see.
         identity = _identity(stage, config, inputs)
+        remove_drafts(out)
         manifest = Manifest(
             stage=stage.name,
             fingerprint=fingerprint_of(identity),

@@ -1,8 +1,13 @@
 """Durable and atomic writes of files. Without them, a renamed file may be empty after a power failure."""
 
+import contextlib
 import os
+import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+
+_DRAFT = re.compile(r".+\.[0-9a-f]{8}\.partial", re.DOTALL)  # see `replacing`
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -13,29 +18,52 @@ def write_durably(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that readers always see the old content or the new one in full, even after a power failure.
+@contextlib.contextmanager
+def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
+    """Yield an empty draft beside a file, which takes the place of the file at the end of the block.
 
-    The content is written beside the file and renamed onto it. A process that is killed may leave the draft, whose name
-    ends in `.partial`.
+    Readers see the former file or the new one, complete, and so does a machine after a loss of power. If the block
+    raises, the draft is removed and the file is as it was. A process that is killed may leave the draft, which is named
+    `*.partial`.
 
     Args:
         path: the file. Its folder exists.
-        content: bytes, or text to write as UTF-8.
+        mode: permissions of the new file, less those that the umask takes away.
 
     Raises:
-        OSError: the file cannot be written. It is unchanged.
+        OSError: the file cannot be written.
     """
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
-        with draft.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield draft
+        sync(draft)
         draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Write a file in one step: see `replacing`.
+
+    Args:
+        path: the file. Its folder exists.
+        content: bytes, or text to write as UTF-8.
+        mode: permissions of the new file, less those that the umask takes away.
+
+    Raises:
+        OSError: the file cannot be written. It is as it was.
+    """
+    with replacing(path, mode=mode) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove the drafts that killed processes left below a folder. No process may be writing there."""
+    for path in folder.rglob("*.partial"):
+        if path.is_file() and _DRAFT.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def sync_below(folder: Path) -> None:

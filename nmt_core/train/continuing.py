@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import TrainConfig
 from nmt_core.stages.stage import IDENTITY
 from nmt_core.store.artifacts import PARTIAL, REPORT, Identity
+from nmt_core.store.atomic import replacing
 from nmt_core.train.curves import LOG_EVERY, METRICS
 from nmt_core.train.other_trainings import Other, UnfitError, newest_update, other_trainings
 from nmt_core.train.progress import Progress
@@ -279,9 +280,8 @@ def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        draft = target.with_name(f"{target.name}.tmp")
-        shutil.copyfile(source, draft)
-        draft.replace(target)
+        with replacing(target) as draft:
+            shutil.copyfile(source, draft)
 
 
 def _clear(out: Path) -> None:

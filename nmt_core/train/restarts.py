@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nmt_core.store.atomic import write_atomically
+
 _FILE = "restarts.json"
 _MOST_IN_VAIN = 3
 
@@ -29,10 +31,8 @@ def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
     """
     seen = _read(folder)
     if not seen or newest != seen.newest or restarts < seen.restarts:  # fewer: a new `torchrun` counts from 0
-        draft = folder / f"{_FILE}.partial"
         with suppress(OSError):  # a full disk must not stop training
-            draft.write_text(json.dumps(asdict(_Seen(newest, restarts))), encoding="utf-8")
-            draft.replace(folder / _FILE)
+            write_atomically(folder / _FILE, json.dumps(asdict(_Seen(newest, restarts))))
         return ""
     in_vain = restarts - seen.restarts
     if in_vain <= _MOST_IN_VAIN:

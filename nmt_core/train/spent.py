@@ -5,16 +5,18 @@ The numbers are in a file of their own, not in a checkpoint: time spent after th
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 from nmt_core.config import BudgetConfig
+from nmt_core.config.budget import SECONDS_PER_HOUR
+from nmt_core.store.atomic import write_atomically
 
 _FILE = "spent.json"
 _SECONDS_BETWEEN_NOTES = 5.0  # kill -9 loses up to this much
-_HOUR = 3_600
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Spent:
     def over(self, budget: BudgetConfig) -> str:
         """Return a text that names the part of the budget that is spent, or "" if none is."""
         parts = (
-            ("max_gpu_hours", self.gpu_seconds / _HOUR, budget.max_gpu_hours, "GPU hours"),
-            ("max_hours", self.seconds / _HOUR, budget.max_hours, "hours"),
+            ("max_gpu_hours", self.gpu_seconds / SECONDS_PER_HOUR, budget.max_gpu_hours, "GPU hours"),
+            ("max_hours", self.seconds / SECONDS_PER_HOUR, budget.max_hours, "hours"),
         )
         for option, hours, most, unit in parts:
             if 0 < most <= hours:
@@ -99,9 +101,5 @@ class Meter:
     def note(self) -> None:
         """Write the time spent to the file. A full disk does not stop training."""
         self._noted = time.monotonic()
-        draft = self._folder / f"{_FILE}.partial"
-        try:
-            draft.write_text(json.dumps(asdict(self.spent)), encoding="utf-8")
-            draft.replace(self._folder / _FILE)
-        except OSError:
-            draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            write_atomically(self._folder / _FILE, json.dumps(asdict(self.spent)))

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from nmt_core.store.atomic import write_atomically
+
 _FILE = "status.json"
 
 
@@ -28,9 +30,7 @@ class Status:
 
 def write_status(folder: Path, status: Status) -> None:
     """Write the outcome of a job atomically."""
-    draft = folder / f"{_FILE}.partial"
-    draft.write_text(json.dumps(asdict(status)), encoding="utf-8")
-    draft.replace(folder / _FILE)
+    write_atomically(folder / _FILE, json.dumps(asdict(status)))
 
 
 def read_status(folder: Path) -> Status | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import safetensors.torch
 from torch import Tensor
 
+from nmt_core.store.atomic import replacing
 from nmt_core.train.weights import Label
 
 _MOVING_AVERAGE = ".ema.safetensors"
@@ -31,13 +32,11 @@ class WeightFiles:
         """Write the weights of a checkpoint and their moving average. Return the error if a file cannot be written."""
         files = {f"{name}.safetensors": weights} | ({f"{name}{_MOVING_AVERAGE}": averaged} if averaged else {})
         for file, tensors in ((self._folder / filename, files[filename]) for filename in files):
-            draft = file.with_suffix(".tmp")
             try:
                 file.parent.mkdir(exist_ok=True)
-                safetensors.torch.save_file(tensors, draft, self._metadata)
-                draft.replace(file)
+                with replacing(file) as draft:
+                    safetensors.torch.save_file(tensors, draft, self._metadata)
             except Exception as error:  # safetensors wraps errors of the system in its own
-                draft.unlink(missing_ok=True)
                 return error
         return None
 

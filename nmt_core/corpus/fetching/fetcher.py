@@ -24,14 +24,13 @@ import httpx
 
 from nmt_core import formats
 from nmt_core.corpus.fetching.partial import PartialFile, is_as_stored
-from nmt_core.errors import DataError
+from nmt_core.errors import TRANSIENT_HTTP_STATUS, DataError
 from nmt_core.formats import signatures
 
 OnBytes = Callable[[str, int, int], None]
 """Callback with an address, the number of bytes received, and the total number (0 if unknown)."""
 Result = TypeVar("Result")
 
-_WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NOT_THERE = frozenset({404, 410})
 _CONNECTIONS_PER_HOST = 2
 _MOST_REDIRECTS = 10
@@ -133,7 +132,7 @@ class Fetcher:
                 answer = error.response if isinstance(error, httpx.HTTPStatusError) else None
                 if answer is not None and answer.status_code in _NOT_THERE:
                     raise NotThereError(_cannot(address, error)) from None
-                lasting = answer is not None and answer.status_code not in _WORTH_ANOTHER_TRY
+                lasting = answer is not None and answer.status_code not in TRANSIENT_HTTP_STATUS
                 in_vain = 0 if progress() > furthest else in_vain + 1
                 furthest = max(furthest, progress())
                 if lasting or in_vain == self.patience.attempts or _is_never_to_work(error):

@@ -11,8 +11,6 @@ It is JSON beside the recipe, made to be read, compared and committed::
 file. Files of this machine are not included, because edits to them are meant to count.
 """
 
-import os
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.errors import DataError, words_of
 from nmt_core.store.artifacts import now
+from nmt_core.store.atomic import write_atomically
 
 
 class LockedFile(BaseModel):
@@ -130,7 +129,8 @@ class Lockfile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self._path.with_name(f".{self._path.name}.lock")):
                 self._content = change(self._read()).sorted()
-                _replace(self._path, self._content.model_dump_json(indent=1) + "\n")
+                mode = self._path.stat().st_mode & 0o777 if self._path.exists() else 0o666
+                write_atomically(self._path, self._content.model_dump_json(indent=1) + "\n", mode=mode)
         except OSError as error:
             raise DataError(
                 f"corpus.lock={self._path}: cannot be written ({error.strerror or error}): name another file with "
@@ -147,16 +147,3 @@ class Lockfile:
                 f"corpus.lock={self._path}: not a lock file ({words_of(error)}): restore it, or remove it to "
                 "record the files again"
             ) from None
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file in one step: a reader sees either the complete old file or the complete new one."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 
 from nmt_core.batches import lengths
 from nmt_core.batches.lengths import PairCounts, count_sizes, histogram, useful_token_share
-from nmt_core.batches.plan import Capacity, pack_slices, packed_capacity, pad_slices
+from nmt_core.batches.plan import Capacity, pack_micro_batches, packed_capacity, pad_micro_batches
 
 SIZES = arrays.arrays(np.int64, st.tuples(st.integers(1, 50), st.just(2)), elements=st.integers(1, 1_024))
 
@@ -31,19 +31,21 @@ def test_nothing_is_counted_as_nothing() -> None:
     assert count_sizes(np.empty((0, 2), np.int64)) == PairCounts()
 
 
-def test_the_share_is_that_of_the_slices() -> None:
+def test_the_share_is_that_of_the_micro_batches() -> None:
     draw = np.random.default_rng(1)
     lengths_N2 = draw.integers(1, 100, (3_000, 2))
     shares, capacity = useful_token_share(count_sizes(lengths_N2)), Capacity(2_048, 2_048)
-    padded = sum(lengths_N2[rows].max(axis=0).sum() * len(rows) for rows in pad_slices(lengths_N2, capacity, draw))
+    padded = sum(
+        lengths_N2[rows].max(axis=0).sum() * len(rows) for rows in pad_micro_batches(lengths_N2, capacity, draw)
+    )
     assert shares["padded 2048"] == pytest.approx(lengths_N2.sum() / padded, abs=0.01)  # another draw
     capacity = packed_capacity(2_048, lengths_N2.sum(axis=0))
-    streams = len(pack_slices(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
+    streams = len(pack_micro_batches(lengths_N2, capacity, draw)) * (capacity.source + capacity.target)
     assert shares["packed 2048"] == pytest.approx(lengths_N2.sum() / streams, abs=0.01)
     assert 0 < shares["padded 2048"] < shares["packed 2048"] < 1
 
 
-def test_equal_lengths_need_no_padding_and_small_slices_are_left_out() -> None:
+def test_equal_lengths_need_no_padding_and_small_micro_batches_are_left_out() -> None:
     shares = useful_token_share(PairCounts({(4_096, 4_096): 48}))
     assert shares == {f"{kind} {size}": 1.0 for kind in ("padded", "packed") for size in (4_096, 8_192, 16_384)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nmt_core.config import PipelineConfig
-from nmt_core.corpus import sources
+from nmt_core.corpus import index, sources
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.errors import DataError
 from nmt_core.store.artifacts import Artifact
@@ -141,13 +141,13 @@ def test_a_mirror_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         identity_of({"address": "train.tsv"}, mirror=str(tmp_path / "gone"))
 
 
-def stored(*addresses: str, **values: Any) -> sources.StoredCorpus:
+def stored(*addresses: str, **values: Any) -> index.StoredCorpus:
     files = [
-        sources.StoredFile(file=f"train/{n}.zip", sha256="", bytes=1, address=address, side="both")
+        index.StoredFile(file=f"train/{n}.zip", sha256="", bytes=1, address=address, side="both")
         for n, address in enumerate(addresses)
     ]
     plain = {"role": "train", "name": "news0", "licence": "", "citation": "", "url": "", "files": tuple(files)}
-    return sources.StoredCorpus.model_validate(plain | values)
+    return index.StoredCorpus.model_validate(plain | values)
 
 
 @pytest.mark.parametrize(
@@ -190,14 +190,14 @@ def test_licences_in_archives_are_found(tmp_path: Path) -> None:
     (tmp_path / "train" / "1.zip").write_bytes(b"none")
     download = Artifact("download", "0" * 32, tmp_path)
 
-    assert sources.licence_files(download, stored("a", "b", "c")) == ["LICENSE", "docs/licence.txt"]
+    assert index.licence_files(download, stored("a", "b", "c")) == ["LICENSE", "docs/licence.txt"]
 
 
 def test_an_index_that_is_none_is_an_error(tmp_path: Path) -> None:
     download = Artifact("download", "0" * 32, tmp_path)
 
     with pytest.raises(DataError, match=r"corpora.json: not an index of corpora.*--force"):
-        sources.CorpusIndex.of(download)
-    (tmp_path / sources.INDEX).write_text(json.dumps({"corpora": [{"name": "old"}]}))
+        index.CorpusIndex.of(download)
+    (tmp_path / index.INDEX).write_text(json.dumps({"corpora": [{"name": "old"}]}))
     with pytest.raises(DataError, match="not an index of corpora"):
-        sources.CorpusIndex.of(download)
+        index.CorpusIndex.of(download)
