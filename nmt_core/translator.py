@@ -388,8 +388,10 @@ class Translator:
         return line
 
     def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
-        """Return the ids with which the target of each line begins. None if the tokenizer has no pieces for all of a
-        prefix."""
+        """Return the ids with which the target of each line begins.
+
+        None if the tokenizer has no pieces for all of a prefix.
+        """
         if given and len(given) != lines:
             raise DataError(
                 f"{len(given):,} target prefixes for {lines:,} lines: give one for each line, empty for no prefix"

@@ -24,8 +24,9 @@ class ScoreRule(Section):
 
     scorer: str = Field(min_length=1)
     """Scorer: `cross-entropy-difference` (see `clean.in_domain`), an entry point of the group `nmt_pipeline.scorers`,
-    or module:function. A function gets pairs and returns a number for each. Cross-entropy difference is 0 or more for
-    pairs that are more like the domain than like the rest. With `command`, this is any name for the score."""
+    or module:function. A function gets pairs and returns a number for each. A cross-entropy difference of 0 or more
+    means that a pair is more like the domain than like the text as a whole. With `command`, this is any name for the
+    score."""
     command: Annotated[str, AfterValidator(_is_command)] = ""
     """Program that reads lines of source, tab, target, and writes one number for each, such as `bicleaner-ai-classify
     --score_only --scol 1 --tcol 2 -q - - MODEL`. It runs without a shell. The contents of the files that the command

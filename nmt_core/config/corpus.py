@@ -116,7 +116,9 @@ class CorpusConfig(Section):
         if self.toy is None and not self.train:
             raise ValueError("names no training text: set corpus.train, or corpus.toy for the toy corpus")
         if self.toy is not None and (self.train or self.dev or self.test):
-            raise ValueError("has both corpus.toy and files: the toy corpus brings its own dev and test text")
+            raise ValueError(
+                "has both corpus.toy and files, but the toy corpus has its own dev and test text: remove one"
+            )
         names = [files.name for files in (*self.train, *self.dev, *self.test)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"uses the name {twice[0]!r} twice: give every corpus a name of its own")

@@ -63,7 +63,10 @@ class RnnConfig(Section):
 
 
 class ModelConfig(Section):
-    """The Transformer (Vaswani et al. 2017), or a recurrent network. The defaults are the base Transformer."""
+    """Transformer (Vaswani et al. 2017), or recurrent network.
+
+    The defaults are the base Transformer.
+    """
 
     architecture: Literal["transformer", "rnn"] = "transformer"
     """Architecture: the Transformer, or the recurrent network that `rnn` describes."""

@@ -12,8 +12,10 @@ SignificanceTest = Literal["bootstrap", "randomisation"]
 
 
 class RegistryConfig(Section):
-    """The MLflow model registry, and the gate that a model must pass to become champion, the version used in
-    production."""
+    """Name of the model in the MLflow registry, and the gate that it must pass to become champion.
+
+    The champion is the version used in production.
+    """
 
     model_name: str = Field("", pattern="^[A-Za-z0-9._-]*$")
     """Name of the registered model. Empty means the name of the recipe."""

@@ -28,8 +28,10 @@ def _is_timezone(name: str) -> str:
 
 
 class ScheduleConfig(Section):
-    """Times at which a recipe runs by itself, once `nmt deploy` has registered it with Prefect. They do not change any
-    result."""
+    """Times at which a recipe runs by itself, once `nmt deploy` has registered it with Prefect.
+
+    They do not change any result.
+    """
 
     cron: Cron = ""
     """Times to retrain, as the five fields of cron: "0 3 * * 1" is Mondays at three. Empty means only on request."""

@@ -63,8 +63,10 @@ class SearchConfig(Section):
 
     @property
     def most_positions(self) -> int:
-        """Number of positions that the longest source or its longest translation takes, including a start or end
-        mark."""
+        """Number of positions that the longest source or its longest translation takes.
+
+        This includes a start or end mark.
+        """
         longest_target = int(self.max_length_factor * self.max_source_tokens) + self.max_length_offset
         return max(self.max_source_tokens, longest_target) + 1
 

@@ -195,7 +195,10 @@ class LocalWorkers:
                 child.connection.send_bytes(order)
 
     def _has_room(self, under_way: _UnderWay[Task, Result]) -> bool:
-        """Return True if more tasks may begin. The others must not run far ahead of a slow one."""
+        """Return True if more tasks may begin.
+
+        The others must not run far ahead of a slow one.
+        """
         return len(under_way.answers) < 2 * self.count
 
     def _read_ahead(self, under_way: _UnderWay[Task, Result]) -> bool:

@@ -113,8 +113,10 @@ def is_gone(name: str) -> bool:
 
 
 def is_here(name: str) -> bool:
-    """Return True if a process is running on this machine. Its `name` is the result of `this_process` in that
-    process."""
+    """Return True if a process is running on this machine.
+
+    Its `name` is the result of `this_process` in that process.
+    """
     return _is_of_this_machine(name) and _runs(name)
 
 
@@ -137,8 +139,10 @@ def _name_of(process: psutil.Process) -> str:
 
 
 def _start_of(process: psutil.Process) -> str:
-    """Return the start time of a process: on Linux, ticks since a certain boot, which no change of the clock
-    affects."""
+    """Return the start time of a process.
+
+    On Linux, these are ticks since a certain boot, which no change of the clock affects.
+    """
     try:
         boot = _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:  # not Linux

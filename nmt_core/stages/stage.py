@@ -193,8 +193,7 @@ def run_stage(
     force: bool = False,
     on_damage: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Return the artifact of a stage: reuse it, or run the stage. Safe against other processes that need the same
-    artifact.
+    """Reuse or make the artifact of a stage. Safe against other processes that need the same artifact.
 
     Args:
         stage: the stage.
@@ -204,6 +203,9 @@ def run_stage(
         job: reporter, resources, workers and launcher.
         force: run the stage even if its artifact exists.
         on_damage: called with a sentence about an artifact that cannot be reused. By default, the sentence is logged.
+
+    Returns:
+        The artifact, whether it was reused, and the seconds that this took.
 
     Raises:
         NmtError: the stage failed. StageError means that the disk is full, or comes from the stage itself.
@@ -309,8 +311,10 @@ def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, jo
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Return True if an error was caused by a full disk. Libraries wrap it, and some keep only the text of the
-    message."""
+    """Return True if an error was caused by a full disk.
+
+    Libraries wrap the error, and some keep only the text of its message.
+    """
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}:

@@ -90,8 +90,10 @@ class PlannedStage:
 
 
 def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> list[PlannedStage]:
-    """Return the plan of a run, stage by stage, without running anything. Fingerprints follow from fingerprints
-    alone."""
+    """Return the plan of a run, stage by stage, without running anything.
+
+    Fingerprints of stages follow from the configuration and other fingerprints alone, so no artifact need exist.
+    """
     planned: dict[str, PlannedStage] = {}
     for stage in STAGES.values():
         identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
@@ -115,8 +117,10 @@ def _explain_absence(store: Store, stage: str, identity: Identity, fingerprint: 
 
 
 def explain_miss(identity: Identity, others: Iterable[Artifact]) -> tuple[str, Artifact | None]:
-    """Return the parts of an identity that differ from the most similar artifact of the same stage, and that
-    artifact."""
+    """Return why no artifact has this identity, and the most similar artifact of the same stage, if there is one.
+
+    The reason is the list of differences from that artifact.
+    """
     differences = []
     for other in others:
         with suppress(ArtifactError):  # damaged, so it cannot be compared

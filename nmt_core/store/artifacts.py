@@ -226,8 +226,10 @@ class Store:
         shutil.rmtree(folder)
 
     def garbage(self, keep: Collection[Artifact]) -> list[Path]:
-        """Return the folders that nothing needs: artifacts that are not kept, and unfinished ones that no process is
-        making."""
+        """Return the folders that nothing needs.
+
+        These are artifacts that are not kept, and unfinished ones that no process is making.
+        """
         kept = {artifact.path for artifact in keep}
         rubbish = sorted(artifact.path for artifact in self.published() if artifact.path not in kept)
         for partial in sorted(self.root.glob(f"*/*{PARTIAL}")):

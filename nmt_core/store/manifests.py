@@ -41,7 +41,7 @@ def is_name(stage: object, fingerprint: object) -> bool:
 
 
 def inner_path(text: str) -> str:
-    """Return a path (with /) if it stays within its folder.
+    """Return a path, with / as its separator, if it stays within its folder.
 
     Raises:
         ValueError: the path is absolute, goes up, or has characters that no file of an artifact has in its name.

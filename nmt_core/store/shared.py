@@ -51,8 +51,10 @@ class SharedStore(Store):
             return None
 
     def knows(self, stage: str, fingerprint: str) -> Artifact | None:
-        """Return the result of `find`, as far as manifests show it. Nothing is fetched, so the folder may be
-        missing."""
+        """Return the result of `find`, as far as manifests show it.
+
+        Nothing is fetched, so the folder may be missing.
+        """
         there = self.local(stage, fingerprint) or self._shared_manifest(stage, fingerprint)
         return Artifact(stage, fingerprint, self.path(stage, fingerprint)) if there else None
 
@@ -93,8 +95,10 @@ class SharedStore(Store):
         mark.write_text(self.objects.url, encoding="utf-8")
 
     def publish(self, partial: Path, manifest: Manifest) -> Artifact:
-        """Publish an artifact as `Store.publish` does. The record that an earlier one of this name was shared is
-        removed."""
+        """Publish an artifact as `Store.publish` does.
+
+        The record that an earlier one of this name was shared is removed.
+        """
         self._mark(manifest.stage, manifest.fingerprint).unlink(missing_ok=True)
         return super().publish(partial, manifest)
 

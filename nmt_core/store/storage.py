@@ -111,8 +111,10 @@ def write_bytes(parts: Iterable[bytes | memoryview], url: str) -> None:
 
 @contextlib.contextmanager
 def published(url: str) -> Iterator[BinaryIO]:
-    """Open a file for writing piece by piece. It appears, complete and on disk, only if the block ends without an
-    error."""
+    """Open a file for writing piece by piece.
+
+    It appears, complete and on disk, only if the block ends without an error.
+    """
     if path := local_path(url):
         draft = Path(_temporary(str(path)))
         try:
@@ -208,8 +210,10 @@ def sweep(folder: str) -> None:
 
 
 def sweep_drafts(urls: Iterable[str]) -> None:
-    """Remove the drafts of these files that killed processes left. A process that is still writing one of them will
-    fail."""
+    """Remove the drafts of these files that killed processes left.
+
+    A process that is still writing one of them will fail.
+    """
     folders: dict[str, set[str]] = {}
     for url in urls:
         name = url.rpartition("/")[2]
@@ -273,8 +277,10 @@ def _is_object_store(file_system: Any) -> bool:
 
 
 def _make_folder(file_system: Any, name: str) -> None:
-    """Create the folder of a file. In an object store there are no folders, and a mistyped one would become a
-    bucket."""
+    """Create the folder of a file.
+
+    In an object store there are no folders, and a mistyped one would become a bucket.
+    """
     if not _is_object_store(file_system):
         file_system.makedirs(file_system._parent(name), exist_ok=True)
 

@@ -266,7 +266,7 @@ def half_a_graph_with_its_hash(folder: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder": (shutil.rmtree, r"bundle: no bundle, .* name the folder"),
+    "no folder": (shutil.rmtree, r"bundle: not a bundle, .* name the folder"),
     "no description": (lambda folder: (folder / "config.json").unlink(), r"has no config\.json: name the folder"),
     "no encoder": (lambda folder: (folder / "fp32/encoder.onnx").unlink(), r"encoder\.onnx: missing .* export"),
     "no step": (lambda folder: (folder / "fp32/step.onnx").unlink(), r"step\.onnx: missing .* export"),

@@ -86,7 +86,7 @@ def test_a_bundle_without_the_file_or_with_another_one_is_refused(bundle_with: C
     with pytest.raises(ModelError, match=r"pretokenizers\.json: missing from the bundle"):
         Translator.load(bundle)
     file.write_text(written.replace("morphemes", "moses"))
-    with pytest.raises(ModelError, match=r"pretokenizers\.json: sha256 is"):
+    with pytest.raises(ModelError, match=r"pretokenizers\.json: .* its sha256 is"):
         Translator.load(bundle)
     config = json.loads((bundle / "config.json").read_text())
     config["sha256"][PRETOKENIZERS_FILE] = sha256_of(file)

@@ -146,24 +146,24 @@ def test_nothing_slow_is_imported() -> None:
         (
             ModelConfig,
             {"rnn": {"cell": "lstm"}},
-            "rnn is unused with architecture=transformer: set architecture to rnn",
+            "rnn has no effect with architecture=transformer: set architecture to rnn",
         ),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
-        (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "a readout of 500 is not d_model=512: set tied_embeddings"),
+        (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "its width 500 is not d_model=512: set tied_embeddings"),
         (
             ModelConfig,
             RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
-            "encoder_layers=2 and decoder_layers=1: each layer of the decoder starts from one",
+            "encoder_layers=2 and decoder_layers=1 differ, but with rnn.attention=dot",
         ),
         (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
-        (RnnConfig, {"context": "first_state"}, "context=first_state is for attention=none, not for additive"),
-        (RnnConfig, {"reverse_source": True}, "reverse_source=true is for one direction"),
+        (RnnConfig, {"context": "first_state"}, "context=first_state needs attention=none, not additive"),
+        (RnnConfig, {"reverse_source": True}, "reverse_source=true needs bidirectional=false"),
         (
             PipelineConfig,
             TOY | {"model": RNN, "train": {"batching": "packed"}},
-            "train.batching=packed is for model.architecture=transformer: a recurrent network reads sentences side by",
+            "train.batching=packed needs model.architecture=transformer, because a recurrent network reads",
         ),
-        (ModelConfig, {"positions": "rotary", "key_width": 7}, "turns pairs, and the keys of a head are 7 wide"),
+        (ModelConfig, {"positions": "rotary", "key_width": 7}, "rotates pairs, but the keys of a head are 7 wide"),
         (
             PipelineConfig,
             TOY | {"model": {"positions": "learned", "max_positions": 200}},
@@ -174,7 +174,7 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": {"positions": "learned", "max_positions": 1_000}},
             "needs 1,075 positions, more than model.max_positions=1000: lower the first, or raise the last",
         ),
-        (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs something to start from"),
+        (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
         (CorpusConfig, {}, "names no training text"),
@@ -192,12 +192,12 @@ def test_nothing_slow_is_imported() -> None:
             "encode.max_length=256 is more than 250",
         ),
         (TrainConfig, {"max_tokens_per_pass": 1_000}, "micro_batch_tokens=2048 is more than max_tokens_per_pass=1000"),
-        (TrainConfig, {"weight_decay": 0.1}, "weight_decay=0.1 is for adamw"),
+        (TrainConfig, {"weight_decay": 0.1}, "weight_decay=0.1 needs adamw"),
         (TrainConfig, {"stop_on": "chrf"}, "stop_on=chrf needs translations to score: set dev_sentences"),
         (
             TrainConfig,
             {"keep_best": 2, "checkpoint_every": 100, "validate_every": 30},
-            "checkpoint_every=100 is no multiple of validate_every=30",
+            "checkpoint_every=100 is not a multiple of validate_every=30",
         ),
         (
             PipelineConfig,
@@ -317,8 +317,8 @@ def test_an_override_has_the_bounds_and_the_meaning_of_the_knob_and_no_default()
 @pytest.mark.parametrize(
     ("section", "place"),
     [
-        ({"mix": {"corpora": [{"corpus": "tay"}]}}, "mix.corpora.0.corpus='tay' is none of corpus.train"),
-        ({"clean": {"overrides": [{"corpus": "tay"}]}}, "clean.overrides.0.corpus='tay' is none of corpus.train"),
+        ({"mix": {"corpora": [{"corpus": "tay"}]}}, "mix.corpora.0.corpus='tay' is not in corpus.train"),
+        ({"clean": {"overrides": [{"corpus": "tay"}]}}, "clean.overrides.0.corpus='tay' is not in corpus.train"),
     ],
 )
 def test_a_rule_for_a_corpus_that_is_not_there_is_refused(section: dict[str, Any], place: str) -> None:

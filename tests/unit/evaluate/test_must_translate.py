@@ -59,5 +59,5 @@ def test_the_built_in_sentences_hold_only_what_has_to_be_kept() -> None:
 
 
 def test_a_pattern_is_checked_before_anything_runs() -> None:
-    with pytest.raises(ValidationError, match="no regular expression"):
+    with pytest.raises(ValidationError, match="not a regular expression"):
         MustTranslate(source="a", matches="(")

@@ -223,5 +223,5 @@ def test_what_no_page_can_show_is_refused(line: str, message: str, tiny_bundle: 
 
 
 def test_no_bundle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no bundle"):
+    with pytest.raises(ModelError, match="not a bundle"):
         explain(tmp_path, LINE, SEARCH)

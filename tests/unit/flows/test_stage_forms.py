@@ -68,7 +68,7 @@ def test_bounds_and_choices_are_in_the_form(schemas: dict[str, dict[str, Any]]) 
     assert (fields["min_letter_share"]["minimum"], fields["min_letter_share"]["maximum"]) == (0, 1)
     assert fields["max_words"]["minimum"] == 1
     # Prefect checks bounds, and does not show them
-    assert fields["max_words"]["description"] == "Most words a side may have. Allowed: 1 or more."
+    assert fields["max_words"]["description"] == "Maximum number of words on each side. Allowed: 1 or more."
     assert fields["min_letter_share"]["description"].endswith(" Allowed: 0 or more, 1 or less.")
     assert fields["max_length_ratio"]["description"].endswith(" Allowed: more than 1.")
 

@@ -120,7 +120,7 @@ def test_a_key_like_no_other_lists_the_keys(recipe: Path) -> None:
         ("model.norm=middle", "model.norm='middle'", "'post' or 'pre'"),
         ("tokenizer.vocab_size=many", "tokenizer.vocab_size='many'", "integer"),
         ("corpus.toy.pairs=1", "corpus.toy.pairs=1", "greater than or equal to 1000"),
-        ("average.checkpoints=7", "average.checkpoints=7", "keep as many as are averaged"),
+        ("average.checkpoints=7", "average.checkpoints=7", "keep at least as many"),
         ("model.num_heads=3", "model d_model=512 is not a multiple of num_heads=3", "change either"),
         ("name=two words", "name='two words'", "pattern"),
     ],
@@ -238,7 +238,7 @@ def test_bases_in_a_circle_are_refused(tmp_path: Path, steps: int) -> None:
         write(tmp_path, **{f"r{step}": f"name: r{step}\nbase: ./r{(step + 1) % steps}.yaml\n"})
     message = complaint(tmp_path / "r0.yaml")
     assert "is circular (" in message
-    assert message.endswith(f"{tmp_path}/r0.yaml): take one out")
+    assert message.endswith(f"{tmp_path}/r0.yaml): remove one of these bases")
 
 
 @pytest.mark.parametrize(

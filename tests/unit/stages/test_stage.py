@@ -339,7 +339,7 @@ def test_whoever_waits_is_told_so(start: Callable[..., subprocess.Popen[str]], j
     until(lambda: ran(journal))
     outcome = run_stage(WAITS, PipelineConfig.model_validate(SMALL), store, {}, Job(GoingOn(), Resources()))
     assert outcome.reused
-    assert messages == ["another process makes waiting: waiting"]
+    assert messages == ["another process is making waiting: waiting"]
 
 
 @pytest.mark.parametrize("words", [(), ("resumable",)])

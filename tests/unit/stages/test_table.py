@@ -166,7 +166,7 @@ def test_a_miss_is_compared_with_the_most_similar_artifact(tiny: dict[str, Artif
     version = identity["version"]
     changed = explain_miss(identity | {"version": version + 1}, [tiny["clean"], tiny["encode"]])
     assert changed == (f"version: {version} -> {version + 1}", tiny["encode"])
-    assert explain_miss(identity, [tiny["encode"]])[0] == "made once, but its files are damaged or gone"
+    assert explain_miss(identity, [tiny["encode"]])[0] == "made before, but its files are damaged or missing"
     assert explain_miss(identity, []) == ("never made here", None)
 
 

@@ -260,7 +260,7 @@ def test_an_artifact_without_one_of_its_objects_is_made_anew_and_mended(url: str
     there, warnings = machine(url, tmp_path / "there"), list[str]()
     assert there.find("clean", made.fingerprint, warnings.append) is None
     assert len(warnings) == 1 and "counts as missing" in warnings[0]
-    assert {"damaged": "has another sha256", "missing": "is missing"}[fault] in warnings[0]
+    assert {"damaged": "does not match its sha256", "missing": "is missing"}[fault] in warnings[0]
     assert there.local("clean", made.fingerprint) is None
     assert not list(there.root.glob("clean/*/"))
 
@@ -282,7 +282,7 @@ def test_a_damaged_file_is_fetched_again_and_never_uploaded(url: str, tmp_path: 
 
     other = make(Store(there.root), "other")
     (other.path / "deep" / "data [1].txt").write_text("OTHER")
-    with pytest.raises(DamagedError, match="it is not uploaded"):
+    with pytest.raises(DamagedError, match="is not uploaded"):
         there.share(other)
     assert f"clean/{other.fingerprint}" not in here.objects.all()
 
