@@ -45,7 +45,7 @@ def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
 
 
 def forget_restarts(folder: Path) -> None:
-    """Remove the stored numbers, at the begin and at the end of a job."""
+    """Remove the stored numbers, at the beginning and at the end of a job."""
     (folder / _FILE).unlink(missing_ok=True)
 
 

@@ -326,8 +326,7 @@ def test_a_checkpoint_of_other_versions_is_not_given_up(tmp_path: Path, world: W
     assert message.startswith("checkpoint 20 was written by Python 3.99.1 and PyTorch 9.9.0, and ")
     assert f"{versions()} cannot read it ({newest}/.metadata cannot be read (its index names posix.abort" in message
     assert message.endswith(
-        f": run the same command with the versions that wrote it, or move {newest} to another "
-        "place to resume without it"
+        f": run the same command with the versions that wrote it, or move {newest} elsewhere to resume without it"
     )
     newest.rename(tmp_path / "elsewhere")
     assert again.load_newest(Moved(seed=2, steps=0).training).update == 10
