@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nmt_core.batches.layout import Layout, Packed, Padded
 
-if torch.version.cuda:
+if torch.cuda.is_available():  # importing Triton's kernels takes seconds
     from nmt_core.models.cuda.attention import attend_packed, fits
 
 

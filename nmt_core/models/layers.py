@@ -15,7 +15,7 @@ from nmt_core.batches.layout import Layout
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
 
-if torch.version.cuda:
+if torch.cuda.is_available():  # importing Triton's kernels takes seconds
     from nmt_core.models.cuda.residual import normed_residual
 
 _DRAWS = 2**16

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if torch.version.cuda:
+if torch.cuda.is_available():  # importing Triton's kernels takes seconds
     from nmt_core.models.cuda.cross_entropy import cross_entropy_rows
 
 _CHUNK_TOKENS = {"cpu": 1_024, "cuda": 8_192}

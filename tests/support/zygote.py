@@ -62,13 +62,22 @@ MOST_BYTES = 1 << 20
 STREAMS = 3
 
 
-class Blocked(importlib.abc.MetaPathFinder):
-    """Keeps libraries that start threads out of this process, as if they were not installed."""
+class Blocked(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Keeps libraries that start threads out of this process. They are found, but importing one fails."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """See `MetaPathFinder.find_spec`."""
-        if fullname.partition(".")[0] in THREADED:
-            raise ModuleNotFoundError(fullname, name=fullname)
+        is_blocked = fullname.partition(".")[0] in THREADED
+        return importlib.util.spec_from_loader(fullname, self) if is_blocked else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """See `Loader.create_module`."""
+        raise ModuleNotFoundError(spec.name, name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `Loader.exec_module`."""
 
 
 class PutAside(importlib.abc.MetaPathFinder, importlib.abc.Loader):
