@@ -85,7 +85,12 @@ def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
 
 def names_in(first: list[str] | Row, delimiter: str) -> list[str]:
     """Return the column names in the first record, which may be the header even if it is not valid UTF-8."""
-    return next(csv.reader([first.source], delimiter=delimiter), []) if isinstance(first, Row) else first
+    if not isinstance(first, Row):
+        return first
+    try:
+        return next(csv.reader([first.source], delimiter=delimiter), [])
+    except csv.Error:  # a carriage return within a field without quotes
+        return first.source.split(delimiter)
 
 
 def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:

@@ -193,3 +193,10 @@ def test_a_header_of_csv_that_is_not_utf8_is_the_header(read_both: Reader) -> No
     content = "Größe,de,en\n1,A,a\n".encode("latin-1")
 
     assert read_both("a.csv", content).select("source", "target", "fault").rows() == [("a", "A", None)]
+
+
+@pytest.mark.parametrize("first", [b"a\xff\rb,c\n", b"\xff\r\r,c\n", b'"a\xff\r",c\rd\n', b"\r\xff\n"])
+def test_a_first_record_that_is_neither_utf_8_nor_csv_is_one_faulty_row(first: bytes, read_both: Reader) -> None:
+    found = read_both("a.csv", first + b"d,e\nf,g\n")
+    assert found["fault"].null_count() == found.height - 1
+    assert found.filter(pl.col("fault").is_null()).select("source", "target").rows() == [("d", "e"), ("f", "g")]
