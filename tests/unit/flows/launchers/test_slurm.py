@@ -207,7 +207,7 @@ def test_a_machine_without_slurm_is_an_error_that_says_so(folder: Path, monkeypa
 def test_a_template_that_is_not_there_is_an_error(folder: Path, slurm: Any) -> None:
     settings = Settings.load({"NMT_LAUNCHER": "slurm", "NMT_LAUNCH_TEMPLATE": "nowhere.sbatch"})
     with (
-        pytest.raises(ConfigError, match=r"NMT_LAUNCH_TEMPLATE=nowhere.sbatch: there is no such file"),
+        pytest.raises(ConfigError, match=r"NMT_LAUNCH_TEMPLATE=nowhere.sbatch: no such file"),
         launcher_for(settings, "toy").launch(folder),
     ):
         pass
