@@ -34,7 +34,7 @@ def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
 
 
 def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Store) -> str:
-    """Return the same for the model that the training started from, and for the models that this one descends from."""
+    """Return the same text for the model that the training started from, and for the models that it descends from."""
     start = f"training started from {started_from}"
     try:
         lineage = [each for each in store.lineage(store.resolve(started_from)) if each.stage in _NEEDED]

@@ -129,7 +129,7 @@ def _limits(config: PipelineConfig, candidate: Candidate) -> _Section:
         + (
             f"Lines of more than {config.search.max_source_tokens:,} tokens are translated sentence by sentence."
             if split
-            else f"Lines of more than {config.search.max_source_tokens:,} tokens lose their end."
+            else f"Lines of more than {config.search.max_source_tokens:,} tokens are truncated."
         ),
         f"- Not tested on domains other than its training data ({plain(_domains(config))}) and the test sets above.",
     ]

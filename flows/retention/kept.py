@@ -31,10 +31,10 @@ class Needed:
 def needed(settings: Settings, keep_runs: int, gone: Collection[str] = ()) -> Needed:
     """Return every artifact that must not be removed, on this machine or in the shared store.
 
-    These are kept with everything that they were made from: artifacts that recent runs and runs in progress made or
-    read, that a translation reads, that are pinned, of models with an alias, and of marked models that no reachable
-    registry knows. These are kept without it: artifacts of other versions of registered models, and those that recent
-    runs start from.
+    These artifacts are returned with everything that they were made from: artifacts that recent runs and runs in
+    progress made or read, artifacts that a translation reads, pinned artifacts, artifacts of models with an alias, and
+    artifacts of marked models that no reachable registry knows. Artifacts of other versions of registered models, and
+    artifacts that recent runs start from, are returned alone.
 
     Args:
         settings: Settings that locate the stores and the registry.

@@ -212,7 +212,7 @@ def test_until_from_and_force_choose_the_stages(continued: Finished, statuses: S
 def test_what_an_earlier_stage_should_have_made_is_asked_for(continued: Finished, recipe: list[str]) -> None:
     nmt, _ = continued
     done = nmt("stage", "encode", *recipe, "--set", "tokenizer.vocab_size=701", code=1)
-    assert "stage encode needs what tokenizer makes" in done.stderr
+    assert "stage encode needs the artifact of tokenizer" in done.stderr
     assert "run `nmt run quickstart --until tokenizer` first" in done.stderr
     assert "Traceback" not in done.stderr
     alone = nmt("stage", "tokenizer", *recipe, "--set", "tokenizer.vocab_size=701", "--json")

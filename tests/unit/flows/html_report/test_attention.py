@@ -61,8 +61,8 @@ def test_computed_positions_are_drawn_by_their_formula(
     kind: str, said: str, dimensions: str, make_run: Callable[..., Exported]
 ) -> None:
     text, drawings = parts(positions(make_run(f"positions={kind}")))
-    assert said in text and f"; {dimensions} dimensions." in text and drawings == 1
-    assert "learnt" not in text
+    assert said in text and f"The chart shows {dimensions} dimensions." in text and drawings == 1
+    assert "learned" not in text
 
 
 def test_learned_positions_are_those_of_the_model(

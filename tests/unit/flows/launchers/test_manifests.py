@@ -154,8 +154,11 @@ def test_what_the_users_template_sets_goes_before(own_template: Callable[..., st
     ("change", "message"),
     [
         (lambda it: it["spec"].pop("trainer"), r"spec\.trainer must be a mapping"),
-        (lambda it: it.update(kind="PyTorchJob"), r"kind is 'PyTorchJob', and must be TrainJob"),
-        (lambda it: it.update(apiVersion="v1"), r"apiVersion is 'v1', and must be trainer\.kubeflow\.org/v1alpha1"),
+        (lambda it: it.update(kind="PyTorchJob"), r"kind is 'PyTorchJob', but NMT_LAUNCHER needs TrainJob"),
+        (
+            lambda it: it.update(apiVersion="v1"),
+            r"apiVersion is 'v1', but .* needs trainer\.kubeflow\.org/v1alpha1",
+        ),
         (lambda it: it.update(metadata=None), r"metadata must be a mapping"),
     ],
 )

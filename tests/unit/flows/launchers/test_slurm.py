@@ -200,14 +200,14 @@ def test_a_job_that_slurm_refuses_is_an_error_that_says_what_to_do(
 def test_a_machine_without_slurm_is_an_error_that_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     launcher = launcher_for(Settings.load({"NMT_LAUNCHER": "slurm"}), "toy")
-    with pytest.raises(ConfigError, match=r"no command squeue here"), launcher.launch(folder):
+    with pytest.raises(ConfigError, match=r"command squeue not found"), launcher.launch(folder):
         pass
 
 
 def test_a_template_that_is_not_there_is_an_error(folder: Path, slurm: Any) -> None:
     settings = Settings.load({"NMT_LAUNCHER": "slurm", "NMT_LAUNCH_TEMPLATE": "nowhere.sbatch"})
     with (
-        pytest.raises(ConfigError, match=r"NMT_LAUNCH_TEMPLATE=nowhere.sbatch: there is no such file"),
+        pytest.raises(ConfigError, match=r"NMT_LAUNCH_TEMPLATE=nowhere.sbatch: no such file"),
         launcher_for(settings, "toy").launch(folder),
     ):
         pass

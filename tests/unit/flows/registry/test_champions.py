@@ -153,7 +153,7 @@ def test_by_hand(champions: Champions, add: Callable[..., ModelVersion], setting
     add(export="b")
     assert promote_by_hand("test", "1", HAND, settings) == "test version 1 is champion now"
     assert promote_by_hand("test", "", HAND, settings) == "test version 2 is champion now, in place of version 1"
-    assert promote_by_hand("test", "2", HAND, settings) == "test version 2 is champion already"
+    assert promote_by_hand("test", "2", HAND, settings) == "test version 2 is already champion"
     done = roll_back_by_hand("test", HAND, settings)
     assert done == "test version 1 is champion again, in place of version 2"
     with pytest.raises(ModelError, match=r"rolled back on .* by me@here \(it swears\): add --force"):

@@ -169,7 +169,7 @@ def test_scores_come_with_intervals_and_signatures_and_failures_are_named(measur
     ):
         assert line in card.splitlines(), line
     hard = [line for line in card.splitlines() if line.startswith("- Hard")]
-    assert hard[0].endswith(r"a \| b c -> völlig falsch (should be: rot)")
+    assert hard[0].endswith(r"a \| b c -> völlig falsch (reference: rot)")
     assert "4,000,000 parameters" in card
     assert "models:/test@champion" in card
     assert len(card) < LONGEST_DESCRIPTION and model_card(recipe(address="a"), measured, LONGEST_DESCRIPTION) == card
