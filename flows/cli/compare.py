@@ -1,35 +1,61 @@
 """`nmt compare`: several recipes, one after the other, and one table."""
 
-import json
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from flows.cli.arguments import AsJson, Debug, Overrides
 from flows.cli.interruption import Stopped, interruptible
-from flows.cli.run import Retrain, explained, ready
-from flows.comparison.contenders import ComparedRun, Contender, measured
-from flows.comparison.figure import check_figure, write_figure
-from flows.comparison.table import by_length, main_table, markdown, notes, rows
-from flows.display.progress import shown_on, styled, terminal
 from flows.runs.selection import Selection
-from flows.runs.summary import RunSummary, new_run_id, read_summary
-from flows.settings import Settings, allow_code_of_its_owner
 from nmt_core.errors import BudgetError, NmtError, PreemptedError
-from nmt_core.stages.table import plan
 
-Form = Literal["table", "markdown", "json"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.cli.in_process import Retrain
+    from flows.comparison.contenders import ComparedRun, Contender
+    from flows.comparison.printing import Form
+    from flows.settings import Settings
 
 
 class ComparisonError(NmtError):
     """Some of the recipes did not come to their end."""
 
 
-def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None, debug: bool) -> None:
+def compare(
+    recipes: Annotated[
+        list[str], typer.Argument(help="Recipes, each with changes of its own if wanted: RECIPE+SECTION.KEY=VALUE.")
+    ],
+    overrides: Overrides = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, with seeds from its train.seed on.")] = 1,
+    corpus_of: Annotated[
+        str, typer.Option(metavar="RECIPE", help="Where all take text, cleaning, tokenizer and encoding from.")
+    ] = "",
+    as_json: AsJson = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Draw BLEU by the length of the source there, a curve for each recipe."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once.
+
+    --set changes all of them; what a recipe changes itself goes before it.
+    """
+    from flows.comparison.contenders import contenders
+    from flows.comparison.figure import check_figure
+
+    compared = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
+    if figure:
+        check_figure(figure, len({contender.label for contender in compared}))
+    _compare(compared, form="json" if as_json else "markdown" if markdown else "table", figure=figure, debug=debug)
+
+
+def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, debug: bool) -> None:
     """Run all, whatever becomes of one of them, and show what came of it, also where a signal ended it.
 
     Args:
@@ -40,13 +66,14 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
 
     Raises:
         ComparisonError: a run failed.
-        ConfigError: the figure cannot be drawn.
         DataError: the figure cannot be written.
         PreemptedError: the machines were taken away.
         Stopped: a signal came.
     """
-    if figure:
-        check_figure(figure, len({contender.label for contender in contenders}))
+    from flows.cli.in_process import ready
+    from flows.display.progress import styled, terminal
+    from flows.settings import Settings, allow_code_of_its_owner
+
     allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
@@ -55,20 +82,15 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
     try:
         with interruptible(), ready(settings) as retrain:
             for number, contender in enumerate(contenders, start=1):
-                seed = contender.config.train.seed
                 heading = (f"{number} of {len(contenders)}: {contender.label}", "bold")
-                console.print(styled(heading, f", seed {seed}"))
+                console.print(styled(heading, f", seed {contender.config.train.seed}"))
                 runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
         console.print("What was finished is kept: the same command goes on from there.")
         raise
     finally:
         if runs:
-            show(runs, form)
-        if figure and runs:
-            is_drawn = write_figure(rows(runs), figure)
-            told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
-            console.print(told, soft_wrap=True)
+            _show(runs, form, figure, console)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
             f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
@@ -76,8 +98,16 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
         )
 
 
-def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Console, *, debug: bool) -> ComparedRun:
+def _run(
+    contender: "Contender", retrain: "Retrain", settings: "Settings", console: "Console", *, debug: bool
+) -> "ComparedRun":
     """One training, up to its scores. A failure is told, and is part of the result."""
+    from flows.cli.in_process import explained
+    from flows.comparison.contenders import measured
+    from flows.display.progress import shown_on
+    from flows.runs.summary import RunSummary, new_run_id, read_summary
+    from nmt_core.stages.table import plan
+
     config = contender.config
     run_id = new_run_id(config.name)
     try:
@@ -97,25 +127,14 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         return measured(contender, summary)
 
 
-def show(runs: Sequence[ComparedRun], form: Form) -> None:
-    """Print the tables of some runs to stdout."""
-    table = rows(runs)
-    if form == "json":
-        print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
-    elif form == "markdown":
-        print(markdown(table), flush=True)
-    else:
-        console = terminal(to_stderr=False)
-        for lines in filter(None, (main_table(table), by_length(table))):
-            console.print(_on_a_terminal(lines))
-        for note in notes(table):
-            console.print(note, style="dim", soft_wrap=True)
+def _show(runs: "Sequence[ComparedRun]", form: "Form", figure: Path | None, console: "Console") -> None:
+    """Print the tables to stdout, and draw the figure."""
+    from flows.comparison.figure import write_figure
+    from flows.comparison.printing import print_comparison
+    from flows.comparison.table import rows
 
-
-def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(lines[0]):
-        shown.add_column(heading, justify="right" if place else "left", overflow="fold")
-    for line in lines[1:]:
-        shown.add_row(*line)
-    return shown
+    print_comparison(runs, form)
+    if figure:
+        is_drawn = write_figure(rows(runs), figure)
+        told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
+        console.print(told, soft_wrap=True)

@@ -1,21 +1,38 @@
 """`nmt manifest`: what would be submitted to a cluster, without submitting it."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
-from flows.launchers import cluster_launcher
-from flows.settings import Settings
-from flows.settings.values import LAUNCHERS
-from nmt_core.config import PipelineConfig
+import typer
+
+from flows.cli.arguments import Debug, Overrides, Recipe, read_config
 from nmt_core.errors import ConfigError
-from nmt_core.stages.table import plan
+
+if TYPE_CHECKING:
+    from nmt_core.config import PipelineConfig
 
 
-def show_manifest(config: PipelineConfig, launcher: str = "") -> None:
+def manifest(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    launcher: Annotated[str, typer.Option(help="slurm, trainjob or pytorchjob, if not that of NMT_LAUNCHER.")] = "",
+    debug: Debug = False,
+) -> None:
+    """Print what would be submitted to a cluster to train a recipe."""
+    show_manifest(read_config(recipe, overrides, debug=debug), launcher)
+
+
+def show_manifest(config: "PipelineConfig", launcher: str = "") -> None:
     """Print the script or the manifest of a recipe's training; `launcher` replaces that of the settings.
 
     Raises:
         ConfigError: there is no such launcher, or it submits nothing.
     """
+    from flows.launchers import cluster_launcher
+    from flows.settings import Settings
+    from flows.settings.values import LAUNCHERS
+    from nmt_core.stages.table import plan
+
     settings = Settings.load()
     if launcher:
         settings = replace(settings, launcher=launcher)

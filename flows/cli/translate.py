@@ -2,25 +2,101 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 
+from flows.cli.arguments import Beam, Debug, SearchOverrides
 from flows.cli.interruption import Stopped, interruptible
-from flows.display.progress import shown_on, terminal
-from flows.settings import Settings
-from flows.translation.job import PIPE, Report, Wanted, translate_job, translate_pipe
-from nmt_core.formats.rows import INVALID_UTF8
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.settings import Settings
+    from flows.translation.job import Report, Wanted
 
 _STEP = "translate"
 
+_Input = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="FILE",
+        help="Text, TSV, CSV, JSONL or Parquet, packed or not; a folder or pattern of them, here or as s3://...; "
+        "left out: stdin.",
+    ),
+]
+_Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File to write, in the format of its suffix; a folder, if the input is one; left out: stdout.",
+    ),
+]
+_PrefixColumn = Annotated[
+    str,
+    typer.Option(help="Column of a table with what each translation has to begin with; empty where it is free."),
+]
+_Alignments = Annotated[
+    str,
+    typer.Option(
+        metavar="words|pieces", help="Say which words, or pieces of the vocabulary, belong together (0-0 1-2...)."
+    ),
+]
 
-def translate(wanted: Wanted) -> None:
+
+def translate(
+    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
+    source: _Input = "-",
+    target: _Output = "-",
+    column: Annotated[
+        str, typer.Option(help="Column of a table: its name, or its number if the first row holds no names.")
+    ] = "",
+    job: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the job is kept; several commands that name one share it.")
+    ] = "",
+    beam: Beam = None,
+    long_lines: Annotated[
+        str, typer.Option(metavar="split|cut", help="Lines longer than the model reads, if not as the model says.")
+    ] = "",
+    prefix_column: _PrefixColumn = "",
+    alignments: _Alignments = "",
+    overrides: SearchOverrides = None,
+    debug: Debug = False,
+) -> None:
+    """Translate text: one line out for each line in. Files are a job: the same command goes on after any death."""
+    from flows.translation.job import Wanted
+
+    wanted = Wanted(
+        model,
+        source,
+        target,
+        column=column,
+        job=job,
+        beam_size=beam,
+        long_lines=long_lines,
+        prefix_column=prefix_column,
+        overrides=tuple(overrides or ()),
+        alignments=alignments,
+    )
+    run_translation(wanted)
+
+
+def run_translation(wanted: "Wanted") -> None:
     """Translate, show how it goes, and say of which lines there is something to say.
 
     Raises:
         NmtError: it failed, for a reason that the message gives.
         Stopped: a signal stopped it; the same command goes on with a job.
     """
+    from flows.display.progress import terminal
+    from flows.settings import Settings
+    from flows.translation.job import PIPE, translate_pipe
+    from nmt_core.formats.rows import INVALID_UTF8
+
     settings = Settings.load()
     console = terminal(to_stderr=True)
     try:
@@ -31,7 +107,7 @@ def translate(wanted: Wanted) -> None:
                 if statuses[INVALID_UTF8] and wanted.target == PIPE:
                     _say("Bytes that are not UTF-8 are kept beside a file alone: name one with --output.", console)
                 return
-            report = _run(wanted, settings, console)
+            report = _run_job(wanted, settings, console)
     except Stopped:
         if wanted.is_job:
             _say("What was translated is kept: the same command goes on from there.", console)
@@ -42,7 +118,10 @@ def translate(wanted: Wanted) -> None:
     _tell(report["by_status"], console)
 
 
-def _run(wanted: Wanted, settings: Settings, console: Console) -> Report:
+def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Report":
+    from flows.display.progress import shown_on
+    from flows.translation.job import translate_job
+
     with shown_on(console) as display:
         if settings.workers == "local":
             display.begin(_STEP)
@@ -64,12 +143,12 @@ def _run(wanted: Wanted, settings: Settings, console: Console) -> Report:
             return made
 
 
-def _tell(statuses: Mapping[str, int], console: Console) -> None:
+def _tell(statuses: Mapping[str, int], console: "Console") -> None:
     total = sum(statuses.values())
     for status, count in statuses.items():
         if status != "ok":
             _say(f"{count:,} of {total:,} lines: {status}", console)
 
 
-def _say(message: str, console: Console) -> None:
+def _say(message: str, console: "Console") -> None:
     console.print(message, soft_wrap=True)

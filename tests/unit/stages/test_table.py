@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.plan import other_versions
+from flows.runs.reasons import other_versions
 from nmt_core.config import PipelineConfig
 from nmt_core.stages import STAGE_NAMES
 from nmt_core.stages.stage import Stage

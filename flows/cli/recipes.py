@@ -1,0 +1,31 @@
+"""`nmt recipes`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def recipes(
+    options: Annotated[
+        bool, typer.Option("--options", help="Print all options of a recipe instead, as Markdown.")
+    ] = False,
+    upgrade: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rewrite a recipe that uses earlier names of options, in place.")
+    ] = None,
+) -> None:
+    """List the recipes that come with the package."""
+    from nmt_core.recipes.recipe import load_recipe, recipe_names, upgrade_recipe
+    from nmt_core.recipes.reference import option_reference
+
+    if options:
+        typer.echo(option_reference(), nl=False)
+        return
+    if upgrade:
+        changes = upgrade_recipe(upgrade)
+        for change in changes:
+            typer.echo(change)
+        typer.echo(f"{upgrade}: {len(changes)} changes" if changes else f"{upgrade}: uses present names already")
+        return
+    for name in recipe_names():
+        typer.echo(f"{name:<20} {load_recipe(name).description}")
