@@ -1,4 +1,4 @@
-"""`nmt`: the command line, at the top of the house. What a command needs is imported when it is called."""
+"""Assembly and entry point of the command line `nmt`. Each command imports what it needs when it is called."""
 
 import gc
 import importlib.metadata
@@ -31,11 +31,11 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     *(translate, explain, report, promote, rollback, models),
     *(up, deploy, worker, reconcile),
 )
-"""All but `nmt artifacts`, which is a group, in the order of `nmt --help`."""
+"""Commands in the order of `nmt --help`, without the group `nmt artifacts`."""
 
 app = typer.Typer(
     help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
-    "Start with `nmt run quickstart`: a toy that takes minutes and needs no network.",
+    "Start with `nmt run quickstart`: it trains a toy model in minutes and needs no network.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,8 +47,8 @@ for command in COMMANDS:
 app.add_typer(artifacts, name="artifacts")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"nmt-pipeline {importlib.metadata.version('nmt-pipeline')}")
         raise typer.Exit
 
@@ -56,14 +56,17 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Retrain a neural translation model end to end, from one recipe, on any machine."""
 
 
 def main() -> None:
-    """Run a command; exit with 1 after an error, 2 after a usage error, 75 if preempted, 130 after Ctrl-C."""
+    """Run a command and exit with its code.
+
+    The code is 1 after an error, 2 after a usage error, 75 after a preemption, 130 after Ctrl-C and 143 after SIGTERM.
+    """
     debug = DEBUG in sys.argv
     try:
         app()
@@ -80,4 +83,4 @@ def main() -> None:
             raise
         sys.exit(f"nmt: unexpected {type(error).__name__}: {words_of(error, most=1_000)}: --debug shows the traceback")
     finally:
-        gc.freeze()  # else the interpreter spends a second on collecting what its exit frees anyway
+        gc.freeze()  # otherwise the interpreter spends a second collecting memory that its exit frees anyway

@@ -1,4 +1,4 @@
-"""`nmt compare`: several recipes, one after the other, and one table."""
+"""`nmt compare`: run several recipes one after the other, and print one table."""
 
 import traceback
 from collections.abc import Sequence
@@ -22,29 +22,35 @@ if TYPE_CHECKING:
 
 
 class ComparisonError(NmtError):
-    """Some of the recipes did not come to their end."""
+    """Failure of at least one run of a comparison."""
 
 
 def compare(
     recipes: Annotated[
-        list[str], typer.Argument(help="Recipes, each with changes of its own if wanted: RECIPE+SECTION.KEY=VALUE.")
+        list[str],
+        typer.Argument(help="Recipes to compare. Changes to one recipe follow its name: RECIPE+SECTION.KEY=VALUE."),
     ],
     overrides: Overrides = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, with seeds from its train.seed on.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of trainings of each recipe, with consecutive seeds from its train.seed.")
+    ] = 1,
     corpus_of: Annotated[
-        str, typer.Option(metavar="RECIPE", help="Where all take text, cleaning, tokenizer and encoding from.")
+        str,
+        typer.Option(metavar="RECIPE", help="Recipe whose corpus, cleaning, tokenizer and encoding are used for all."),
     ] = "",
     as_json: AsJson = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table as Markdown; progress goes to stderr.")
+    ] = False,
     figure: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg", help="Draw BLEU by the length of the source there, a curve for each recipe."),
+        typer.Option(metavar="FILE.svg", help="Write a figure of BLEU by source length, with one curve per recipe."),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Run several recipes up to `evaluate`, and print one table. What they have in common is made once.
+    """Run several recipes up to `evaluate`, and print one table. Artifacts that they share are made once.
 
-    --set changes all of them; what a recipe changes itself goes before it.
+    --set changes all recipes. Changes to one recipe take precedence.
     """
     from flows.comparison.contenders import contenders
     from flows.comparison.figure import check_figure
@@ -56,19 +62,19 @@ def compare(
 
 
 def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, debug: bool) -> None:
-    """Run all, whatever becomes of one of them, and show what came of it, also where a signal ended it.
+    """Run all contenders, even if some fail, and show the results. A signal ends it early and still shows them.
 
     Args:
-        contenders: what to run, in this order.
-        form: how to print the table; in any but the first, progress goes to stderr.
-        figure: where to draw BLEU by the length of the source; None: nowhere.
+        contenders: trainings to run, in this order.
+        form: form of the printed result. Unless it is a table, progress goes to stderr.
+        figure: file for the figure of BLEU by source length. None means no figure.
         debug: show tracebacks.
 
     Raises:
         ComparisonError: a run failed.
         DataError: the figure cannot be written.
-        PreemptedError: the machines were taken away.
-        Stopped: a signal came.
+        PreemptedError: the machine was preempted.
+        Stopped: a signal arrived.
     """
     from flows.cli.in_process import ready
     from flows.display.progress import styled, terminal
@@ -86,22 +92,26 @@ def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | 
                 console.print(styled(heading, f", seed {contender.config.train.seed}"))
                 runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
-        console.print("What was finished is kept: the same command goes on from there.")
+        console.print("Finished stages are kept: repeat the command to resume.")
         raise
     finally:
         if runs:
             _show(runs, form, figure, console)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
-            f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
-            "run the same command again; what is made is reused"
+            f"{len(failed)} of {len(runs)} runs failed, for the reasons above: {', '.join(failed)}: fix them, then "
+            "repeat the command; finished stages are reused"
         )
 
 
 def _run(
     contender: "Contender", retrain: "Retrain", settings: "Settings", console: "Console", *, debug: bool
 ) -> "ComparedRun":
-    """One training, up to its scores. A failure is told, and is part of the result."""
+    """Run one training up to its scores. A failure is printed and becomes part of the result.
+
+    Raises:
+        PreemptedError: the machine was preempted.
+    """
     from flows.cli.in_process import explained
     from flows.comparison.contenders import measured
     from flows.display.progress import shown_on
@@ -115,7 +125,7 @@ def _run(
         with shown_on(console):
             return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
     except Exception as error:
-        if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget is one run's alone
+        if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget limits one run only
             raise
         if debug:
             traceback.print_exc()
@@ -128,7 +138,7 @@ def _run(
 
 
 def _show(runs: "Sequence[ComparedRun]", form: "Form", figure: Path | None, console: "Console") -> None:
-    """Print the tables to stdout, and draw the figure."""
+    """Print the tables to stdout, and write the figure if one was requested."""
     from flows.comparison.figure import write_figure
     from flows.comparison.printing import print_comparison
     from flows.comparison.table import rows
@@ -136,5 +146,5 @@ def _show(runs: "Sequence[ComparedRun]", form: "Form", figure: Path | None, cons
     print_comparison(runs, form)
     if figure:
         is_drawn = write_figure(rows(runs), figure)
-        told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
-        console.print(told, soft_wrap=True)
+        message = f"figure: {figure}" if is_drawn else "No figure was written, because no run was evaluated."
+        console.print(message, soft_wrap=True)

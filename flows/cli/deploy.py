@@ -1,4 +1,4 @@
-"""`nmt deploy` and `nmt worker`: what an operator does with a Prefect server of their own."""
+"""`nmt deploy` and `nmt worker`: use a Prefect server that runs elsewhere."""
 
 import os
 import sys
@@ -17,20 +17,24 @@ if TYPE_CHECKING:
 
 def deploy(
     recipes: DeployedRecipes = None,
-    pool: Annotated[str, typer.Option(help="Work pool; made if it is not there.")] = "cpu",
+    pool: Annotated[str, typer.Option(help="Name of the work pool, which is created if it does not exist.")] = "cpu",
     gpu_pool: Annotated[
-        str, typer.Option(help="Work pool of whatever trains; left out: gpu if there is one, else that of --pool.")
+        str,
+        typer.Option(
+            help="Work pool of flows that train. By default `gpu` if that exists, otherwise the one of --pool."
+        ),
     ] = "",
     schedule: Annotated[
-        str | None, typer.Option(metavar="CRON", help='When to retrain, if not as the recipes say; "": never.')
+        str | None,
+        typer.Option(metavar="CRON", help='Schedule of retrainings, in place of those in the recipes; "" means none.'),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be installed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be installed, as a table.")] = False,
     as_yaml: Annotated[
-        bool, typer.Option("--yaml", help="Only print the deployments, as a prefect.yaml of your own.")
+        bool, typer.Option("--yaml", help="Only print the deployments in the form of a prefect.yaml.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Install deployments, schedules and automations on the Prefect server. Doing it again changes nothing."""
+    """Install deployments, schedules and automations on the Prefect server. Repeating it changes nothing."""
     from flows.display.progress import terminal
     from flows.settings import Settings
 
@@ -59,18 +63,20 @@ def _show(entries: "Sequence[Entry]", pool: str, gpu_pool: str) -> None:
 
     from flows.display.progress import terminal
 
-    console, shown = terminal(to_stderr=False), Table(box=box.SIMPLE_HEAD)
-    for column in ("deployment", "runs on", "by itself"):
-        shown.add_column(column, overflow="fold")
+    console, grid = terminal(to_stderr=False), Table(box=box.SIMPLE_HEAD)
+    for column in ("deployment", "work pool", "schedule"):
+        grid.add_column(column, overflow="fold")
     for entry in entries:
         when = f"{entry.cron} ({entry.timezone})" if entry.cron else ""
-        shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
-    console.print(shown)
-    console.print("Nothing has been installed.")
+        grid.add_row(entry.full_name, (gpu_pool or "gpu, otherwise " + pool) if entry.trains else pool, when)
+    console.print(grid)
+    console.print("Nothing was installed.")
 
 
-def worker(pool: Annotated[str, typer.Option(help="The work pool to work for.")] = "cpu", debug: Debug = False) -> None:
-    """Run what the Prefect server hands out, in processes of this machine, until Ctrl-C."""
+def worker(
+    pool: Annotated[str, typer.Option(help="Work pool to take flow runs from.")] = "cpu", debug: Debug = False
+) -> None:
+    """Execute flow runs of the Prefect server in processes on this machine, until Ctrl-C."""
     from flows.servers.servers import worker_arguments, worker_environment
     from flows.settings import Settings
 
@@ -82,11 +88,15 @@ def worker(pool: Annotated[str, typer.Option(help="The work pool to work for.")]
 
 
 def _find_server(settings: "Settings") -> None:
-    """Set PREFECT_API_URL, which Prefect reads when it is imported."""
+    """Set PREFECT_API_URL, which Prefect reads when it is imported.
+
+    Raises:
+        ConfigError: no server is known, or it does not answer.
+    """
     from flows.servers.servers import require_prefect, use_known_prefect
 
     remedy = "set PREFECT_API_URL, or start one with `nmt up`"
     url = use_known_prefect(settings)
     if not url:
-        raise ConfigError(f"Prefect runs nowhere that we know of: {remedy}")
+        raise ConfigError(f"no Prefect server is known: {remedy}")
     require_prefect(url, remedy)

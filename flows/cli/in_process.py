@@ -1,4 +1,4 @@
-"""One retraining in this process: with Prefect and MLflow, progress on the terminal, and a summary at its end."""
+"""Retraining in this process: Prefect and MLflow are started, progress is shown, and a summary is written."""
 
 import shutil
 import time
@@ -21,31 +21,31 @@ from nmt_core.stages.stage import is_full_disk
 from nmt_core.stages.table import plan
 
 _LEAST_FREE_BYTES = 65_536
-_BYTES_OF_NEW_DATABASES = 4 << 20  # a server that cannot make its database may leave so much free when it ends
+_BYTES_OF_NEW_DATABASES = 4 << 20  # a server that fails to create its database may leave this much free when it exits
 
 Retrain = Callable[[PipelineConfig, Selection, str], RunSummary]
-"""One retraining, under a run id."""
+"""Function that runs one retraining under a run id."""
 
 
 class UnexpectedError(NmtError):
-    """A fault of this program."""
+    """Fault of this program, or a full disk, as a one-line message."""
 
 
 def run_recipe(
     config: PipelineConfig, selection: Selection, *, as_json: bool, debug: bool, typed: Sequence[str]
 ) -> None:
-    """Run, show how it goes and what came of it, and leave a summary however it ends.
+    """Run a recipe, show its progress and result, and write a summary even if it fails.
 
     Args:
         config: the recipe.
-        selection: which stages.
-        as_json: print the summary as the last line.
+        selection: stages to run.
+        as_json: print the summary as JSON on the last line; everything else goes to stderr.
         debug: show tracebacks.
-        typed: the recipe and its `--set` options as they were typed, for what to try next.
+        typed: the recipe and its `--set` options as the user typed them, for the next steps.
 
     Raises:
-        NmtError: it failed, for a reason that the message gives.
-        Stopped: a signal stopped it.
+        NmtError: the run failed.
+        Stopped: a signal stopped the run.
     """
     allow_code_of_its_owner()
     settings = Settings.load()
@@ -64,7 +64,7 @@ def run_recipe(
         if summary.stages:
             closing.show(summary, console, typed)
         if isinstance(error, Stopped):
-            console.print("What was finished is kept: the same command goes on from there.")
+            console.print("Finished stages are kept: repeat the command to resume.")
         if as_json:
             print(summary.model_dump_json(), flush=True)
         if debug or isinstance(error, Stopped):
@@ -77,26 +77,26 @@ def run_recipe(
 
 
 def _finish(summary: RunSummary, start: float, settings: Settings) -> None:
-    """Count what came before and after the flow as well: servers, imports, the last words to MLflow."""
+    """Write the summary. Its seconds include what comes before and after the flow, such as the start of servers."""
     summary.seconds = round(time.monotonic() - start, 2)
     summary.write(settings.runs)
 
 
 def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Settings, console: Console) -> RunSummary:
-    plan(config, settings.store)  # what is wrong with the recipe's files is said before anything starts
+    plan(config, settings.store)  # report a fault in the recipe's files before anything starts
     with ready(settings) as retrain, shown_on(console):
         return retrain(config, selection, run_id)
 
 
 @contextmanager
 def ready(settings: Settings) -> Iterator[Retrain]:
-    """Prefect and MLflow, and the function that runs one retraining in this process.
+    """Start Prefect, open the database of MLflow, and yield a function that runs one retraining in this process.
 
     Raises:
         NmtError: a server does not start or does not answer.
     """
     with PrefectApi(settings).connected() as api:
-        from flows.retrain import retrain  # this and the next take seconds, in which the server starts
+        from flows.retrain import retrain  # this import and the next take seconds, in which the server starts
         from flows.tracking.mlflow_tracker import open_database
 
         open_database(settings.mlflow_tracking_uri)
@@ -107,10 +107,10 @@ def ready(settings: Settings) -> Iterator[Retrain]:
 
 
 def explained(error: BaseException, settings: Settings, run_id: str) -> NmtError:
-    """A one-line error, and the traceback in the run's folder."""
+    """Return an error of one line. The traceback of an unexpected exception is written to the run's folder."""
     if isinstance(error, NmtError) and not isinstance(error, ServerError):
         return error
-    # On a full disk, servers and databases fail in many words, and nothing more can be written
+    # On a full disk, servers and databases fail with various messages, and nothing more can be written
     needed = _BYTES_OF_NEW_DATABASES if isinstance(error, ServerError) else _LEAST_FREE_BYTES
     if is_full_disk(error) or shutil.disk_usage(settings.home).free < needed:
         return UnexpectedError(f"the disk of {settings.home} is full: free space, then run the same command again")

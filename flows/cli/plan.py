@@ -1,4 +1,4 @@
-"""`nmt plan` and `nmt why`: what a run would do, without doing any of it."""
+"""`nmt plan` and `nmt why`: show what a run would do, without running anything."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,12 +20,12 @@ def plan(
     force: Force = None,
     debug: Debug = False,
 ) -> None:
-    """Check a recipe and show what a run would do, and why. Touches nothing."""
+    """Check a recipe, and show what a run would do and why. Changes nothing."""
     _show_plan(read_config(recipe, overrides, debug=debug), selection_of(from_, until, force))
 
 
 def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
-    """Print what each stage would do, why, and how much disk it would take."""
+    """Print for each stage whether it would run, why, and how much disk space it would need."""
     from rich import box
     from rich.table import Table
 
@@ -41,16 +41,16 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     console = terminal(to_stderr=False)
     console.print(styled((config.name, "bold"), f": {config.description}"))
     table = Table(box=box.SIMPLE_HEAD)
-    for column in ("stage", "would", "because", "disk", "estimated by"):
+    for column in ("stage", "action", "reason", "disk", "estimate from"):
         table.add_column(column, justify="right" if column == "disk" else "left", overflow="fold")
     total, unknown = 0.0, False
     for planned in plan(config, store, selection.force):
         name = planned.stage.name
         if not selection.includes(name):
-            there = "made already" if planned.artifact else "not made"
-            table.add_row(name, "be left out", there, "", "", style="dim")
+            state = "made already" if planned.artifact else "not made"
+            table.add_row(name, "skip", state, "", "", style="dim")
         elif planned.artifact:
-            table.add_row(name, styled(("be reused", "green")), planned.reason, "", "")
+            table.add_row(name, styled(("reuse", "green")), planned.reason, "", "")
         else:
             need = estimate(name, config, store)
             total, unknown = total + (need.bytes or 0), unknown or need.bytes is None
@@ -59,17 +59,17 @@ def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
     if selection.includes(REGISTER):
         table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already", "", "")
     console.print(table)
-    more = ", and the text that is not here yet" if unknown else ""
-    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing has been run.")
+    more = ", plus text that is not downloaded yet" if unknown else ""
+    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing was run.")
 
 
 def why(
-    stage: Annotated[StepName, typer.Argument(help="The stage.")],
+    stage: Annotated[StepName, typer.Argument(help="Name of the stage.")],
     recipe: Recipe,
     overrides: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Say why a stage would run, or would be reused."""
+    """Show why a stage would run or be reused."""
     from flows.display.progress import terminal
     from flows.runs.reasons import other_versions, reason_of
     from flows.settings import Settings

@@ -1,4 +1,4 @@
-"""`nmt run` and `nmt stage`."""
+"""`nmt run` and `nmt stage`: run a recipe, or one stage of it."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -18,9 +18,9 @@ def run(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Run a recipe from its corpora to a registered model. What has been made before is reused.
+    """Run a recipe from its corpora to a registered model. Existing artifacts are reused.
 
-    The stages: download, clean, split, tokenizer, encode, train, average, export, evaluate, register.
+    The stages are download, clean, split, tokenizer, encode, train, average, export, evaluate, register.
     """
     from flows.cli.in_process import run_recipe
 
@@ -29,14 +29,14 @@ def run(
 
 
 def stage(
-    name: Annotated[StepName, typer.Argument(help="The stage.")],
+    name: Annotated[StepName, typer.Argument(help="Name of the stage.")],
     recipe: Recipe,
     overrides: Overrides = None,
-    force: Annotated[bool, typer.Option("--force", help="Run it even if it has been made.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run the stage even if its artifact exists.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Run one stage by itself. What it needs of earlier stages must have been made."""
+    """Run one stage alone. The artifacts that it needs of earlier stages must exist."""
     from flows.cli.in_process import run_recipe
 
     selection = Selection(name, name, (name,) if force else ())

@@ -1,4 +1,4 @@
-"""`nmt up`: Prefect, MLflow, the deployments and a worker on this machine, until Ctrl-C."""
+"""`nmt up`: run Prefect, MLflow and a worker on this machine until Ctrl-C."""
 
 import contextlib
 import time
@@ -7,11 +7,11 @@ from flows.cli.arguments import Debug, DeployedRecipes, check_recipes
 from flows.cli.interruption import Stopped, interruptible
 from nmt_core.errors import ConfigError
 
-_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_BETWEEN_CHECKS = 0.5
 
 
 def up(recipes: DeployedRecipes = None, debug: Debug = False) -> None:
-    """Start the Prefect and MLflow servers, the deployments and a worker on this machine, until Ctrl-C."""
+    """Run Prefect, MLflow and a worker with all deployments on this machine, until Ctrl-C."""
     from flows.deployment.local_servers import start_all
     from flows.display.progress import terminal
     from flows.servers.servers import ServerError
@@ -20,7 +20,9 @@ def up(recipes: DeployedRecipes = None, debug: Debug = False) -> None:
     settings = Settings.load()
     running = settings.running()
     if running.prefect:
-        raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
+        raise ConfigError(
+            f"{settings.home}: `nmt up` already runs here, with Prefect at {running.prefect}: use that one, or stop it"
+        )
     check_recipes(recipes or (), settings)
     settings.prepare()
     console = terminal(to_stderr=False)
@@ -28,10 +30,10 @@ def up(recipes: DeployedRecipes = None, debug: Debug = False) -> None:
         with interruptible(), contextlib.ExitStack() as stack:
             console.print("Starting Prefect and MLflow ...")
             servers = start_all(settings, recipes or (), stack, console)
-            console.print("Ctrl-C stops all of it.", style="dim")
+            console.print("Press Ctrl-C to stop everything.", style="dim")
             while not (ended := [server for server in servers if server.ended()]):
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                time.sleep(_SECONDS_BETWEEN_CHECKS)
             raise ServerError(f"{ended[0].name} has ended: see {ended[0].log}")
     except Stopped:
-        console.print("All of it has ended.")
+        console.print("Everything has stopped.")
         raise

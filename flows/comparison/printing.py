@@ -1,4 +1,4 @@
-"""Tables of a comparison, printed."""
+"""Printing of a comparison: as tables on a terminal, as Markdown or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Form = Literal["table", "markdown", "json"]
 
 
 def print_comparison(runs: Sequence[ComparedRun], form: Form) -> None:
-    """Print the tables of some runs to stdout."""
+    """Print the tables of compared runs to stdout."""
     table = rows(runs)
     if form == "json":
         print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
@@ -30,9 +30,9 @@ def print_comparison(runs: Sequence[ComparedRun], form: Form) -> None:
 
 
 def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, heading in enumerate(lines[0]):
-        shown.add_column(heading, justify="right" if place else "left", overflow="fold")
+        grid.add_column(heading, justify="right" if place else "left", overflow="fold")
     for line in lines[1:]:
-        shown.add_row(*line)
-    return shown
+        grid.add_row(*line)
+    return grid

@@ -1,4 +1,4 @@
-"""Prefect, MLflow, the deployments and a worker on this machine, for as long as a block lasts."""
+"""Servers of `nmt up`: Prefect, MLflow and a worker on this machine, with all deployments installed."""
 
 import contextlib
 import json
@@ -18,16 +18,19 @@ _POOL = "cpu"
 def start_all(
     settings: Settings, recipes: Sequence[str], stack: contextlib.ExitStack, console: Console
 ) -> list[Server]:
-    """Start everything, and print where it is.
+    """Start the servers and a worker, install all deployments, and print the addresses.
 
     Args:
-        settings: of this machine.
-        recipes: as of `flows.deployment.deployments.table`.
-        stack: ends all of it when it is closed.
-        console: where to print.
+        settings: settings of this machine.
+        recipes: recipes to deploy; see `flows.deployment.deployments.table`.
+        stack: exit stack that stops everything when it closes.
+        console: console to print to.
+
+    Returns:
+        The processes that were started.
 
     Raises:
-        NmtError: something does not start, or ends by itself.
+        NmtError: a server does not start, or ends.
     """
     ports = (stack.enter_context(held_port(port)) for port in (settings.prefect_port, settings.mlflow_port))
     prefect_port, mlflow_port = ports
@@ -35,20 +38,20 @@ def start_all(
     secret = kept_secret(settings.secret_file)
     use_prefect(f"{prefect_url}/api", secret)
     servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, secret, embedded=False)))]
-    from flows.deployment.deployments import Pools, table  # this takes seconds, in which Prefect starts
+    from flows.deployment.deployments import Pools, table  # this import takes seconds, in which Prefect starts
     from flows.deployment.installation import install
 
     entries = table(recipes)
     if not settings.mlflow_tracking_uri.startswith("http"):
-        from flows.tracking.mlflow_tracker import open_database  # takes seconds, in which Prefect starts
+        from flows.tracking.mlflow_tracker import open_database  # also takes seconds
 
         open_database(settings.mlflow_tracking_uri)
         servers.append(stack.enter_context(_owned(start_mlflow(settings, mlflow_port))))
         servers[-1].wait_until(f"{mlflow_url}/health")
     else:
-        mlflow_url = settings.mlflow_shown  # the file is read for links alone
+        mlflow_url = settings.mlflow_shown  # the file of servers is used only for links
     servers[0].wait_until(f"{prefect_url}/api/health")
-    stack.enter_context(_written_down(settings.servers_file, prefect_url, mlflow_url))
+    stack.enter_context(_announced(settings.servers_file, prefect_url, mlflow_url))
     install(entries, Pools(_POOL, _POOL))
     _close_orphans(settings, console)
     servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
@@ -57,14 +60,14 @@ def start_all(
 
 
 def _shown(prefect_url: str, secret: str, settings: Settings, console: Console) -> str:
-    """Return how to open Prefect's pages. The secret goes to a terminal alone: a log may be read by others."""
+    """Return the address of Prefect's pages. Only a terminal shows the secret, because others may read a log."""
     if console.is_terminal:
         return opening_address(prefect_url, secret)
-    return f"{prefect_url}, which asks for the password in {settings.secret_file}"
+    return f"{prefect_url}, with the password in {settings.secret_file}"
 
 
 def _close_orphans(settings: Settings, console: Console) -> None:
-    """Close what an earlier `nmt up` that was killed has left open: it would hold the place of runs to come."""
+    """Close runs that a killed `nmt up` has left open, because they would take the slots of new runs."""
     from mlflow.tracking import MlflowClient
     from prefect.client.orchestration import get_client
 
@@ -73,7 +76,7 @@ def _close_orphans(settings: Settings, console: Console) -> None:
     with get_client(sync_client=True) as prefect:
         for run in close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect):
             if run.status:
-                console.print(f"Closed the run {run.name}, left open: {run.why}")
+                console.print(f"Closed the run {run.name}, which was left open: {run.why}")
 
 
 @contextlib.contextmanager
@@ -85,8 +88,8 @@ def _owned(server: Server) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def _written_down(file: Path, prefect_url: str, mlflow_url: str) -> Iterator[None]:
-    """Let `nmt run` find the servers."""
+def _announced(file: Path, prefect_url: str, mlflow_url: str) -> Iterator[None]:
+    """Write the addresses to a file in which `nmt run` finds the servers, and remove it in the end."""
     values = {"process": this_process(), "prefect": f"{prefect_url}/api", "mlflow": mlflow_url}
     file.write_text(json.dumps(values), encoding="utf-8")
     try:

@@ -1,4 +1,4 @@
-"""Artifacts of this machine, as tables and trees: which there are, and what each was made from."""
+"""Artifacts of this machine as tables and trees, and the artifacts from which each was made."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,17 +16,17 @@ _DIGITS = 12
 
 
 def find_artifact(store: Store, name: str) -> Artifact:
-    """Return the artifact of that name; a stage by itself means its newest.
+    """Return the artifact with this name. The name of a stage means its newest artifact.
 
     Raises:
-        ArtifactError: there is no such artifact, or more than one.
+        ArtifactError: no artifact matches the name, or several do.
     """
     newest = store.newest(name, 1) if name in STAGES else []
     return newest[0] if newest else store.resolve(name)
 
 
 def with_parents(store: Store, artifact: Artifact) -> list[Artifact]:
-    """Return the artifact, and everything that it was made from that has a folder here, damaged or not."""
+    """Return an artifact and all artifacts from which it was made that have a folder here, even a damaged one."""
     artifacts = [artifact]
     for current in artifacts:
         with suppress(ArtifactError):
@@ -36,7 +36,7 @@ def with_parents(store: Store, artifact: Artifact) -> list[Artifact]:
 
 
 def artifact_table(artifacts: Iterable[Artifact]) -> tuple[Table, list[str]]:
-    """Return a table of artifacts, newest first, and what is wrong with those that cannot be read."""
+    """Return a table of artifacts, newest first, and a message for each artifact that cannot be read."""
     table = Table()
     for column in ("artifact", "recipe", "made", "seconds", "size"):
         table.add_column(column, justify="right" if column in {"seconds", "size"} else "left", no_wrap=True)
@@ -48,7 +48,7 @@ def artifact_table(artifacts: Iterable[Artifact]) -> tuple[Table, list[str]]:
 
 
 def _read(artifacts: Iterable[Artifact]) -> tuple[list[Manifest], list[str]]:
-    """The manifests of artifacts, and what is wrong with those that cannot be read."""
+    """Return the manifests of artifacts, and a message for each that cannot be read, in alphabetical order."""
     manifests, problems = [], []
     for artifact in artifacts:
         try:
@@ -59,7 +59,7 @@ def _read(artifacts: Iterable[Artifact]) -> tuple[list[Manifest], list[str]]:
 
 
 def lineage_tree(store: Store, artifact: Artifact) -> Tree:
-    """Return what an artifact was made from, as a tree."""
+    """Return a tree of the artifacts from which an artifact was made."""
     tree = Tree(artifact.short)
     _grow(tree, artifact, store, {artifact.fingerprint})
     return tree

@@ -1,4 +1,4 @@
-"""Reasons of a plan: why a stage would run or not, and which versions of libraries have changed since it ran."""
+"""Reasons why a stage would run or be reused, and library versions that have changed since it ran."""
 
 import os
 
@@ -13,7 +13,7 @@ _TRAIN = "train"
 
 
 def reason_of(planned: PlannedStage, config: PipelineConfig, store: Store) -> str:
-    """Return why a stage would run, or not; of a training that is not forced, also where it would begin."""
+    """Return why a stage would run or be reused. For a training, add the update from which it would resume."""
     if planned.stage.name != _TRAIN or planned.artifact or planned.reason == FORCED:
         return planned.reason
     start = foresee(store.partial(_TRAIN, planned.fingerprint), planned.identity, config.train)
@@ -21,12 +21,13 @@ def reason_of(planned: PlannedStage, config: PipelineConfig, store: Store) -> st
 
 
 def other_versions(store: Store, artifact: Artifact) -> str:
-    """Versions with which an artifact was made and that are others here; nothing, if there are none."""
+    """Return the library versions that differ from those with which an artifact was made, or "" if none differ."""
     manifest, here = store.manifest(artifact.stage, artifact.fingerprint), versions()
     made = manifest.versions if manifest else here
     names = [name for name in sorted(made.keys() | here.keys()) if made.get(name) != here.get(name)]
     if not names:
         return ""
     changes = ", ".join(f"{name} {made.get(name, 'none')} -> {here.get(name, 'none')}" for name in names)
-    rule = "" if os.environ.get(STRICT_VERSIONS) == "1" else f", which do not count ({STRICT_VERSIONS}=1: they do)"
+    is_strict = os.environ.get(STRICT_VERSIONS) == "1"
+    rule = "" if is_strict else f", which do not count ({STRICT_VERSIONS}=1 makes them count)"
     return f"versions since {artifact.short} was made{rule}: {changes}"

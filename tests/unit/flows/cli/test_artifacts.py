@@ -62,7 +62,7 @@ def test_verify_finds_what_nothing_else_sees(home: Settings, capsys: pytest.Capt
     clean = put(home, "clean/1")
     split, other = put(home, "split/2", clean), put(home, "clean/3")
     verify_artifacts(split.short, everything=False)
-    assert capsys.readouterr().out.splitlines() == [f"{split.short} whole", f"{clean.short} whole"]
+    assert capsys.readouterr().out.splitlines() == [f"{split.short} intact", f"{clean.short} intact"]
     (clean.path / "data").write_text("clean/4")
     verify_artifacts(other.short, everything=False)
     for name in (split.short, None):
@@ -70,7 +70,7 @@ def test_verify_finds_what_nothing_else_sees(home: Settings, capsys: pytest.Capt
             verify_artifacts(name, everything=name is None)
         said = capsys.readouterr().out
         assert f"{clean.short} {clean.path}/data has another sha256 than the manifest says" in said
-        assert f"{split.short} whole" in said
+        assert f"{split.short} intact" in said
     for name, everything in ((None, False), (split.short, True)):
         with pytest.raises(ConfigError, match="--all"):
             verify_artifacts(name, everything=everything)

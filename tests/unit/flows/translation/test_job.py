@@ -156,7 +156,7 @@ def test_a_pipe_gives_a_line_for_each_line_without_a_job(
     run_translation(Wanted(str(tiny_bundle), "-", "-"))
     lines = out.getvalue().split(b"\n")
     assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
-    said = "Bytes that are not UTF-8 are kept beside a file alone: name one with --output."
+    said = "Bytes that are not UTF-8 are kept only with an output file: name one with --output."
     assert said in capfd.readouterr().err
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     run_translation(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
