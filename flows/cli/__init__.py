@@ -1,1 +1,1 @@
-"""`nmt`: the command line, one module for each command."""
+"""The command line `nmt`: one module for each command, or for a few closely related ones."""

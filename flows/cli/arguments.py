@@ -1,10 +1,15 @@
-"""Arguments and options that several commands of `nmt` have in common. Imports nothing slow."""
+"""Arguments and options that several commands of `nmt` share. Imports nothing slow."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from flows.runs.selection import STEPS, StepName
+from flows.runs.selection import STEPS, Selection, StepName
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
+    from nmt_core.config import PipelineConfig
 
 DEBUG = "--debug"
 
@@ -15,20 +20,72 @@ def _step(name: str) -> StepName:
     return name
 
 
-Recipe = Annotated[str, typer.Argument(help="A recipe's name (`nmt recipes` lists them) or the path of a YAML file.")]
+Recipe = Annotated[str, typer.Argument(help="Name of a recipe (`nmt recipes` lists them), or path of a YAML file.")]
+DeployedRecipes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Names or paths of recipes to deploy, with their stages. By default the recipes of the package that are "
+        "not for comparisons, and the stages of quickstart."
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. May be repeated."),
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. Can be repeated."),
 ]
 From = Annotated[
-    StepName, typer.Option("--from", metavar="STAGE", help="Begin here; earlier stages must have been made.")
+    StepName,
+    typer.Option("--from", metavar="STAGE", help="Start at this stage. Artifacts of earlier stages must exist."),
 ]
-Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="End after this stage.")]
+Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="Stop after this stage.")]
 Force = Annotated[
     list[str] | None,
     typer.Option(
-        "--force", parser=_step, metavar="STAGE", help="Run this stage even if it has been made. May be repeated."
+        "--force", parser=_step, metavar="STAGE", help="Run this stage even if its artifact exists. Can be repeated."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as the last line; progress goes to stderr.")]
-Debug = Annotated[bool, typer.Option(DEBUG, help="Show Prefect's log, and tracebacks of errors.")]
+Beam = Annotated[
+    int | None, typer.Option("--beam", help="Beam size. 1 is the fastest. By default the value of the model.")
+]
+SearchOverrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="search.KEY=VALUE", help="Change one search option of the model. Can be repeated."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as one line of JSON on stdout; progress goes to stderr.")
+]
+Debug = Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors, and the log of Prefect.")]
+
+
+def read_config(recipe: str, overrides: Sequence[str] | None, *, debug: bool) -> "PipelineConfig":
+    """Read a recipe, and look up the models and vocabularies that it starts from.
+
+    Raises:
+        NmtError: the recipe or a model that it starts from does not exist or is invalid.
+    """
+    from flows.runs.start_from import resolved
+    from flows.settings import Settings
+    from nmt_core.recipes.recipe import load_recipe
+
+    return resolved(load_recipe(recipe, overrides or ()), Settings.load(), debug=debug)
+
+
+def selection_of(first: StepName, last: StepName, force: Sequence[str] | None) -> Selection:
+    """Return the steps that `--from`, `--until` and `--force` select.
+
+    Raises:
+        ConfigError: the options contradict each other.
+    """
+    return Selection(first, last, tuple(cast(StepName, name) for name in force or ()))
+
+
+def check_recipes(recipes: Sequence[str], settings: "Settings") -> None:
+    """Check recipes and the files that they name, as `nmt plan` does.
+
+    Raises:
+        NmtError: a recipe does not exist, is invalid, or names a file that does not exist.
+    """
+    from nmt_core.recipes.recipe import load_recipe
+    from nmt_core.stages.table import plan
+
+    for recipe in recipes:
+        plan(load_recipe(recipe), settings.store)

@@ -1,4 +1,4 @@
-"""What a person sees when a run has ended."""
+"""Output at the end of a run: a table of its stages, scores, the registered model, samples and next steps."""
 
 import os
 import shlex
@@ -15,12 +15,12 @@ from flows.settings import Settings
 
 
 def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> None:
-    """The closing table, the scores, the registered model, samples, and what to try next.
+    """Print the result of a run, and commands to try next.
 
     Args:
-        summary: of the run.
-        console: where to print.
-        typed: the recipe and its `--set` options as they were typed; empty: the recipe's name.
+        summary: summary of the run.
+        console: console to print to.
+        typed: the recipe and its `--set` options as the user typed them. Empty means the name of the recipe.
     """
     console.print(_table(summary))
     if summary.metrics and "TOY" in summary.description.split():
@@ -61,11 +61,11 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
 
 
 def _cost(summary: RunSummary) -> str:
-    """Hours of the processors, and money if prices are set."""
+    """Return the CPU and GPU hours of a run, and its price if prices are set."""
     cost, hour = summary.cost, 3_600
-    said = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
-    said += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
-    return said + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
+    text = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
+    text += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
+    return text + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 
 def _table(summary: RunSummary) -> Table:
@@ -74,16 +74,16 @@ def _table(summary: RunSummary) -> Table:
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        collapse_padding=True,  # all of it fits into 80 columns
+        collapse_padding=True,  # so that the table fits into 80 columns
     )
     for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
         table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
     for row in summary.stages:
         is_model = row.artifact.startswith("models:")
-        place = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
-        did = "run" if row.status == "done" else row.status
+        label = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
+        action = "run" if row.status == "done" else row.status
         counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
-        table.add_row(row.name, did, f"{row.seconds:.1f}", *counts, row.unit, place if row.artifact else "")
+        table.add_row(row.name, action, f"{row.seconds:.1f}", *counts, row.unit, label if row.artifact else "")
     return table
 
 

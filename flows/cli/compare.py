@@ -1,52 +1,85 @@
-"""`nmt compare`: several recipes, one after the other, and one table."""
+"""`nmt compare`: run several recipes one after the other, and print one table."""
 
-import json
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from flows.cli.arguments import AsJson, Debug, Overrides
 from flows.cli.interruption import Stopped, interruptible
-from flows.cli.run import Retrain, explained, ready
-from flows.comparison.contenders import ComparedRun, Contender, measured
-from flows.comparison.figure import check_figure, write_figure
-from flows.comparison.table import by_length, main_table, markdown, notes, rows
-from flows.display.progress import shown_on, styled, terminal
 from flows.runs.selection import Selection
-from flows.runs.summary import RunSummary, new_run_id, read_summary
-from flows.settings import Settings, allow_code_of_its_owner
 from nmt_core.errors import BudgetError, NmtError, PreemptedError
-from nmt_core.stages.table import plan
 
-Form = Literal["table", "markdown", "json"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.cli.in_process import Retrain
+    from flows.comparison.contenders import ComparedRun, Contender
+    from flows.comparison.printing import Form
+    from flows.settings import Settings
 
 
 class ComparisonError(NmtError):
-    """Some of the recipes did not come to their end."""
+    """Failure of at least one run of a comparison."""
 
 
-def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None, debug: bool) -> None:
-    """Run all, whatever becomes of one of them, and show what came of it, also where a signal ended it.
+def compare(
+    recipes: Annotated[
+        list[str],
+        typer.Argument(help="Recipes to compare. Changes to one recipe follow its name: RECIPE+SECTION.KEY=VALUE."),
+    ],
+    overrides: Overrides = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of trainings of each recipe, with consecutive seeds from its train.seed.")
+    ] = 1,
+    corpus_of: Annotated[
+        str,
+        typer.Option(metavar="RECIPE", help="Recipe whose corpus, cleaning, tokenizer and encoding are used for all."),
+    ] = "",
+    as_json: AsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table as Markdown; progress goes to stderr.")
+    ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Write a figure of BLEU by source length, with one curve per recipe."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Run several recipes up to `evaluate`, and print one table. Artifacts that they share are made once.
+
+    --set changes all recipes. Changes to one recipe take precedence.
+    """
+    from flows.comparison.contenders import contenders
+    from flows.comparison.figure import check_figure
+
+    compared = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
+    if figure:
+        check_figure(figure, len({contender.label for contender in compared}))
+    _compare(compared, form="json" if as_json else "markdown" if markdown else "table", figure=figure, debug=debug)
+
+
+def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, debug: bool) -> None:
+    """Run all contenders, even if some fail, and show the results. A signal ends it early and still shows them.
 
     Args:
-        contenders: what to run, in this order.
-        form: how to print the table; in any but the first, progress goes to stderr.
-        figure: where to draw BLEU by the length of the source; None: nowhere.
+        contenders: trainings to run, in this order.
+        form: form of the printed result. Unless it is a table, progress goes to stderr.
+        figure: file for the figure of BLEU by source length. None means no figure.
         debug: show tracebacks.
 
     Raises:
         ComparisonError: a run failed.
-        ConfigError: the figure cannot be drawn.
         DataError: the figure cannot be written.
-        PreemptedError: the machines were taken away.
-        Stopped: a signal came.
+        PreemptedError: the machine was preempted.
+        Stopped: a signal arrived.
     """
-    if figure:
-        check_figure(figure, len({contender.label for contender in contenders}))
+    from flows.cli.in_process import ready
+    from flows.display.progress import styled, terminal
+    from flows.settings import Settings, allow_code_of_its_owner
+
     allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
@@ -55,29 +88,36 @@ def compare(contenders: Sequence[Contender], *, form: Form, figure: Path | None,
     try:
         with interruptible(), ready(settings) as retrain:
             for number, contender in enumerate(contenders, start=1):
-                seed = contender.config.train.seed
                 heading = (f"{number} of {len(contenders)}: {contender.label}", "bold")
-                console.print(styled(heading, f", seed {seed}"))
+                console.print(styled(heading, f", seed {contender.config.train.seed}"))
                 runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
-        console.print("What was finished is kept: the same command goes on from there.")
+        console.print("Finished stages are kept: repeat the command to resume.")
         raise
     finally:
         if runs:
-            show(runs, form)
-        if figure and runs:
-            is_drawn = write_figure(rows(runs), figure)
-            told = f"figure: {figure}" if is_drawn else "No run was evaluated: there is no figure."
-            console.print(told, soft_wrap=True)
+            _show(runs, form, figure, console)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
-            f"{len(failed)} of {len(runs)} runs failed, as told above: {', '.join(failed)}: mend what each says, then "
-            "run the same command again; what is made is reused"
+            f"{len(failed)} of {len(runs)} runs failed, for the reasons above: {', '.join(failed)}: fix them, then "
+            "repeat the command; finished stages are reused"
         )
 
 
-def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Console, *, debug: bool) -> ComparedRun:
-    """One training, up to its scores. A failure is told, and is part of the result."""
+def _run(
+    contender: "Contender", retrain: "Retrain", settings: "Settings", console: "Console", *, debug: bool
+) -> "ComparedRun":
+    """Run one training up to its scores. A failure is printed and becomes part of the result.
+
+    Raises:
+        PreemptedError: the machine was preempted.
+    """
+    from flows.cli.in_process import explained
+    from flows.comparison.contenders import measured
+    from flows.display.progress import shown_on
+    from flows.runs.summary import RunSummary, new_run_id, read_summary
+    from nmt_core.stages.table import plan
+
     config = contender.config
     run_id = new_run_id(config.name)
     try:
@@ -85,7 +125,7 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         with shown_on(console):
             return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
     except Exception as error:
-        if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget is one run's alone
+        if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget limits one run only
             raise
         if debug:
             traceback.print_exc()
@@ -97,25 +137,14 @@ def _run(contender: Contender, retrain: Retrain, settings: Settings, console: Co
         return measured(contender, summary)
 
 
-def show(runs: Sequence[ComparedRun], form: Form) -> None:
-    """Print the tables of some runs to stdout."""
-    table = rows(runs)
-    if form == "json":
-        print(json.dumps([row.model_dump(mode="json") for row in table]), flush=True)
-    elif form == "markdown":
-        print(markdown(table), flush=True)
-    else:
-        console = terminal(to_stderr=False)
-        for lines in filter(None, (main_table(table), by_length(table))):
-            console.print(_on_a_terminal(lines))
-        for note in notes(table):
-            console.print(note, style="dim", soft_wrap=True)
+def _show(runs: "Sequence[ComparedRun]", form: "Form", figure: Path | None, console: "Console") -> None:
+    """Print the tables to stdout, and write the figure if one was requested."""
+    from flows.comparison.figure import write_figure
+    from flows.comparison.printing import print_comparison
+    from flows.comparison.table import rows
 
-
-def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(lines[0]):
-        shown.add_column(heading, justify="right" if place else "left", overflow="fold")
-    for line in lines[1:]:
-        shown.add_row(*line)
-    return shown
+    print_comparison(runs, form)
+    if figure:
+        is_drawn = write_figure(rows(runs), figure)
+        message = f"figure: {figure}" if is_drawn else "No figure was written, because no run was evaluated."
+        console.print(message, soft_wrap=True)

@@ -1,71 +1,85 @@
-"""`nmt deploy`, `nmt worker` and `nmt reconcile`: what an operator does with a Prefect server of his own."""
+"""`nmt deploy` and `nmt worker`: use a Prefect server that runs elsewhere."""
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated
 
-from rich import box
-from rich.table import Table
+import typer
 
-from flows.display.progress import terminal
-from flows.servers.servers import PrefectApi, require_prefect, use_known_prefect, worker_arguments, worker_environment
-from flows.settings import Settings
+from flows.cli.arguments import Debug, DeployedRecipes, check_recipes
 from nmt_core.errors import ConfigError
-from nmt_core.recipes.recipe import load_recipe
-from nmt_core.stages.table import plan
+
+if TYPE_CHECKING:
+    from flows.deployment.deployments import Entry
+    from flows.settings import Settings
 
 
 def deploy(
-    recipes: Sequence[str], pool: str, gpu_pool: str, schedule: str | None, show: Literal["", "table", "yaml"]
+    recipes: DeployedRecipes = None,
+    pool: Annotated[str, typer.Option(help="Name of the work pool, which is created if it does not exist.")] = "cpu",
+    gpu_pool: Annotated[
+        str,
+        typer.Option(
+            help="Work pool of flows that train. By default `gpu` if that exists, otherwise the one of --pool."
+        ),
+    ] = "",
+    schedule: Annotated[
+        str | None,
+        typer.Option(metavar="CRON", help='Schedule of retrainings, in place of those in the recipes; "" means none.'),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be installed, as a table.")] = False,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="Only print the deployments in the form of a prefect.yaml.")
+    ] = False,
+    debug: Debug = False,
 ) -> None:
-    """Install all deployments on the Prefect server, or only show them: as a table, or as a `prefect.yaml`.
+    """Install deployments, schedules and automations on the Prefect server. Repeating it changes nothing."""
+    from flows.display.progress import terminal
+    from flows.settings import Settings
 
-    Raises:
-        ConfigError: a recipe or a schedule is wrong, or no server answers.
-    """
     settings = Settings.load()
-    check_recipes(recipes, settings)
+    check_recipes(recipes or (), settings)
     settings.prepare()
-    if not show:
+    if not (dry_run or as_yaml):
         _find_server(settings)
     from flows.deployment.deployments import Pools, prefect_yaml, table
     from flows.deployment.installation import install
 
-    entries, console = table(recipes, schedule), terminal(to_stderr=False)
-    if show == "yaml":
+    entries = table(recipes or (), schedule)
+    if as_yaml:
         print(prefect_yaml(entries, Pools(pool, gpu_pool or pool)), end="")
-        return
-    if not show:
+    elif dry_run:
+        _show(entries, pool, gpu_pool)
+    else:
+        console = terminal(to_stderr=False)
         for line in install(entries, Pools(pool, gpu_pool)):
             console.print(line, soft_wrap=True)
-        return
-    shown = Table(box=box.SIMPLE_HEAD)
-    for column in ("deployment", "runs on", "by itself"):
-        shown.add_column(column, overflow="fold")
+
+
+def _show(entries: "Sequence[Entry]", pool: str, gpu_pool: str) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from flows.display.progress import terminal
+
+    console, grid = terminal(to_stderr=False), Table(box=box.SIMPLE_HEAD)
+    for column in ("deployment", "work pool", "schedule"):
+        grid.add_column(column, overflow="fold")
     for entry in entries:
         when = f"{entry.cron} ({entry.timezone})" if entry.cron else ""
-        shown.add_row(entry.full_name, (gpu_pool or "gpu, or else " + pool) if entry.trains else pool, when)
-    console.print(shown)
-    console.print("Nothing has been installed.")
+        grid.add_row(entry.full_name, (gpu_pool or "gpu, otherwise " + pool) if entry.trains else pool, when)
+    console.print(grid)
+    console.print("Nothing was installed.")
 
 
-def check_recipes(recipes: Sequence[str], settings: Settings) -> None:
-    """Check recipes as `nmt plan` does: what is wrong with one, or with its files, is said before anything starts.
+def worker(
+    pool: Annotated[str, typer.Option(help="Work pool to take flow runs from.")] = "cpu", debug: Debug = False
+) -> None:
+    """Execute flow runs of the Prefect server in processes on this machine, until Ctrl-C."""
+    from flows.servers.servers import worker_arguments, worker_environment
+    from flows.settings import Settings
 
-    Raises:
-        NmtError: a recipe is not there, is wrong, or names files that are not there.
-    """
-    for recipe in recipes:
-        plan(load_recipe(recipe), settings.store)
-
-
-def worker(pool: str) -> None:
-    """Become a worker for a work pool, with the environment that flow runs want.
-
-    Raises:
-        ConfigError: no server answers.
-    """
     settings = Settings.load()
     settings.prepare()
     _find_server(settings)
@@ -73,36 +87,16 @@ def worker(pool: str) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "flows.servers.worker", *worker_arguments(pool)])
 
 
-def reconcile(*, close_unknown: bool) -> None:
-    """End flow runs whose machine is gone, close MLflow runs that nobody owns any more, and say which."""
-    settings = Settings.load()
-    settings.prepare()
-    console = terminal(to_stderr=False)
-    with PrefectApi(settings).connected() as api:
-        from mlflow.tracking import MlflowClient
-        from prefect.client.orchestration import get_client
+def _find_server(settings: "Settings") -> None:
+    """Set PREFECT_API_URL, which Prefect reads when it is imported.
 
-        from flows.servers.heartbeats import end_silent, heartbeat_seconds
-        from flows.servers.reconcile import close_orphans
+    Raises:
+        ConfigError: no server is known, or it does not answer.
+    """
+    from flows.servers.servers import require_prefect, use_known_prefect
 
-        def say(line: str) -> None:
-            console.print(line, soft_wrap=True)
-
-        api.wait()
-        with get_client(sync_client=True) as prefect:
-            end_silent(prefect, say, heartbeat_seconds())
-            found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
-    for run in found:
-        did = run.status or "left alone"
-        say(f"{run.run_id}  {run.name}: {did}: {run.why}")
-    closed = sum(bool(run.status) for run in found)
-    say(f"{closed} runs closed, {len(found) - closed} left alone")
-
-
-def _find_server(settings: Settings) -> None:
-    """Set PREFECT_API_URL, which Prefect reads when it is imported."""
     remedy = "set PREFECT_API_URL, or start one with `nmt up`"
     url = use_known_prefect(settings)
     if not url:
-        raise ConfigError(f"Prefect runs nowhere that we know of: {remedy}")
+        raise ConfigError(f"no Prefect server is known: {remedy}")
     require_prefect(url, remedy)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: stop once, cleanly, and let nothing disturb the cleaning up."""
+"""Handling of Ctrl-C and SIGTERM: stop once and clean up undisturbed."""
 
 import importlib
 import os
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_LAST_STRAW = 3
-_SECONDS_UNTIL_AGAIN = 0.01
+_SIGNALS_UNTIL_EXIT = 3
+_SECONDS_UNTIL_REPEATED = 0.01
 
 
 class Stopped(BaseException):
-    """A signal ended the work; the exit code is what a shell expects of that signal (130 for Ctrl-C)."""
+    """End of the work by a signal. The exit code is 128 plus the signal's number, as in a shell (130 for Ctrl-C)."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -24,38 +24,38 @@ class Stopped(BaseException):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Stop the block at the first SIGINT or SIGTERM; ignore the second, for the first is being obeyed; then leave.
+    """Stop the block at the first SIGINT or SIGTERM, ignore the second, and exit the process at the third.
 
-    Inside, both are a KeyboardInterrupt, which libraries know how to clean up after.
+    Inside the block both signals raise KeyboardInterrupt, after which libraries clean up.
 
     Raises:
-        Stopped: one came.
+        Stopped: a signal arrived.
     """
-    # Now and not later: when it is imported, polars takes SIGINT over in a way (SA_RESTART) that leaves a read waiting.
-    # Ctrl-C would then be obeyed at the next line that a training prints, whenever that is.
+    # Import polars before the handlers are set: it installs its own handler of SIGINT (with SA_RESTART), under which a
+    # read continues to wait. Ctrl-C would have no effect until a training prints its next line.
     importlib.import_module("polars")
     signals: list[int] = []
 
-    def obey(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         signals.append(number)
         if len(signals) == 1:
             raise KeyboardInterrupt
-        if len(signals) >= _LAST_STRAW:
+        if len(signals) >= _SIGNALS_UNTIL_EXIT:
             os._exit(128 + number)
 
-    def obey_again(unraisable: Any) -> None:
-        """Python drops what is raised inside a destructor: the signal comes again, a moment later."""
+    def repeat_lost_signal(unraisable: Any) -> None:
+        """Send a signal again a moment later, if Python dropped the exception because a destructor was running."""
         if signals and issubclass(unraisable.exc_type, KeyboardInterrupt):
             number = signals.pop()
-        elif unraisable.exc_type.__name__ == "TerminationSignal":  # Prefect's, which has SIGTERM while a flow runs
+        elif unraisable.exc_type.__name__ == "TerminationSignal":  # of Prefect, which handles SIGTERM while a flow runs
             number = unraisable.exc_value.signal
         else:
             former_hook(unraisable)
             return
-        threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number)).start()
+        threading.Timer(_SECONDS_UNTIL_REPEATED, os.kill, (os.getpid(), number)).start()
 
-    former_hook, sys.unraisablehook = sys.unraisablehook, obey_again
-    former = {number: signal.signal(number, obey) for number in (signal.SIGINT, signal.SIGTERM)}
+    former_hook, sys.unraisablehook = sys.unraisablehook, repeat_lost_signal
+    former = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except BaseException as error:

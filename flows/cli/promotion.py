@@ -1,21 +1,25 @@
-"""`nmt promote`, `nmt rollback` and `nmt models`."""
+"""`nmt promote`, `nmt rollback` and `nmt models`: change and list the champions of registered models."""
 
 from typing import Annotated
 
 import typer
 
-Name = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the registered model; `nmt models` lists them.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for whoever looks into it later.")]
+Name = Annotated[str, typer.Argument(metavar="MODEL", help="Name of a registered model (`nmt models` lists them).")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, which is recorded with the change.")]
 
 
 def promote(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL[/VERSION]", help="The registered model; without a version its challenger.")
+        str,
+        typer.Argument(
+            metavar="MODEL[/VERSION]",
+            help="Name of a registered model, with an optional version. By default its challenger.",
+        ),
     ],
     why: Why,
-    force: Annotated[bool, typer.Option("--force", help="Also a version that was rolled back before.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Promote even a version that was rolled back before.")] = False,
 ) -> None:
-    """Make a version of a registered model the champion, whatever the gate said of it."""
+    """Make a version of a registered model the champion, regardless of the verdict of the gate."""
     from flows.registry.champions import Author
     from flows.registry.manual import promote_by_hand
     from flows.settings import Settings
@@ -25,7 +29,7 @@ def promote(
 
 
 def rollback(model: Name, why: Why) -> None:
-    """Make the champion before this one the champion again. No run promotes this one again by itself."""
+    """Restore the previous champion. No later run promotes the version that is rolled back."""
     from flows.registry.champions import Author
     from flows.registry.manual import roll_back_by_hand
     from flows.settings import Settings
@@ -34,9 +38,11 @@ def rollback(model: Name, why: Why) -> None:
 
 
 def models(
-    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="Show its versions and their history.")] = "",
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="Name of a registered model whose versions and history to show.")
+    ] = "",
 ) -> None:
-    """List the registered models, or the versions of one and every change of its champion."""
+    """List the registered models, or the versions of one and all changes of its champion."""
     from flows.registry.manual import history_of, names
     from flows.settings import Settings
 

@@ -1,4 +1,4 @@
-"""`nmt report`: the report of a run, made again from what is stored."""
+"""`nmt report`: write the report of a run again."""
 
 from typing import Annotated
 
@@ -10,11 +10,13 @@ LATEST = "latest"
 def report(
     run: Annotated[
         str,
-        typer.Argument(help="A run's id or its first letters, or `latest`; `runs/` in NMT_HOME has a folder of each."),
+        typer.Argument(
+            help="Id of a run or its first characters, or `latest`. Each run has a folder in `runs/` of NMT_HOME."
+        ),
     ] = LATEST,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
-    """Make the HTML report of a run again, from what is still stored, and print where it lies."""
+    """Write the HTML report of a run again from stored results, and print its path."""
     from flows.html_report.page import write_page
     from flows.runs.summary import find_run
     from flows.settings import Settings

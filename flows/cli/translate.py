@@ -1,48 +1,137 @@
-"""`nmt translate`: a job for files, a stream for pipes."""
+"""`nmt translate`: translate files as a resumable job, or a pipe as a stream."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
+import typer
 
+from flows.cli.arguments import Beam, Debug, SearchOverrides
 from flows.cli.interruption import Stopped, interruptible
-from flows.display.progress import shown_on, terminal
-from flows.settings import Settings
-from flows.translation.job import PIPE, Report, Wanted, translate_job, translate_pipe
-from nmt_core.formats.rows import INVALID_UTF8
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.settings import Settings
+    from flows.translation.job import Report, Wanted
 
 _STEP = "translate"
 
+_Input = Annotated[
+    str,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="FILE",
+        help="Text, TSV, CSV, JSONL or Parquet, also compressed: a file, folder or pattern, as a path or an address "
+        "such as s3://... By default stdin.",
+    ),
+]
+_Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="File to write, in the format of its suffix. A folder if the input is a folder or pattern. By default "
+        "stdout.",
+    ),
+]
+_PrefixColumn = Annotated[
+    str,
+    typer.Option(help="Column of a table with the prefix that each translation must begin with. Cells can be empty."),
+]
+_Alignments = Annotated[
+    str,
+    typer.Option(
+        metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
+    ),
+]
 
-def translate(wanted: Wanted) -> None:
-    """Translate, show how it goes, and say of which lines there is something to say.
+
+def translate(
+    model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
+    source: _Input = "-",
+    target: _Output = "-",
+    column: Annotated[
+        str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
+    ] = "",
+    job: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of the job. Commands with the same folder share the work. By default beside the output.",
+        ),
+    ] = "",
+    beam: Beam = None,
+    long_lines: Annotated[
+        str,
+        typer.Option(
+            metavar="split|cut", help="Handling of lines longer than the model reads. By default that of the model."
+        ),
+    ] = "",
+    prefix_column: _PrefixColumn = "",
+    alignments: _Alignments = "",
+    overrides: SearchOverrides = None,
+    debug: Debug = False,
+) -> None:
+    """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
+    from flows.translation.job import Wanted
+
+    wanted = Wanted(
+        model,
+        source,
+        target,
+        column=column,
+        job=job,
+        beam_size=beam,
+        long_lines=long_lines,
+        prefix_column=prefix_column,
+        overrides=tuple(overrides or ()),
+        alignments=alignments,
+    )
+    run_translation(wanted)
+
+
+def run_translation(wanted: "Wanted") -> None:
+    """Translate, show progress, and report how many lines have a status other than "ok".
 
     Raises:
-        NmtError: it failed, for a reason that the message gives.
-        Stopped: a signal stopped it; the same command goes on with a job.
+        NmtError: the model, the text or the target cannot be used.
+        Stopped: a signal arrived. The same command resumes a job.
     """
+    from flows.display.progress import terminal
+    from flows.settings import Settings
+    from flows.translation.job import PIPE, translate_pipe
+    from nmt_core.formats.rows import INVALID_UTF8
+
     settings = Settings.load()
     console = terminal(to_stderr=True)
     try:
         with interruptible():
             if not wanted.is_job:
                 statuses = translate_pipe(wanted, settings)
-                _tell(statuses, console)
+                _report_statuses(statuses, console)
                 if statuses[INVALID_UTF8] and wanted.target == PIPE:
-                    _say("Bytes that are not UTF-8 are kept beside a file alone: name one with --output.", console)
+                    _print(
+                        "Bytes that are not UTF-8 are kept only with an output file: name one with --output.", console
+                    )
                 return
-            report = _run(wanted, settings, console)
+            report = _run_job(wanted, settings, console)
     except Stopped:
         if wanted.is_job:
-            _say("What was translated is kept: the same command goes on from there.", console)
+            _print("Translated lines are kept: repeat the command to resume.", console)
         raise
     did = "was translated before" if report["reused"] else f"{report['lines_per_second']:,.0f} lines/s"
     model = f"{report['model']} version {report['model_version']}"
-    _say(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
-    _tell(report["by_status"], console)
+    _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
+    _report_statuses(report["by_status"], console)
 
 
-def _run(wanted: Wanted, settings: Settings, console: Console) -> Report:
+def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Report":
+    from flows.display.progress import shown_on
+    from flows.translation.job import translate_job
+
     with shown_on(console) as display:
         if settings.workers == "local":
             display.begin(_STEP)
@@ -53,23 +142,23 @@ def _run(wanted: Wanted, settings: Settings, console: Console) -> Report:
             report = translate_job(wanted, settings, progress, display.say)
             display.end(_STEP, f"{report['seconds']:.1f} s")
             return report
-        settings.prepare()  # tasks of a cluster are Prefect's
+        settings.prepare()  # a cluster runs tasks of Prefect
         from flows.servers.servers import PrefectApi
 
         with PrefectApi(settings).connected() as api:
             from flows.translate import translate as flow
 
             api.wait()
-            made: Report = flow(**asdict(wanted))
-            return made
+            result: Report = flow(**asdict(wanted))
+            return result
 
 
-def _tell(statuses: Mapping[str, int], console: Console) -> None:
+def _report_statuses(statuses: Mapping[str, int], console: "Console") -> None:
     total = sum(statuses.values())
     for status, count in statuses.items():
         if status != "ok":
-            _say(f"{count:,} of {total:,} lines: {status}", console)
+            _print(f"{count:,} of {total:,} lines: {status}", console)
 
 
-def _say(message: str, console: Console) -> None:
+def _print(message: str, console: "Console") -> None:
     console.print(message, soft_wrap=True)

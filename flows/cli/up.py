@@ -1,118 +1,39 @@
-"""`nmt up`: Prefect, MLflow, the deployments and a worker on this machine, until Ctrl-C."""
+"""`nmt up`: run Prefect, MLflow and a worker on this machine until Ctrl-C."""
 
 import contextlib
-import json
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from rich.console import Console
-
-from flows.cli.deploy import check_recipes
+from flows.cli.arguments import Debug, DeployedRecipes, check_recipes
 from flows.cli.interruption import Stopped, interruptible
-from flows.display.progress import terminal
-from flows.servers.secret import kept_secret, opening_address
-from flows.servers.servers import Server, ServerError, held_port, start_mlflow, start_prefect, start_worker, use_prefect
-from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.execution.processes import this_process
 
-_SECONDS_BETWEEN_LOOKS = 0.5
-_POOL = "cpu"
+_SECONDS_BETWEEN_CHECKS = 0.5
 
 
-def up(recipes: Sequence[str]) -> None:
-    """Start everything, say where it is, and wait for Ctrl-C.
+def up(recipes: DeployedRecipes = None, debug: Debug = False) -> None:
+    """Run Prefect, MLflow and a worker with all deployments on this machine, until Ctrl-C."""
+    from flows.deployment.local_servers import start_all
+    from flows.display.progress import terminal
+    from flows.servers.servers import ServerError
+    from flows.settings import Settings
 
-    Args:
-        recipes: as of `flows.deployment.deployments.table`.
-
-    Raises:
-        NmtError: something does not start, or ends by itself.
-        Stopped: always, in the end.
-    """
     settings = Settings.load()
     running = settings.running()
     if running.prefect:
-        raise ConfigError(f"`nmt up` runs already on {settings.home}: Prefect at {running.prefect}")
-    check_recipes(recipes, settings)
+        raise ConfigError(
+            f"{settings.home}: `nmt up` already runs here, with Prefect at {running.prefect}: use that one, or stop it"
+        )
+    check_recipes(recipes or (), settings)
     settings.prepare()
     console = terminal(to_stderr=False)
     try:
         with interruptible(), contextlib.ExitStack() as stack:
             console.print("Starting Prefect and MLflow ...")
-            servers = _start(settings, recipes, stack, console)
-            console.print("Ctrl-C stops all of it.", style="dim")
+            servers = start_all(settings, recipes or (), stack, console)
+            console.print("Press Ctrl-C to stop everything.", style="dim")
             while not (ended := [server for server in servers if server.ended()]):
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                time.sleep(_SECONDS_BETWEEN_CHECKS)
             raise ServerError(f"{ended[0].name} has ended: see {ended[0].log}")
     except Stopped:
-        console.print("All of it has ended.")
+        console.print("Everything has stopped.")
         raise
-
-
-def _start(settings: Settings, recipes: Sequence[str], stack: contextlib.ExitStack, console: Console) -> list[Server]:
-    ports = (stack.enter_context(held_port(port)) for port in (settings.prefect_port, settings.mlflow_port))
-    prefect_port, mlflow_port = ports
-    prefect_url, mlflow_url = (f"http://127.0.0.1:{port}" for port in (prefect_port, mlflow_port))
-    secret = kept_secret(settings.secret_file)
-    use_prefect(f"{prefect_url}/api", secret)
-    servers = [stack.enter_context(_owned(start_prefect(settings, prefect_port, secret, embedded=False)))]
-    from flows.deployment.deployments import Pools, table  # this takes seconds, in which Prefect starts
-    from flows.deployment.installation import install
-
-    entries = table(recipes)
-    if not settings.mlflow_tracking_uri.startswith("http"):
-        from flows.tracking.mlflow_tracker import open_database  # takes seconds, in which Prefect starts
-
-        open_database(settings.mlflow_tracking_uri)
-        servers.append(stack.enter_context(_owned(start_mlflow(settings, mlflow_port))))
-        servers[-1].wait_until(f"{mlflow_url}/health")
-    else:
-        mlflow_url = settings.mlflow_shown  # the file is read for links alone
-    servers[0].wait_until(f"{prefect_url}/api/health")
-    stack.enter_context(_written_down(settings.servers_file, prefect_url, mlflow_url))
-    install(entries, Pools(_POOL, _POOL))
-    _close_orphans(settings, console)
-    servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
-    console.print(f"Prefect  {_shown(prefect_url, secret, settings, console)}\nMLflow   {mlflow_url}", soft_wrap=True)
-    return servers
-
-
-def _shown(prefect_url: str, secret: str, settings: Settings, console: Console) -> str:
-    """Return how to open Prefect's pages. The secret goes to a terminal alone: a log may be read by others."""
-    if console.is_terminal:
-        return opening_address(prefect_url, secret)
-    return f"{prefect_url}, which asks for the password in {settings.secret_file}"
-
-
-def _close_orphans(settings: Settings, console: Console) -> None:
-    """Close what an earlier `nmt up` that was killed has left open: it would hold the place of runs to come."""
-    from mlflow.tracking import MlflowClient
-    from prefect.client.orchestration import get_client
-
-    from flows.servers.reconcile import close_orphans
-
-    with get_client(sync_client=True) as prefect:
-        for run in close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect):
-            if run.status:
-                console.print(f"Closed the run {run.name}, left open: {run.why}")
-
-
-@contextlib.contextmanager
-def _owned(server: Server) -> Iterator[Server]:
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-@contextlib.contextmanager
-def _written_down(file: Path, prefect_url: str, mlflow_url: str) -> Iterator[None]:
-    """Let `nmt run` find the servers."""
-    values = {"process": this_process(), "prefect": f"{prefect_url}/api", "mlflow": mlflow_url}
-    file.write_text(json.dumps(values), encoding="utf-8")
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)

@@ -201,7 +201,7 @@ def test_the_command_goes_on_after_sigterm(
     process.terminate()
     _, said = process.communicate(timeout=patient(SECONDS))
     assert process.returncode == 128 + signal.SIGTERM, said
-    assert "What was translated is kept: the same command goes on from there." in said
+    assert "Translated lines are kept: repeat the command to resume." in said
     for output in ("out.txt", "alone.txt"):
         process = command(output)
         _, said = process.communicate(timeout=patient(SECONDS))

@@ -85,7 +85,7 @@ def test_what_they_have_in_common_is_made_once(continued: Continued, compared: C
 def test_what_failed_is_told_when_it_fails_and_at_the_end(compared: Compared) -> None:
     told = compared[0].stderr
     assert f"{MISSING} failed: " in told
-    assert told.splitlines()[-1].startswith("nmt: 2 of 6 runs failed, as told above: ")
+    assert told.splitlines()[-1].startswith("nmt: 2 of 6 runs failed, for the reasons above: ")
     assert "Traceback" not in told
 
 

@@ -56,7 +56,7 @@ def test_it_starts_from_the_weights_and_the_vocabulary_of_the_champion(
 
 def test_the_same_command_would_reuse_it(continued: Continued, tuned: dict[str, Any], recipe: list[str]) -> None:
     text = continued[0]("plan", *recipe, *OTHER_TEXT).stdout
-    assert text.count("be reused") == len(tuned["stages"]) - 1, "all but register, which a plan does not foresee"
+    assert text.count(" reuse ") == len(tuned["stages"]) - 1, "all but register, which a plan does not foresee"
 
 
 def test_another_vocabulary_fails_before_any_process_starts(continued: Continued) -> None:

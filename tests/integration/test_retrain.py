@@ -152,7 +152,7 @@ def test_a_run_ends_in_one_page_that_needs_nothing_else(continued: Finished) -> 
 def test_the_recipe_of_a_run_makes_the_same_again(continued: Finished) -> None:
     nmt, summary = continued
     text = nmt("plan", str(nmt.home / "runs" / summary["run_id"] / "recipe.yaml")).stdout
-    assert text.count("be reused") == 9
+    assert text.count(" reuse ") == 9
 
 
 def test_the_cost_of_a_run_is_in_the_summary_and_in_mlflow(finished: Finished) -> None:
@@ -246,7 +246,7 @@ def test_plan_and_why_tell_what_would_happen(continued: Finished, recipe: list[s
     nmt, _ = continued
     before = _files(nmt.home)
     text = nmt("plan", *recipe, "--set", "search.beam_size=3").stdout
-    assert text.count("be reused") == 8
+    assert text.count(" reuse ") == 8
     assert "search.beam_size: 4 -> 3" in text or "search.beam_size: 2 -> 3" in text
     assert (
         "evaluate would run: search.beam_size" in nmt("why", "evaluate", *recipe, "--set", "search.beam_size=3").stdout
@@ -302,7 +302,7 @@ def test_artifacts_are_listed_traced_and_only_collected_when_told(continued: Fin
     assert stray.exists()
     assert "freed" in nmt("artifacts", "gc", "--keep-runs", "100", "--unfinished", "0", "--yes").stdout
     assert not stray.exists()
-    assert nmt("plan", *recipe).stdout.count("be reused") == 9
+    assert nmt("plan", *recipe).stdout.count(" reuse ") == 9
 
 
 def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(continued: Finished, statuses: Statuses) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.plan import other_versions
+from flows.runs.reasons import other_versions
 from nmt_core.config import PipelineConfig
 from nmt_core.stages import STAGE_NAMES
 from nmt_core.stages.stage import Stage
@@ -207,7 +207,7 @@ def test_a_plan_reads_no_more_manifests_than_it_compares(store: Store) -> None:
     ("made", "here", "said"),
     [
         ({"python": "3.0"}, {}, ""),
-        ({"torch": "1.0"}, {}, "which do not count (NMT_STRICT_VERSIONS=1: they do): torch 1.0 -> "),
+        ({"torch": "1.0"}, {}, "which do not count (NMT_STRICT_VERSIONS=1 makes them count): torch 1.0 -> "),
         ({"old": "1.0"}, {"NMT_STRICT_VERSIONS": "1"}, "old 1.0 -> none"),
     ],
 )

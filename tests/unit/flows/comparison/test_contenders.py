@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flows.cli.compare import show
 from flows.comparison.contenders import ComparedRun, contenders, measured
+from flows.comparison.printing import print_comparison
 from flows.comparison.table import by_length, main_table, markdown, notes, rows
 from flows.runs.summary import RunSummary, Score, StageSummary
 from nmt_core.errors import ConfigError
@@ -235,7 +235,7 @@ def test_each_signature_is_told_once() -> None:
 
 
 def test_the_table_on_a_terminal_keeps_what_looks_like_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    show([a_run("mine+corpus.train=[a.tsv]", bleu=20.0, signatures=["BLEU on test: x"])], "table")
+    print_comparison([a_run("mine+corpus.train=[a.tsv]", bleu=20.0, signatures=["BLEU on test: x"])], "table")
     shown = capsys.readouterr().out
     assert "mine+corpus.train=[a.tsv]" in shown
     assert "20.00" in shown
@@ -245,7 +245,7 @@ def test_the_table_on_a_terminal_keeps_what_looks_like_markup(capsys: pytest.Cap
 
 def test_the_table_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     runs = [a_run(bleu=20.0), a_run(seed=2, bleu=21.0)]
-    show(runs, "json")
+    print_comparison(runs, "json")
     (row,) = json.loads(capsys.readouterr().out)
     assert row["recipe"] == "base"
     assert row["measures"]["bleu"]["mean"] == 20.5

@@ -15,7 +15,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from support.published import identity_like
 
-from flows.cli.artifact_commands import collect_garbage, pin_artifact
+from flows.cli.artifacts import collect_garbage, pin_artifact, unpin_artifact
 from flows.maintenance import gc
 from flows.registry.marks import mark_of, marks, write
 from flows.registry.models import model_of
@@ -140,7 +140,7 @@ def test_a_pin_keeps_an_artifact_and_what_it_was_made_from(home: Settings, put: 
     put(home, "clean/4")
     pin_artifact(f"split/{split.fingerprint}", "the paper")
     assert rubbish(home) == {"clean/4"}
-    pin_artifact(split.short, None)
+    unpin_artifact(split.short)
     assert rubbish(home) == {"clean/2", "split/3", "clean/4"}
 
 
@@ -167,7 +167,7 @@ def test_what_a_killed_process_has_left_is_garbage(home: Settings, capsys: pytes
         holders[1].kill()
         holders[1].wait()
         assert [one.name for one in garbage(home, 0, 30)] == [f"copies/{left}"]
-        collect_garbage(0, delete=True)
+        collect_garbage(0, yes=True)
         assert f"copies/{left}" in capsys.readouterr().out
         assert sorted(path.name for path in copies.iterdir()) == [kept, f"{kept}.lock"]
     finally:
@@ -262,7 +262,7 @@ def test_the_shared_store_keeps_what_others_need(
     register(here, "champion", champion)
 
     def offered(*, delete: bool, days: int) -> set[str]:
-        collect_garbage(0, delete=delete, shared_days=days)
+        collect_garbage(0, yes=delete, older_than=days)
         return set(re.findall(rf"{s3_folder}/(\w+/\w)", capsys.readouterr().out))
 
     assert offered(delete=False, days=30) == set(), "it was made lately, so a run of that machine may need it"
@@ -326,14 +326,14 @@ def test_a_home_that_knows_no_registry_respects_the_marks_in_the_shared_store(
     monkeypatch.setenv("NMT_STORE", s3_folder)
     here = Settings.load()
     assert marks(here.store) == {mark.id: mark}
-    collect_garbage(0, delete=True, shared_days=0)
+    collect_garbage(0, yes=True, older_than=0)
     said = capsys.readouterr().out
     assert f"{mark.id}: m in {other.mlflow_shown}" in said and "me@there" in said
     assert Objects(s3_folder).all().keys() == {f"export/{champion.fingerprint}", f"clean/{clean.fingerprint}"}
     assert here.store.find("clean", loose.fingerprint) is None
     with pytest.raises(ArtifactError, match=r"'nothing': does not exist"):
-        collect_garbage(0, delete=True, shared_days=0, forget=["nothing"])
-    collect_garbage(0, delete=True, shared_days=0, forget=[mark.id])
+        collect_garbage(0, yes=True, older_than=0, forget=["nothing"])
+    collect_garbage(0, yes=True, older_than=0, forget=[mark.id])
     assert Objects(s3_folder).all() == {} and marks(here.store) == {}
     assert [one.name for one in garbage(other, 0, 0)], "the other home has a mark of its own still, and says so"
 

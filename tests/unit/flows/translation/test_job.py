@@ -15,7 +15,7 @@ import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
 
-from flows.cli.translate import translate
+from flows.cli.translate import run_translation
 from flows.registry.models import model_of
 from flows.settings import Settings
 from flows.tracking.mlflow_tracker import open_database
@@ -127,7 +127,7 @@ def interrupt(*_: object) -> None:
 def test_the_command_says_how_it_went(
     tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    translate(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv"), long_lines="cut"))
+    run_translation(Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.tsv"), long_lines="cut"))
     said = capfd.readouterr()
     assert said.out == ""
     assert "out.tsv: 4 lines by" in said.err and "lines/s" in said.err
@@ -155,21 +155,21 @@ def test_a_pipe_gives_a_line_for_each_line_without_a_job(
     out = Typed()
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
     monkeypatch.setattr(sys, "stdout", out)
-    translate(Wanted(str(tiny_bundle), "-", "-"))
+    run_translation(Wanted(str(tiny_bundle), "-", "-"))
     lines = out.getvalue().split(b"\n")
     assert len(lines) == 5 and lines[0] and lines[3] and not (lines[1] or lines[2] or lines[4])
-    said = "Bytes that are not UTF-8 are kept beside a file alone: name one with --output."
+    said = "Bytes that are not UTF-8 are kept only with an output file: name one with --output."
     assert said in capfd.readouterr().err
     monkeypatch.setattr(sys, "stdin", Typed(source.read_bytes(), is_tty=is_tty))
-    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    run_translation(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert said not in capfd.readouterr().err
     (note,) = (tmp_path / "piped.txt.gz.unreadable.jsonl").read_text().splitlines()
     assert json.loads(note) == {"file": "standard input", "line": 3, "base64": "/w=="}
     monkeypatch.setattr(sys, "stdout", again := Typed())
-    translate(Wanted(str(tiny_bundle), str(source), "-"))
+    run_translation(Wanted(str(tiny_bundle), str(source), "-"))
     assert again.getvalue() == out.getvalue()
     monkeypatch.setattr(sys, "stdin", Typed(b"now\n"))
-    translate(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
+    run_translation(Wanted(str(tiny_bundle), "-", str(tmp_path / "piped.txt.gz")))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["in.txt", "piped.txt.gz"]
 
 
@@ -207,7 +207,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     monkeypatch.chdir(tmp_path)
     wanted = {"model": str(tiny_bundle), "source": "in.txt", "target": "out.txt"} | change
     with pytest.raises(kind, match=message):
-        translate(Wanted(**wanted))
+        run_translation(Wanted(**wanted))
     assert [file.name for file in tmp_path.iterdir()] == ["in.txt"]
 
 
@@ -225,7 +225,7 @@ def test_a_pipe_takes_beginnings_from_a_column(tiny_bundle: Path, settings: Sett
     (tmp_path / "in.jsonl").write_text('{"text": "now", "begin": "small"}\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", out := Typed())
-        translate(Wanted(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
+        run_translation(Wanted(str(tiny_bundle), str(tmp_path / "in.jsonl"), "-", prefix_column="begin"))
     assert out.getvalue().startswith(b"small")
 
 

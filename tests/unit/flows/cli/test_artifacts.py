@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.published import identity_like
 
-from flows.cli.artifact_commands import collect_garbage, list_artifacts, pin_artifact, show_lineage, verify
+from flows.cli.artifacts import collect_garbage, list_artifacts, pin_artifact, show_lineage, verify_artifacts
 from flows.settings import Settings
 from nmt_core.errors import ArtifactError, ConfigError
 from nmt_core.store.artifacts import MANIFEST, REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
@@ -45,7 +45,7 @@ def test_one_empty_manifest_ends_neither_ls_nor_gc(
     assert f"not the manifest of {damaged.short}" in said.splitlines()[-1]
     show_lineage(kept.short)
     pin_artifact(kept.short, "the paper")
-    collect_garbage(0, delete=True)
+    collect_garbage(0, yes=True)
     assert list(home.store.published()) == [kept]
 
 
@@ -54,26 +54,26 @@ def test_an_artifact_that_is_needed_and_damaged_is_no_garbage(home: Settings) ->
     pinned = put(home, "clean/1")
     pin_artifact(pinned.short, "the paper")
     (pinned.path / "data").write_text("clean/2, damaged")
-    collect_garbage(0, delete=True)
+    collect_garbage(0, yes=True)
     assert (pinned.path / "data").exists()
 
 
 def test_verify_finds_what_nothing_else_sees(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     clean = put(home, "clean/1")
     split, other = put(home, "split/2", clean), put(home, "clean/3")
-    verify(split.short, everything=False)
-    assert capsys.readouterr().out.splitlines() == [f"{split.short} whole", f"{clean.short} whole"]
+    verify_artifacts(split.short, everything=False)
+    assert capsys.readouterr().out.splitlines() == [f"{split.short} intact", f"{clean.short} intact"]
     (clean.path / "data").write_text("clean/4")
-    verify(other.short, everything=False)
+    verify_artifacts(other.short, everything=False)
     for name in (split.short, None):
         with pytest.raises(ArtifactError, match=r"1 of \d artifacts are damaged"):
-            verify(name, everything=name is None)
+            verify_artifacts(name, everything=name is None)
         said = capsys.readouterr().out
         assert f"{clean.short} {clean.path}/data does not match its sha256 in the manifest" in said
-        assert f"{split.short} whole" in said
+        assert f"{split.short} intact" in said
     for name, everything in ((None, False), (split.short, True)):
         with pytest.raises(ConfigError, match="--all"):
-            verify(name, everything=everything)
+            verify_artifacts(name, everything=everything)
 
 
 def test_verify_looks_at_an_artifact_without_a_manifest_and_at_what_it_was_made_from(home: Settings) -> None:
@@ -81,4 +81,4 @@ def test_verify_looks_at_an_artifact_without_a_manifest_and_at_what_it_was_made_
     split = put(home, "split/2", clean)
     (clean.path / MANIFEST).write_text("")
     with pytest.raises(ArtifactError, match="1 of 2 artifacts are damaged"):
-        verify(split.short, everything=False)
+        verify_artifacts(split.short, everything=False)
