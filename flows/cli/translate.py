@@ -67,7 +67,8 @@ def translate(
     long_lines: Annotated[
         str,
         typer.Option(
-            metavar="split|cut", help="Handling of lines longer than the model reads. By default that of the model."
+            metavar="split|cut",
+            help="Handling of lines longer than the model reads. The default is the model's own setting.",
         ),
     ] = "",
     prefix_column: _PrefixColumn = "",

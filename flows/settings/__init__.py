@@ -252,5 +252,5 @@ def allow_code_of_its_owner() -> None:
 
 
 def lacks_database(uri: str) -> bool:
-    """Return True if an address is that of a database file that does not exist. MLflow would create an empty one."""
+    """Return True if an address names a database file that does not exist. MLflow would create an empty one."""
     return uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).is_file()

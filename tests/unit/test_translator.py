@@ -288,7 +288,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "tokenizer of another model": (other_tokenizer_with_its_hash, r"has 40 pieces, but the model has 100"),
     "no graph": (no_graph_with_its_hash, r"step\.onnx: onnxruntime .* cannot load it"),
     "half a graph": (half_a_graph_with_its_hash, r"encoder\.onnx: onnxruntime .* cannot load it"),
-    "no hashes": (lambda folder: describe(folder, sha256={}), r"encoder\.onnx: .* its sha256 is .* has None"),
+    "no hashes": (lambda folder: describe(folder, sha256={}), r"spm\.model: .* its sha256 is .* has None"),
     "unknown format": (
         lambda folder: describe(folder, format=2),
         r"format 2 is unknown to this version, which reads 3",
