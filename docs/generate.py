@@ -26,7 +26,7 @@ def main() -> None:
 
 def commands() -> str:
     """Return the page of all commands, read from the command line's own definition."""
-    leaves = list(_leaves(get_command(app), "nmt"))
+    found = list(leaves(get_command(app), "nmt"))
     lines = [
         "# Commands",
         "",
@@ -38,9 +38,9 @@ def commands() -> str:
         "| command | purpose |",
         "| --- | --- |",
     ]
-    for path, command in leaves:
+    for path, command in found:
         lines.append(f"| [`{path}`](#{_slug(path)}) | {_plain(_paragraphs(command)[0])} |")
-    for path, command in leaves:
+    for path, command in found:
         lines += ["", *_command(path, command)]
     return "\n".join(lines) + "\n"
 
@@ -110,13 +110,13 @@ def setting_entries(docstring: str) -> Iterator[tuple[list[str], str]]:
         raise ValueError("flows.settings: its docstring has no table of settings, such as `NMT_HOME   folder of ...`")
 
 
-def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield each command that does something, with the words that call it."""
     subcommands = getattr(command, "commands", {})
     if not subcommands:
         yield path, command
     for name, subcommand in subcommands.items():
-        yield from _leaves(subcommand, f"{path} {name}")
+        yield from leaves(subcommand, f"{path} {name}")
 
 
 def _command(path: str, command: Any) -> Iterator[str]:

@@ -190,7 +190,7 @@ def test_the_quickstart(quickstart: Reader) -> None:
     assert (quickstart.folder / "explained.html").stat().st_size > 10_000
     table = next(block.text for block in blocks("tutorials/quickstart.md") if " stage " in block.text)
     stages = [line.split()[0] for line in table.splitlines()[2:]]
-    assert stages == [stage for stage in words_of_a_run(said["nmt run quickstart --set search.beam_size=8"])]
+    assert stages == words_of_a_run(said["nmt run quickstart --set search.beam_size=8"])
 
 
 def words_of_a_run(out: str) -> list[str]:

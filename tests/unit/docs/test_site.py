@@ -165,7 +165,7 @@ def test_a_docstring_without_a_table_of_settings_is_refused() -> None:
 
 def leaves() -> list[tuple[str, Any]]:
     """Return each command of the program, with the words that call it."""
-    return list(generate._leaves(get_command(app), "nmt"))
+    return list(generate.leaves(get_command(app), "nmt"))
 
 
 def flags(command: Any) -> set[str]:
