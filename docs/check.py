@@ -40,19 +40,19 @@ def problems(site: Path) -> list[str]:
     """Return a line for each link that leads nowhere, and each address of another host that a page loads."""
     site = site.resolve()
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
-    found = [] if pages else [f"{site}: no pages: build the site first"]
+    lines = [] if pages else [f"{site}: no pages: build the site first"]
     if pages and not (site / _LIST).exists():
-        found.append(f"{site}: no {_LIST}: the search has nothing to read")
+        lines.append(f"{site}: no {_LIST}: the search has nothing to read")
     for file, page in pages.items():
         place = str(file.relative_to(site))
-        found += [f"{place}: loads {address}" for address in page.loaded if address.startswith(_OUTSIDE)]
+        lines += [f"{place}: loads {address}" for address in page.loaded if address.startswith(_OUTSIDE)]
         if file.name != "404.html":  # served at any depth, so its links begin at the root of the server
-            found += [f"{place}: {why}" for link in page.links if (why := _broken(link, file, site, pages))]
-            found += [f"{place}: {why}" for link in page.loaded if (why := _broken(link, file, site, pages))]
+            lines += [f"{place}: {why}" for link in page.links if (why := _broken(link, file, site, pages))]
+            lines += [f"{place}: {why}" for link in page.loaded if (why := _broken(link, file, site, pages))]
     for sheet in sorted(site.rglob("*.css")):
         if "url(http" in sheet.read_text(encoding="utf-8") or "@import" in sheet.read_text(encoding="utf-8"):
-            found.append(f"{sheet.relative_to(site)}: loads something from another host")
-    return found
+            lines.append(f"{sheet.relative_to(site)}: loads something from another host")
+    return lines
 
 
 def _broken(link: str, file: Path, site: Path, pages: dict[Path, Page]) -> str:

@@ -26,7 +26,7 @@ def main() -> None:
 
 def commands() -> str:
     """Return the page of all commands, read from the command line's own definition."""
-    found = list(leaves(get_command(app), "nmt"))
+    runnable = list(leaves(get_command(app), "nmt"))
     lines = [
         "# Commands",
         "",
@@ -38,9 +38,9 @@ def commands() -> str:
         "| command | purpose |",
         "| --- | --- |",
     ]
-    for path, command in found:
+    for path, command in runnable:
         lines.append(f"| [`{path}`](#{_slug(path)}) | {_plain(_paragraphs(command)[0])} |")
-    for path, command in found:
+    for path, command in runnable:
         lines += ["", *_command(path, command)]
     return "\n".join(lines) + "\n"
 
@@ -95,18 +95,18 @@ def setting_entries(docstring: str) -> Iterator[tuple[list[str], str]]:
     entry = re.compile(r"^([A-Z][A-Z0-9_]+(?:, [A-Z][A-Z0-9_]+)*)(?: {2,}(.*))?$")
     names: list[str] = []
     words: list[str] = []
-    found = False
+    has_entries = False
     for line in [*docstring.splitlines(), ""]:
         match = entry.match(line)
         if names and (match or not line.startswith("  ")):
-            found = True
+            has_entries = True
             yield names, " ".join(words)
             names, words = [], []
         if match:
             names, words = match[1].split(", "), [match[2]] if match[2] else []
         elif names:
             words.append(line.strip())
-    if not found:
+    if not has_entries:
         raise ValueError("flows.settings: its docstring has no table of settings, such as `NMT_HOME   folder of ...`")
 
 
