@@ -16,7 +16,7 @@ import yaml
 from support.forked import start
 from support.until import patient
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800), pytest.mark.cpu(250)]
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = {
