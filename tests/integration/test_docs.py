@@ -133,7 +133,7 @@ def test_a_language_pair_of_ones_own(pair: tuple[Reader, dict[str, str]]) -> Non
     shown = next(block.text for block in blocks(page) if block.language == "text")
     assert shown.splitlines()[0] == said["head -n 4 pairs.tsv"].splitlines()[0] == "ko\ten"
     assert "version 1" in said["nmt run ko-en.yaml"]
-    assert "ko-en" in said["nmt models ko-en"]
+    assert said["nmt models ko-en"].startswith("version 1 (challenger, champion)")
     lines = [len((reader.folder / name).read_text(encoding="utf-8").splitlines()) for name in ("new.txt", "new.en.txt")]
     assert lines == [5, 5]
 
@@ -166,7 +166,10 @@ def words(table: str) -> list[list[str]]:
 def test_fine_tuning(pair: tuple[Reader, dict[str, str]]) -> None:
     said = again(pair[0]).follow("tutorials/fine-tuning.md")
     assert "version 1" in said["nmt run tuned.yaml"]
-    assert "ko-en-tuned" in said["nmt models ko-en-tuned"]
+    assert "stays challenger" in said["nmt run tuned.yaml"].replace("\n", " ")
+    promoted = said["nmt models ko-en-tuned"]
+    assert promoted.startswith("version 1 (challenger, champion)")
+    assert "its test set may overlap with the first training" in promoted
     assert re.search(r"average/[0-9a-f]{12}", said["nmt artifacts show train"]), "what it started from"
 
 
