@@ -12,7 +12,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter coverage lock clean
+.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter coverage docs \
+	docs-check lock clean
 
 help:
 	@echo "make quickstart   train, register and try a toy translation model (minutes on two cores)"
@@ -27,6 +28,8 @@ help:
 	@echo "make check        format, lint, layers of imports and types alone"
 	@echo "make install      the environment in .venv alone, without what tests need"
 	@echo "make coverage     the share of lines and branches that the tests reach, by package, for an hour and more"
+	@echo "make docs         serve the documentation on this machine, until Ctrl-C"
+	@echo "make docs-check   build the documentation strictly, and check its links"
 	@echo "make lock         choose versions anew for requirements.lock"
 	@echo "make clean        remove .venv, .venv-* and caches; the results in .nmt stay"
 
@@ -96,6 +99,17 @@ coverage: $(WITH_TESTS)
 	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage combine --quiet
 	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage json --quiet -o .coverage-data/lines.json
 	PYTHONPATH=tests $(BIN)/python -m support.covered .coverage-data/lines.json
+
+# On any free port. Pages that follow from the code are written first; what is saved in docs/ is shown at once.
+docs: $(WITH_TESTS)
+	$(BIN)/python docs/generate.py
+	port=$$($(BIN)/python -c "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])") && \
+		exec $(BIN)/zensical serve --dev-addr 127.0.0.1:$$port
+
+docs-check: $(WITH_TESTS)
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python docs/check.py site
 
 # torch is held back: its later releases are not tested with the rest.
 lock: $(WITH_TESTS)
