@@ -1,6 +1,6 @@
 """The registered model where it will be used: with mlflow, numpy, onnxruntime and sentencepiece, and nothing else.
 
-The commands are those of the README.
+The commands are those of the guide `docs/how-to/use-a-model.md`.
 """
 
 import importlib.metadata
@@ -30,7 +30,7 @@ from nmt_core.execution import processes
 from nmt_core.store.artifacts import REPORT, Artifact
 from nmt_core.translator import Translator
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "use-a-model.md"
 QUICK = SearchConfig(beam_size=2, max_length_offset=8)
 REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime"}
 
@@ -125,9 +125,10 @@ def registered(tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> R
     return Registered(tracking_uri, mlmodel.parent, expected)
 
 
-def readme(command: str) -> str:
-    """The line of the README that begins with a command, as somebody copies it."""
-    (found,) = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith(command)]
+def guide(command: str) -> str:
+    """The line of the guide that begins with a command, as somebody copies it."""
+    lines = [line.removeprefix("$ ") for line in GUIDE.read_text(encoding="utf-8").splitlines()]
+    (found,) = [line for line in lines if line.startswith(command)]
     return found
 
 
@@ -135,7 +136,7 @@ def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
     registered: Registered, there: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     address = elsewhere | {"MLFLOW_TRACKING_URI": registered.tracking_uri}
-    pull = readme("mlflow artifacts download")
+    pull = guide("mlflow artifacts download")
     subprocess.run(
         ["bash", "-c", pull], cwd=tmp_path, env=address, check=True, capture_output=True, timeout=patient(120)
     )
@@ -156,10 +157,10 @@ print(json.dumps([list(lines), nmt_core.__file__, missing]))
     assert missing == ["torch", "prefect", "polars", "flows", "filelock"]
 
 
-def test_mlflow_serves_the_champion_as_the_readme_says(
+def test_mlflow_serves_the_champion_as_the_guide_says(
     registered: Registered, elsewhere: dict[str, str], free_port: int, tmp_path: Path
 ) -> None:
-    serve, ask = (readme(command).replace("5001", str(free_port)) for command in ("mlflow models serve", "curl"))
+    serve, ask = (guide(command).replace("5001", str(free_port)) for command in ("mlflow models serve", "curl"))
     shutil.copytree(registered.folder, tmp_path / "my-model")
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(shlex.split(serve), cwd=tmp_path, env=elsewhere, stdout=log, stderr=log)
