@@ -308,6 +308,7 @@ def test_a_full_disk_costs_no_training_that_goes_back(
     def fill() -> bool:
         if trainer.progress.update == 30 and not full:
             full.append(30)
+            trainer._checkpoints.wait()  # that of update 25 is on disk, however busy the machine is
             ruin(model)
             resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
         return False
