@@ -63,7 +63,7 @@ def test_another_vocabulary_fails_before_any_process_starts(continued: Continued
     nmt, _ = continued
     learnt = [*OTHER_TEXT[:2], *OTHER_TEXT[4:], "--set", "tokenizer.vocab_size=701"]
     summary = nmt.run(*learnt, "--until", "train", code=1)
-    assert "set tokenizer.start_from to the vocabulary of that model" in summary["error"]
+    assert "set tokenizer.start_from to the vocabulary of the model" in summary["error"]
     partial = nmt.home / "artifacts" / "train" / f"{summary['stages'][-1]['fingerprint']}.partial"
     assert [path.name for path in partial.iterdir()] == ["identity.json"]
 

@@ -97,7 +97,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
     titles = page.locator(".schema-form-property__label").all_inner_texts()
     assert titles[:4] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
     assert titles[-3:] == ["input (Optional)", "recipe (Optional)", "force (Optional)"]
-    assert knob(page, "Max Words").inner_text().count("Most words a side may have. Allowed: 1 or more.") == 1
+    assert knob(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
     assert knob(page, "Max Words").locator("input").input_value() == "150"
     assert knob(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
     knob(page, "Max Words").locator("input").fill("12")
