@@ -187,7 +187,7 @@ def test_mlflow_goes_away_and_comes_back(nmt: Command, settings: Settings, curve
         server.stop()
         before = nmt.updates(curve)
         nmt.wait_for(lambda: nmt.updates(curve) >= before + 30)
-        nmt.wait_for(lambda: "does not answer: going on, and logging it later" in nmt.log)
+        nmt.wait_for(lambda: "does not answer: continuing, and logging later" in nmt.log)
         with contextlib.ExitStack() as resumed:  # it has made its point, and need not compute all the while
             for process in nmt.training():
                 process.suspend()
@@ -278,7 +278,7 @@ def test_some_time_without_prefect_and_mlflow_costs_nothing(
     nmt.stay(seconds)
     servers.start()
     assert nmt.end() == 0, nmt.log
-    assert "does not answer: going on, and logging it later" in nmt.log
+    assert "does not answer: continuing, and logging later" in nmt.log
     for word in ("is lost", "Traceback", "Error", "ERROR"):
         assert word not in nmt.log
 

@@ -135,11 +135,11 @@ def test_a_domain_that_was_left_out_is_told(
 @pytest.mark.parametrize(
     ("clean", "message"),
     [
-        ({"scores": [{"scorer": CROSS_ENTROPY_DIFFERENCE}]}, "name its corpus as in_domain"),
-        ({"in_domain": "web"}, "in_domain='web' is for the score cross-entropy-difference: add it to scores"),
+        ({"scores": [{"scorer": CROSS_ENTROPY_DIFFERENCE}]}, "set in_domain to the name of its corpus"),
+        ({"in_domain": "web"}, "in_domain='web' is only for the score cross-entropy-difference: add that to scores"),
         (
             {"scores": [{"scorer": CROSS_ENTROPY_DIFFERENCE}], "in_domain": "test"},
-            r"clean\.in_domain='test' is none of corpus\.train \(web\)",
+            r"clean\.in_domain='test' is not in corpus\.train \(web\)",
         ),
     ],
 )
