@@ -252,7 +252,7 @@ def test_a_champion_that_cannot_be_fetched_is_not_passed_by(
     assert check(model, "quality").passed
     for refusal in model.gate.failed:
         assert refusal.why.startswith("the champion is not available (")
-        assert "see that its files are there, and run it again" in refusal.why
+        assert "check that its files exist, and run it again" in refusal.why
 
 
 def test_a_rolled_back_champion_comes_back_by_hand_alone(
