@@ -15,7 +15,8 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -196,9 +197,7 @@ def run_stage(
     """Reuse or make the artifact of a stage. Safe against other processes that need the same artifact.
 
     Args:
-        stage: the stage.
-        config: the recipe.
-        store: store of the artifact.
+        stage, config, store: the stage, the recipe and the store of the artifact.
         inputs: artifacts of the stages that this one needs.
         job: reporter, resources, workers and launcher.
         force: run the stage even if its artifact exists.
@@ -233,15 +232,24 @@ def run_stage(
     if outcome := find():
         return outcome
     fingerprint = fingerprint_of(_identity(stage, config, inputs))
+
+    def wait() -> None:
+        job.reporter.log(f"another process is making {stage.name}: waiting")
+
+    with _explained_full_disk(stage, store), store.lock(stage.name, fingerprint, wait):
+        # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
+        if outcome := find():
+            return outcome
+        artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
+        store.share(artifact)
+    return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
+
+
+@contextmanager
+def _explained_full_disk(stage: Stage, store: Store) -> Iterator[None]:
+    """Turn the errors of a full disk into one that names the remedy."""
     try:
-        with store.lock(
-            stage.name, fingerprint, lambda: job.reporter.log(f"another process is making {stage.name}: waiting")
-        ):
-            # The previous holder of the lock may have changed the identity, by fetching a file and recording its hash.
-            if outcome := find():
-                return outcome
-            artifact = _make(stage, config, store, inputs, job, store.partial(stage.name, fingerprint))
-            store.share(artifact)
+        yield
     except Exception as error:
         if not is_full_disk(error):
             raise
@@ -249,7 +257,6 @@ def run_stage(
             f"stage {stage.name}: the disk of {store.root} is full: free space (`nmt artifacts gc` lists what can be "
             "removed), then run the same command again; finished stages are kept"
         ) from None
-    return Outcome(artifact, reused=False, seconds=time.monotonic() - start)
 
 
 def require_sum(stage: str, items_in: int, parts: Mapping[str, int]) -> None:
