@@ -31,6 +31,7 @@ the order, which pyproject.toml declares:
     models                the Transformer and recurrent models, in PyTorch
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
     bundle                the folder that `export` writes
+    open_bundle           its tokenizers and graphs in memory
     translator            translation with a bundle: onnxruntime and sentencepiece, without torch, Prefect or MLflow
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate

@@ -9,36 +9,19 @@ Needs onnxruntime, sentencepiece, numpy and pydantic, but no torch, Prefect or M
 MLflow. `nmt_core.bundle` describes the files of an exported model.
 """
 
-import difflib
-import importlib.metadata
-import re
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
-from pydantic import ValidationError
-
-from nmt_core.bundle import (
-    ATTENTION_SET,
-    BundleConfig,
-    check_files,
-    graph_files,
-    hashed_or_there,
-    precision_for,
-    read_bundle,
-    read_search,
-    read_tokenizers,
-    step_file,
-)
+from nmt_core.bundle import read_search
 from nmt_core.config import Precision, SearchConfig
-from nmt_core.errors import ConfigError, DataError, ModelError
-from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
-from nmt_core.search.attention import ATTENTION_FILE
+from nmt_core.config.faults import search_with
+from nmt_core.errors import ConfigError, DataError
+from nmt_core.open_bundle import OpenBundle
+from nmt_core.search.alignment import Aligner, Alignment
 from nmt_core.search.batches import batches_by_length, most_sources
 from nmt_core.search.constraints import check_positions
 from nmt_core.search.denormals import denormals_as_zero
@@ -46,29 +29,17 @@ from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.hypothesis import Hypothesis
 from nmt_core.search.long_lines import joiner, pieces_of
 from nmt_core.search.methods import search_batch
-from nmt_core.search.onnx_session import Device, device_for
-from nmt_core.search.onnx_step import (
-    ENCODER_FILE,
-    SHORTLIST_STEP_FILE,
-    STEP_FILE,
-    WEIGHTS_FILE,
-    WHOLE_STEP_FILE,
-    OnnxStepper,
-)
-from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist, ShortlistStepper
+from nmt_core.search.onnx_session import Device
 from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
 from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
 
-MODEL_SOURCES = "nmt_pipeline.models"
-"""Group of entry points that fetch models by address: `models` is a function of an address such as
-`models:/NAME@champion` that returns a context manager, whose value is the folder of the model while it lasts."""
-
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/")
 _VARIANTS = 8  # searches of one translator that are kept ready
 _LONGEST_SHOWN = 60  # characters of a value in a message
 _LINES_AT_ONCE = 4_096  # of a stream: enough to sort by length, few enough to answer soon
+
+Result = TypeVar("Result")
 
 
 class PairScore(NamedTuple):
@@ -78,42 +49,6 @@ class PairScore(NamedTuple):
     """Sum over the target tokens and the end mark, in nats."""
     tokens: int
     """Number of these tokens, the end mark included."""
-
-
-@dataclass
-class _Bundle:
-    """An open bundle, which translators with different searches share."""
-
-    folder: Path
-    config: BundleConfig
-    device: Device | None
-    scores: bool
-    tokenizers: Tokenizers
-    steppers: dict[tuple[Precision, Device, str], Stepper] = field(default_factory=dict)
-    """Open graphs, by precision, device and the file of their step."""
-
-    def stepper(self, precision: Precision, device: Device, step: str) -> Stepper:
-        """Check and open graphs, unless they are open."""
-        key = precision, device, step
-        if key not in self.steppers:
-            check_files(self.folder, self.config, graph_files(precision, step))
-            self.steppers[key] = open_stepper(self.folder / precision, self.config, device, step)
-        return self.steppers[key]
-
-    def translator(self, search: SearchConfig, threads: int) -> "Translator":
-        """Return a translator that searches in this way."""
-        config = self.config
-        device = self.device or device_for(search.precision, config.precisions)
-        precision = precision_for(search.precision, device, config)
-        step = step_file(self.folder, config, precision, search, scores=self.scores)
-        check_positions(search, config.max_positions, str(self.folder))
-        spelling = Spelling(config.unicode_form, config.punctuation, config.languages.source)
-        stepper, between = self.stepper(precision, device, step), joiner(config.languages.target)
-        translator = Translator(stepper, self.tokenizers, search, threads, spelling, between)
-        translator.device, translator.precision, translator._bundle = device, precision, self
-        if search.alignments != "none":
-            translator.aligner = _load_aligner(self.folder, config, search, device)
-        return translator
 
 
 class Translator:
@@ -157,8 +92,10 @@ class Translator:
         """Precision of a bundle's graphs."""
         self.aligner: Aligner | None = None
         """Finds alignments. None means that there are none, whatever `search` says."""
-        self._bundle: _Bundle | None = None
+        self._bundle: OpenBundle | None = None
+        self._has_scores = True
         self._variants: dict[SearchConfig, Translator] = {}
+        self._lock = threading.Lock()
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
         self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
@@ -196,13 +133,21 @@ class Translator:
         """
         if device not in (None, *get_args(Device)):
             raise ConfigError(f"device={device!r}: must be {' or '.join(map(repr, get_args(Device)))}, or None")
-        with ExitStack() as stack:
-            folder = stack.enter_context(_folder_of(model))
-            config = read_bundle(folder)
-            bundle = _Bundle(folder, config, device, scores, read_tokenizers(folder, config))
-            translator = bundle.translator(search or read_search(folder), threads)
-            weakref.finalize(bundle, stack.pop_all().close)
-            return translator
+        bundle = OpenBundle(model, device)
+        return cls._of(bundle, search or read_search(bundle.folder), threads, scores=scores)
+
+    @classmethod
+    def _of(cls, bundle: OpenBundle, search: SearchConfig, threads: int, *, scores: bool) -> "Translator":
+        """Return a translator that searches a bundle in a way of its own."""
+        config = bundle.config
+        check_positions(search, config.max_positions, str(bundle.folder))
+        stepper = bundle.stepper(search, scores=scores)
+        spelling = Spelling(config.unicode_form, config.punctuation, config.languages.source)
+        translator = cls(stepper, bundle.tokenizers, search, threads, spelling, joiner(config.languages.target))
+        translator.precision, translator.device = bundle.place_of(search)
+        translator.aligner = bundle.aligner(search)
+        translator._bundle, translator._has_scores = bundle, scores
+        return translator
 
     def with_search(self, **options: Any) -> "Translator":
         """Return a translator of the same model that searches with other options.
@@ -215,20 +160,21 @@ class Translator:
         Raises:
             ConfigError: there is no such option, a value is wrong, or the model cannot be searched like that.
         """
-        search = _search_with(self.search, options)
+        search = search_with(self.search, options)
         if search == self.search:
             return self
-        if search not in self._variants:
-            while len(self._variants) >= _VARIANTS:
-                self._variants.pop(next(iter(self._variants)))
-            self._variants[search] = (
-                self._bundle.translator(search, self.threads)
-                if self._bundle
-                else Translator(
-                    self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences
-                )
-            )
-        return self._variants[search]
+        with self._lock:
+            if search not in self._variants:
+                while len(self._variants) >= _VARIANTS:
+                    self._variants.pop(next(iter(self._variants)))
+                self._variants[search] = self._like(search)
+            return self._variants[search]
+
+    def _like(self, search: SearchConfig) -> "Translator":
+        """Return a translator of the same model with another search."""
+        if self._bundle:
+            return Translator._of(self._bundle, search, self.threads, scores=self._has_scores)
+        return Translator(self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences)
 
     @overload
     def translate(self, lines: str, target_prefixes: str = "", **search: Any) -> Translation: ...
@@ -259,8 +205,11 @@ class Translator:
         """
         translator = self.with_search(**search) if search else self
         if isinstance(lines, str):
-            return translator._translate([lines], [str(target_prefixes)] if target_prefixes else ())[0]
-        return translator._translate(_checked(lines), target_prefixes)
+            prefixes = [target_prefixes] if isinstance(target_prefixes, str) else target_prefixes
+            return translator._translate([lines], prefixes)[0]
+        if isinstance(target_prefixes, str) and target_prefixes:
+            raise DataError(f"target_prefixes={_shown(target_prefixes)}: give a list with a prefix for each line")
+        return translator._translate(list(_checked(lines)), list(target_prefixes))
 
     def translate_iterable(
         self, lines: Iterable[str], *, lines_at_once: int = _LINES_AT_ONCE, **search: Any
@@ -272,8 +221,8 @@ class Translator:
             lines_at_once: number of lines that are read, sorted by length and translated together.
             search: options of the search, see `with_search`.
 
-        Yields:
-            The translation of each line, in order.
+        Returns:
+            An iterator over the translations, in the order of the lines. A `str` is one line.
 
         Raises:
             DataError: a line is no text.
@@ -281,10 +230,12 @@ class Translator:
         """
         if lines_at_once < 1:
             raise ConfigError(f"lines_at_once={lines_at_once}: must be 1 or more")
-        translator = self.with_search(**search)
-        checked = iter(_iter_checked(lines))
+        return self.with_search(**search)._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
+
+    def _stream(self, lines: Iterable[str], lines_at_once: int) -> Iterator[Translation]:
+        checked = _checked(lines)
         while part := list(islice(checked, lines_at_once)):
-            yield from translator._translate(part, ())
+            yield from self._translate(part, ())
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         """Return the log-probabilities that the model gives to translations, by forced decoding.
@@ -308,18 +259,16 @@ class Translator:
         source_ids = [self._source_prefix + ids for ids in self.tokenizers.source.encode(sources)]
         target_ids = [self._target_prefix + ids for ids in self.tokenizers.target.encode(targets)]
         self._check_lengths(source_ids, target_ids)
-        stepper, skipped = self._whole_stepper(), len(self._target_prefix)
-        scores: dict[int, PairScore] = {}
+        stepper = self._bundle.whole_stepper(self.search) if self._bundle else self.stepper
+        skipped = len(self._target_prefix)
+
+        def score_batch(batch: Sequence[int]) -> list[PairScore]:
+            own = [source_ids[place] for place in batch], [target_ids[place] for place in batch]
+            found = (log_probs[skipped:] for log_probs in forced_log_probabilities(stepper, *own))
+            return [PairScore(sum(log_probs), len(log_probs)) for log_probs in found]
+
         lengths = [1 + max(len(source), len(target)) for source, target in zip(source_ids, target_ids, strict=True)]
-        for batch in batches_by_length(
-            lengths, self.search.batch_tokens, most_sources(self.search, stepper.vocab_size)
-        ):
-            found = forced_log_probabilities(
-                stepper, [source_ids[place] for place in batch], [target_ids[place] for place in batch]
-            )
-            for place, log_probs in zip(batch, found, strict=True):
-                scores[place] = PairScore(sum(log_probs[skipped:]), len(log_probs) - skipped)
-        return [scores[place] for place in range(len(sources))]
+        return self._in_batches(lengths, score_batch)
 
     def _check_lengths(self, source_ids: Sequence[Sequence[int]], target_ids: Sequence[Sequence[int]]) -> None:
         positions = self._bundle.config.max_positions if self._bundle else self.search.max_source_tokens + 1
@@ -328,13 +277,6 @@ class Translator:
                 raise DataError(
                     f"pair {number:,} has {tokens:,} tokens on a side, and the model reads {positions:,}: split it"
                 )
-
-    def _whole_stepper(self) -> Stepper:
-        """Return a stepper that gives the log-probabilities of the whole vocabulary."""
-        if not self._bundle:
-            return self.stepper
-        has_graph = f"{self.precision}/{WHOLE_STEP_FILE}" in self._bundle.config.sha256  # earlier versions had none
-        return self._bundle.stepper(self.precision, self.device, WHOLE_STEP_FILE if has_graph else STEP_FILE)
 
     def _translate(self, lines: Sequence[str], target_prefixes: Sequence[str]) -> list[Translation]:
         tidied = [_tidied(line, *self.spelling) for line in lines]
@@ -433,50 +375,33 @@ class Translator:
             sources: token ids, with `search.source_prefix` and without an end mark. None is empty or too long.
             prefixes: token ids with which the targets of each source begin.
         """
-        if not sources:
-            return []
-        most = most_sources(self.search, self.stepper.vocab_size)
-        batches = batches_by_length(list(map(len, sources)), self.search.batch_tokens, most)
 
-        @denormals_as_zero()
         def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
             own = [sources[place] for place in batch]
             found = search_batch(self.stepper, own, self.search, [prefixes[place] for place in batch])
             return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
 
+        return self._in_batches(list(map(len, sources)), search_one)
+
+    def _in_batches(self, lengths: Sequence[int], compute: Callable[[Sequence[int]], list[Result]]) -> list[Result]:
+        """Compute batches of items of similar length on the threads, and return the results in the order of the items.
+
+        Args:
+            lengths: tokens of each item, 1 or more.
+            compute: function of the places of a batch that returns their results.
+        """
+        if not lengths:
+            return []
+        most = most_sources(self.search, self.stepper.vocab_size)
+        batches = batches_by_length(lengths, self.search.batch_tokens, most)
+        compute = denormals_as_zero()(compute)
         if self.threads == 1 or len(batches) < 2:
-            results = list(map(search_one, batches))
+            results = list(map(compute, batches))
         else:  # one thread per batch, not many per matrix product, because a step is too small to be divided
             with ThreadPoolExecutor(self.threads, thread_name_prefix="translate") as pool:
-                results = list(pool.map(search_one, batches))
-        places = chain.from_iterable(batches)
-        found = dict(zip(places, chain.from_iterable(results), strict=True))
-        return [found[place] for place in range(len(sources))]
-
-
-def open_stepper(graphs: Path, bundle: BundleConfig, device: Device, step: str) -> Stepper:
-    """Return the model in a bundle whose files (`graph_files`) have been checked.
-
-    Args:
-        graphs: folder of the graphs for a precision.
-        bundle: contents of the bundle.
-        device: device that computes the graphs.
-        step: name of the step graph, from `step_file`.
-
-    Raises:
-        ModelError: onnxruntime cannot run the model, or the shortlist belongs to another model.
-    """
-    stepper = OnnxStepper(graphs, bundle.vocab_size, device, step)
-    if step != SHORTLIST_STEP_FILE:
-        return stepper
-    source_pieces = bundle.source_vocab_size or bundle.vocab_size
-    return ShortlistStepper(stepper, Shortlist.load(graphs.parent / SHORTLIST_FILE, source_pieces, bundle.vocab_size))
-
-
-def _load_aligner(folder: Path, bundle: BundleConfig, search: SearchConfig, device: Device) -> Aligner:
-    names = [f"{ATTENTION_SET}/{name}" for name in (ALIGNMENT_FILE, ATTENTION_FILE, ENCODER_FILE, WEIGHTS_FILE)]
-    check_files(folder, bundle, hashed_or_there(folder, bundle, names))
-    return Aligner(folder / ATTENTION_SET, search.batch_tokens, device)  # its error names the remedy if there is none
+                results = list(pool.map(compute, batches))
+        by_place = dict(zip(chain.from_iterable(batches), chain.from_iterable(results), strict=True))
+        return [by_place[place] for place in range(len(lengths))]
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:
@@ -484,42 +409,8 @@ def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", la
     return Spelling(form, punctuation, language).tidy(line.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _folder_of(model: str | Path) -> AbstractContextManager[Path]:
-    """Return a context in which the files of a model are in a folder."""
-    address = _ADDRESS.match(str(model)) if isinstance(model, str) else None
-    if not address or Path(model).is_dir():
-        return nullcontext(Path(model))
-    sources = importlib.metadata.entry_points(group=MODEL_SOURCES, name=address[1])
-    if not sources:
-        raise ModelError(
-            f"model {model}: nothing that is installed here reads {address[1]}:/ addresses: install nmt-pipeline, or "
-            "give the folder of an exported model"
-        )
-    fetched: AbstractContextManager[Path] = next(iter(sources)).load()(model)
-    return fetched
-
-
-def _search_with(search: SearchConfig, options: dict[str, Any]) -> SearchConfig:
-    for name in options:
-        if name not in SearchConfig.model_fields:
-            close = difflib.get_close_matches(name, SearchConfig.model_fields, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"the options are {', '.join(SearchConfig.model_fields)}"
-            raise ConfigError(f"search.{name} is no option of the search: {hint}")
-    try:
-        return SearchConfig.model_validate(search.model_dump() | options)
-    except ValidationError as error:
-        faults = [
-            f"search.{'.'.join(map(str, detail['loc']))}={_shown(detail['input'])}: {detail['msg']}"
-            for detail in error.errors()
-        ]
-        raise ConfigError("; ".join(faults)) from None
-
-
-def _checked(lines: Iterable[str]) -> list[str]:
-    return list(_iter_checked(lines))
-
-
-def _iter_checked(lines: Iterable[str]) -> Iterator[str]:
+def _checked(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines, and raise a DataError at the first that is not text."""
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
             raise DataError(f"line {number:,} is {_shown(line)}, not text: give a str for each line")

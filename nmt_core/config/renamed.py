@@ -57,7 +57,7 @@ def earlier_names(values: Any, path: str = "") -> Iterator[str]:
         values: recipe as it was read, of any depth.
         path: dotted path of `values` in the recipe.
     """
-    if isinstance(values, list):
+    if isinstance(values, list | tuple):
         for number, value in enumerate(values):
             yield from earlier_names(value, f"{path}.{number}")
     if not isinstance(values, dict):

@@ -68,7 +68,7 @@ class InProcess:
     count = 1
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Workers.map`."""
+        """Apply a function to each task, in this process, and yield the results in the order of the tasks."""
         return map(function, tasks)
 
 
@@ -162,7 +162,10 @@ class LocalWorkers:
         self._end(list(self._children))
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """See `Workers.map`. A single task is done in this process, which is faster than starting another one."""
+        """Apply a function to each task, in child processes, and yield the results in the order of the tasks.
+
+        A single task is done in this process, which is faster than starting another one.
+        """
         rest = iter(tasks)
         first = list(islice(rest, 2))
         if self.count == 1 or len(first) < 2:

@@ -103,7 +103,7 @@ class LocalTorchrun:
 
     @contextlib.contextmanager
     def launch(self, folder: Path) -> Iterator[Launched]:
-        """See `Launcher.launch`."""
+        """Start the training in a folder on this machine, and end it when the block ends."""
         loopback = Rendezvous("1", str(self.processes), "127.0.0.1:0", local_address="127.0.0.1")
         command = torchrun_command(folder.resolve(), loopback)
         process = processes.start(command, self._environment(os.environ), subprocess.PIPE)

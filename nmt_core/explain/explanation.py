@@ -22,6 +22,7 @@ from nmt_core.bundle import (
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError
 from nmt_core.explain.trace import BeamTrace, Node
+from nmt_core.open_bundle import open_stepper
 from nmt_core.search.alignment import ALIGNMENT_FILE, Aligner, Alignment
 from nmt_core.search.attention import ATTENTION_FILE, AttentionGraph, AttentionMaps
 from nmt_core.search.beam import n_best
@@ -29,7 +30,6 @@ from nmt_core.search.hypothesis import Hypothesis, length_penalty
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.spelling import Spelling
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer, Tokenizers
-from nmt_core.translator import open_stepper
 
 MOST_PIECES = 100
 """Maximum number of pieces of a sentence. Pages of longer ones are unreadable."""

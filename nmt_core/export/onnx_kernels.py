@@ -45,12 +45,15 @@ class OnnxKernels(Kernels):
         """True if GroupQueryAttention supports the widths of the heads. Otherwise attention uses its formula."""
 
     def attend_source(self, projected: Tensor, mask_BS: Tensor) -> Tensor:
-        """See `Kernels.attend_source`."""
+        """Attend from the source to itself by one operator, and return [B, S, P]."""
         q_BSP, k_BSP, v_BSP = self.split(projected)
         return self._multi_head(q_BSP, k_BSP, v_BSP, mask_BS)
 
     def attend_cross(self, q_BKP: Tensor, cross: Sequence[Tensor], mask_BS: Tensor) -> Tensor:
-        """See `Kernels.attend_cross`. The operator is used only if keys and values of heads have the same width."""
+        """Attend to the keys and values of the source, and return [B, K, P].
+
+        The operator is used only if keys and values of heads have the same width.
+        """
         if cross[0].shape[3] != cross[1].shape[3]:
             return super().attend_cross(q_BKP, cross, mask_BS)
         return self._multi_head(q_BKP, cross[0], cross[1], mask_BS)
@@ -62,11 +65,14 @@ class OnnxKernels(Kernels):
 
     @property
     def writes_in_place(self) -> bool:
-        """See `Kernels.writes_in_place`. The operator does so if the caller passes one tensor as input and output."""
+        """True if a step writes into the past that it gets: the caller passes one tensor as input and output."""
         return self.fits_operator
 
     def attend_past(self, number: int, projected: Tensor, past: Sequence[Tensor], position_1: Tensor) -> list[Tensor]:
-        """See `Kernels.attend_past`. The operator takes the projections without a split."""
+        """Attend from the last token of each row to itself and to the tokens before it.
+
+        The operator takes the projections of queries, keys and values without a split.
+        """
         if not self.fits_operator:
             return super().attend_past(number, projected, past, position_1)
         rows = projected.shape[0]
@@ -94,7 +100,7 @@ class OnnxKernels(Kernels):
         return Screen(output_VM, self.spare) if output_VM.dtype == torch.float32 else None
 
     def chosen(self, states_RM: Tensor, choice: Sequence[Tensor]) -> list[Tensor]:
-        """See `Kernels.chosen`.
+        """Return the log-probabilities in nats of the C most probable tokens, best first, and their ids, both [R, C].
 
         Without a list, two more outputs follow: the log-probabilities [R, V] of the whole vocabulary in the order of
         ids and, if there is a screen, the ids [R, C] of the best tokens that pass it.
@@ -188,29 +194,29 @@ class Int8Kernels(OnnxKernels):
 
     @property
     def cache_dtype(self) -> torch.dtype:
-        """See `Kernels.cache_dtype`."""
+        """Data type of the keys and values of the target so far: int8, unless they stay in fp32."""
         return torch.int8 if self.has_int8_cache else super().cache_dtype
 
     def embed(self, ids: Tensor, side: Side) -> Tensor:
-        """See `Kernels.embed`. Each row has its own scale."""
+        """Map ids [...] to vectors [..., M], of which each row has a scale of its own."""
         rows_VM, scale_V = self.integers[(f"{side}_embedding",)]
         return F.embedding(ids, rows_VM).float() * F.embedding(ids, scale_V[:, None])
 
     def linear(self, x: Tensor, *layers: nn.Linear) -> Tensor:
-        """See `Kernels.linear`."""
+        """Map [..., in] to [..., out] by products of integers."""
         names = tuple(name_of(layer) for layer in layers)
         weight_OI, scale_O = self.integers[names]
         bias = [None, layers[0].bias] if layers[0].bias is not None else []
         return self._times(x, names[0], weight_OI.t(), scale_O, *bias)
 
     def output_of(self, ids_WE: Tensor) -> list[Tensor]:
-        """See `Kernels.output_of`. Return the integers [M, W, E] and their scales [W, E]."""
+        """Return the part of the output matrix for these tokens: integers [M, W, E] and their scales [W, E]."""
         rows_VM, scale_V = self.integers[("output",)]
         scale_WE1 = F.embedding(ids_WE, scale_V[:, None])
         return [F.embedding(ids_WE, rows_VM).permute(2, 0, 1), scale_WE1.squeeze(2)]
 
     def times_output(self, states_RM: Tensor, output: Sequence[Tensor]) -> Tensor:
-        """See `Kernels.times_output`."""
+        """Return the logits of the tokens of a shortlist, [R, W * E], by products of integers."""
         return self._times(states_RM, "output", output[0].flatten(1), output[1].flatten())
 
     def _times(self, x: Tensor, name: str, weight_IO: Tensor, scale_O: Tensor, *bias: Tensor | None) -> Tensor:
@@ -225,7 +231,7 @@ class Int8Kernels(OnnxKernels):
         )
 
     def feed_forward(self, x: Tensor, layer: FeedForward) -> Tensor:
-        """See `Kernels.feed_forward`.
+        """Apply the whole feed-forward sub-layer, [..., M] to [..., M], by products of integers.
 
         ReLU needs no operator: negative numbers become 0 where its output is quantized to unsigned integers.
         """

@@ -23,7 +23,10 @@ class OnnxRnnKernels(OnnxKernels, RnnKernels):
     def read(
         self, recurrence: Recurrence, x_BLI: Tensor, is_token_BL: Tensor, *, reverse: bool
     ) -> tuple[Tensor, State]:
-        """See `RnnKernels.read`. Outputs after the end of a sentence are 0, and are not used."""
+        """Read a sequence by one operator, and return the outputs [B, L, H] and the last state.
+
+        Outputs after the end of a sentence are 0, and are not used.
+        """
         sentences, positions, _ = x_BLI.shape
         hidden = recurrence.hidden_size
         bias_G = recurrence.input.bias

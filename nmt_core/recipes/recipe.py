@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from nmt_core.config import PipelineConfig, SearchConfig
+from nmt_core.config.faults import explain_fault, search_with
 from nmt_core.config.renamed import KEYS, VALUES, earlier_names
 from nmt_core.errors import ConfigError, words_of
 from nmt_core.store.atomic import write_atomically
@@ -78,7 +78,7 @@ def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:
     try:
         return PipelineConfig.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(detail) for detail in error.errors()]
+        lines = [explain_fault(detail) for detail in error.errors()]
         raise ConfigError(f"{what}: " + "; ".join(lines)) from None
 
 
@@ -133,11 +133,7 @@ def override_search(search: SearchConfig, overrides: Iterable[str]) -> SearchCon
         _apply(values, override)
         if values.keys() != {"search"} or not isinstance(values["search"], dict):
             raise ConfigError(f"--set {override}: only the search of a finished model can be set: use search.KEY=VALUE")
-    try:
-        return SearchConfig.model_validate(values["search"])
-    except ValidationError as error:
-        details = ({**detail, "loc": ("search", *detail["loc"])} for detail in error.errors())
-        raise ConfigError("; ".join(_explain(cast(ErrorDetails, detail)) for detail in details)) from None
+    return search_with(search, values["search"])
 
 
 def _read(recipe: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -238,31 +234,3 @@ def _name_the_lock_file(values: dict[str, Any], recipe: str) -> None:
     if recipe not in recipe_names() and isinstance(corpus, dict) and not corpus.get("lock") and not corpus.get("toy"):
         file = Path(recipe).absolute()
         corpus["lock"] = str(file.with_name(f"{file.name.removesuffix(file.suffix)}.lock.json"))
-
-
-def _explain(detail: ErrorDetails) -> str:
-    """Return one pydantic error as: dotted path, value, problem, remedy."""
-    path = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] == "extra_forbidden":
-        known = _keys_at(detail["loc"][:-1])
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"the keys here are {', '.join(known)}"
-        return f"{path} is not a key: {hint}"
-    if detail["type"] == "missing":
-        return f"{path} is missing: set it"
-    message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "value_error" and isinstance(detail["input"], (Mapping, BaseModel)):
-        return f"{path} {message}".strip()
-    return f"{path}={detail['input']!r}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at `location`."""
-    section: type[BaseModel] = PipelineConfig
-    for part in location:
-        if isinstance(part, int):
-            continue
-        annotation = section.model_fields[part].annotation
-        candidates = [annotation, *get_args(annotation)]
-        section = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), section)
-    return list(section.model_fields)

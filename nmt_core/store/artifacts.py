@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from nmt_core.errors import ArtifactError
 from nmt_core.store import digests
-from nmt_core.store.atomic import sync, sync_below, write_durably
+from nmt_core.store.atomic import sync, sync_below, write_atomically
 from nmt_core.store.manifests import (
     MANIFEST,
     REPORT,
@@ -177,7 +177,7 @@ class Store:
         rename.
         """
         sync_below(partial)
-        write_durably(partial / MANIFEST, manifest.model_dump_json(indent=1))
+        write_atomically(partial / MANIFEST, manifest.model_dump_json(indent=1))
         sync(partial)
         final = self.path(manifest.stage, manifest.fingerprint)
         if final.exists():  # the stage was forced, or its artifact is damaged: a folder cannot be renamed onto another
@@ -215,7 +215,7 @@ class Store:
         if why is None:
             file.unlink(missing_ok=True)
         else:
-            write_durably(file, why)
+            write_atomically(file, why)
 
     def pins(self) -> set[tuple[str, str]]:
         """Return the stage and the fingerprint of each pinned artifact."""

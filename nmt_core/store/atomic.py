@@ -10,14 +10,6 @@ from pathlib import Path
 _DRAFT = re.compile(r".+\.[0-9a-f]{8}\.partial", re.DOTALL)  # see `replacing`
 
 
-def write_durably(path: Path, text: str) -> None:
-    """Write a file, and wait until all of it is on disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 @contextlib.contextmanager
 def replacing(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Yield an empty draft beside a file, which takes the place of the file at the end of the block.

@@ -20,31 +20,11 @@ import pytest
 from support.forked import Zygote, start
 from support.homes import changes, copy, once, snapshot
 from support.prefect_api import headers, secret_of
+from support.small import SMALL
 from support.until import patient, until, until_gone
 
 from flows.servers.servers import held_port
 
-_SMALL = {
-    "corpus.toy.pairs": 2_000,
-    "corpus.toy.held_out": 20,
-    "tokenizer.vocab_size": 700,
-    "model.d_model": 32,
-    "model.d_ff": 64,
-    "model.num_heads": 2,
-    "model.encoder_layers": 1,
-    "model.decoder_layers": 1,
-    "train.max_updates": 40,
-    "train.warmup_updates": 10,
-    "train.max_tokens": 1_024,
-    "train.micro_batch_tokens": 1_024,
-    "train.validate_every": 20,
-    "train.checkpoint_every": 20,
-    "train.keep_checkpoints": 2,
-    "average.checkpoints": 2,
-    "export.parity_sentences": 5,
-    "registry.min_score": 0,  # so little training makes a model that translates nothing
-    "export.precisions": "[fp32, int8]",  # a third takes time; other tests export all
-}
 _LIMIT = 560
 _SECONDS_TO_END = 60
 _BUSY = 503
@@ -265,14 +245,14 @@ def start_up() -> Iterator[Callable[..., Up]]:
 
 def small() -> list[str]:
     """The quickstart, as small as it works, as arguments."""
-    return ["quickstart", *(part for key, value in _SMALL.items() for part in ("--set", f"{key}={value}"))]
+    return ["quickstart", *(part for key, value in SMALL.items() for part in ("--set", f"{key}={value}"))]
 
 
 def small_config() -> dict[str, Any]:
     """The same as a configuration, as a form of Prefect gives it."""
     from nmt_core.recipes.recipe import load_recipe
 
-    return load_recipe("quickstart", [f"{key}={value}" for key, value in _SMALL.items()]).model_dump(mode="json")
+    return load_recipe("quickstart", [f"{key}={value}" for key, value in SMALL.items()]).model_dump(mode="json")
 
 
 def did(summary: dict[str, Any]) -> dict[str, str]:

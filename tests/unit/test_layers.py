@@ -45,3 +45,16 @@ def test_a_module_needs_no_more_than_it_should(module: str, blocked: set[str]) -
 
 def test_blocking_a_module_works() -> None:
     assert "import of torch halted" in import_without("nmt_core.models.transformer", {"torch"})
+
+
+def test_kernels_for_gpus_are_imported_only_where_there_is_one() -> None:
+    """With PyTorch's build for CUDA too, which brings Triton and a compiler that takes seconds to import."""
+    code = """
+import sys, torch
+torch.version.cuda = "13.0"
+import nmt_core.models.transformer, nmt_core.models.loss
+print("triton" in sys.modules, "torch._inductor" in sys.modules, torch.cuda.is_available())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *imported, has_gpu = done.stdout.split()
+    assert has_gpu == "True" or imported == ["False", "False"]

@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from nmt_core import Translation, Translator
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError, DataError, ModelError
 from nmt_core.models.transformer import Transformer
+from nmt_core.open_bundle import OpenBundle
+from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.torch_step import TorchStepper
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
 
@@ -52,6 +55,7 @@ def test_one_line_is_one_line(translator: Translator, tiny_bundle: Path) -> None
     assert [found.text for found in translator.translate(iter(LINES))] == [found.text for found in several]
     assert Translator.load(str(tiny_bundle), SEARCH).translate(LINES[0]).text == one.text
     assert translator.translate(LINES[0], "a ").text.startswith("a")
+    assert translator.translate(LINES[0], ["a "]) == translator.translate(LINES[0], "a ")
 
 
 def test_a_stream_is_read_as_it_is_translated(translator: Translator) -> None:
@@ -68,6 +72,7 @@ def test_a_stream_is_read_as_it_is_translated(translator: Translator) -> None:
     expected = [one.text for one in translator.translate(LINES)]
     assert found == expected + expected[:2]
     assert list(translator.translate_iterable([])) == []
+    assert [found.text for found in translator.translate_iterable(LINES[0])] == expected[:1]
 
 
 def test_a_call_may_search_in_its_own_way(translator: Translator, tiny_bundle: Path) -> None:
@@ -85,6 +90,15 @@ def test_a_call_may_search_in_its_own_way(translator: Translator, tiny_bundle: P
     assert max(len(found.alternatives) for found in several.translate(LINES)) == 2
 
 
+def test_threads_may_share_a_translator_that_changes_its_search(tiny_bundle: Path) -> None:
+    shared = Translator.load(tiny_bundle, SEARCH)
+    penalties = [number / 10 for number in range(24)]  # more than are kept ready
+    expected = [shared.translate("now", length_penalty=penalty) for penalty in penalties]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda penalty: shared.translate("now", length_penalty=penalty), penalties * 4))
+    assert found == expected * 4
+
+
 def test_scores_are_those_of_the_model(translator: Translator, tiny_model: Transformer) -> None:
     pairs = [("the cat sees a dog.", "a dog"), ("now", "the small house and a cat"), ("a house", "")]
     scores = translator.score(pairs)
@@ -98,26 +112,28 @@ def test_scores_are_those_of_the_model(translator: Translator, tiny_model: Trans
         assert score.log_probability == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_model_finds_its_own_translation_as_likely_as_the_search_did(translator: Translator) -> None:
+def test_a_model_finds_its_own_translation_as_likely_as_the_search_did(
+    translator: Translator, tiny_bundle: Path
+) -> None:
     plain = translator.with_search(length_penalty=0.0, beam_size=1)
     for line in ("the cat sees a dog.", "now"):
         ids = plain.search_ids(plain.tokenizers.source.encode([line]), [[]])[0][0]
         if not ids.cut:
-            [log_probs] = forced(plain, line, ids.ids)
+            [log_probs] = forced(plain, tiny_bundle, line, ids.ids)
             assert sum(log_probs) == pytest.approx(ids.score, abs=1e-4)
 
 
-def forced(translator: Translator, line: str, target: Any) -> list[list[float]]:
-    from nmt_core.search.forced import forced_log_probabilities
-
+def forced(translator: Translator, bundle: Path, line: str, target: Any) -> list[list[float]]:
     sources = translator.tokenizers.source.encode([line])
-    return forced_log_probabilities(translator._whole_stepper(), sources, [list(target)])
+    return forced_log_probabilities(OpenBundle(bundle).whole_stepper(translator.search), sources, [list(target)])
 
 
-def test_company_changes_no_score(translator: Translator) -> None:
+def test_neither_company_nor_threads_change_a_score(translator: Translator, tiny_bundle: Path) -> None:
     pairs = [(source, target) for source in LINES for target in ("a dog", "", "the small house and a cat")]
     alone = [translator.score([pair])[0].log_probability for pair in pairs]
     np.testing.assert_allclose([score.log_probability for score in translator.score(pairs)], alone, atol=1e-4)
+    several = Translator.load(tiny_bundle, SEARCH, threads=3)
+    assert several.score(pairs) == translator.score(pairs)
     assert translator.score([]) == []
 
 
@@ -153,9 +169,10 @@ WRONG: dict[str, tuple[Any, type[Exception], list[str]]] = {
         ConfigError,
         ["lines_at_once=0"],
     ),
-    "another option": (lambda t, b: t.translate("a", beam=1), ConfigError, ["search.beam ", "beam_size"]),
+    "another option": (lambda t, b: t.translate("a", beam=1), ConfigError, ["search.beam is not a key", "beam_size"]),
     "a wrong value": (lambda t, b: t.with_search(beam_size=0), ConfigError, ["search.beam_size=0", "greater"]),
     "too many prefixes": (lambda t, b: t.translate(["a"], ["b", "c"]), DataError, ["2 target prefixes for 1 lines"]),
+    "one prefix for many": (lambda t, b: t.translate(["a"], "b"), DataError, ["target_prefixes='b'", "give a list"]),
     "half a pair": (lambda t, b: t.score(["ab"]), DataError, ["pair 1 is 'ab'", "translation"]),
     "None in a pair": (lambda t, b: t.score([("a", None)]), DataError, ["line 2 is None"]),
     "a long pair": (lambda t, b: t.score([("a", "the " * 5_000)]), DataError, ["pair 1", "tokens", "split"]),

@@ -96,13 +96,14 @@ def test_a_lock_between_reading_and_writing_is_outwaited(prefect_server: Any) ->
         writer.start()
         try:
             with concurrent.futures.ThreadPoolExecutor(4) as clicks:
-                active = [bool(number % 2) for number in range(60)]
-                answers = list(clicks.map(lambda value: client.patch(path, json={"active": value}).status_code, active))
+                active, answers = [bool(number % 2) for number in range(60)], []
+                while len(answers) < 60 or writes < 10:  # on a busy machine the other gets the lock less often
+                    patched = clicks.map(lambda value: client.patch(path, json={"active": value}), active)
+                    answers += [answer.status_code for answer in patched]
         finally:
             done.set()
             writer.join()
     assert answers == [204] * len(answers)
-    assert writes >= 10, "another wrote all the while"
 
 
 def scheduled(client: httpx.Client) -> tuple[str, str]:
