@@ -89,7 +89,7 @@ class OpenBundle:
         return self._opened(precision, device, step_file(self.folder, self.config, precision, search, scores=scores))
 
     def whole_stepper(self, search: SearchConfig) -> Stepper:
-        """Return the graphs that give the log-probability of each piece of the vocabulary. It raises what `stepper` does."""
+        """Return the graphs that give the log-probability of each piece of the vocabulary. Errors: see `stepper`."""
         precision, device = self.place_of(search)
         has_graph = f"{precision}/{WHOLE_STEP_FILE}" in self.config.sha256  # earlier versions had none
         return self._opened(precision, device, WHOLE_STEP_FILE if has_graph else STEP_FILE)
