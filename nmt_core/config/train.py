@@ -114,7 +114,7 @@ class TrainConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _slices_fit(self) -> "TrainConfig":
+    def _micro_batches_fit(self) -> "TrainConfig":
         for option in ("max_tokens", "max_tokens_per_pass"):
             if self.micro_batch_tokens > getattr(self, option):
                 raise ValueError(

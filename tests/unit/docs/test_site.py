@@ -222,3 +222,14 @@ def test_figures_of_the_benchmarks_are_those_that_were_measured() -> None:
     figures = [figure for row in rows for figure in re.findall(r"\d[\d,.]*\d", re.sub(r"2026-\d\d(-\d\d)?", "", row))]
     assert len(figures) > 80
     assert [figure for figure in figures if figure not in record] == []
+
+
+def test_the_guide_to_a_report_explains_each_of_its_parts() -> None:
+    sample = (ROOT / "infra/sample-report.html").read_text(encoding="utf-8")
+    sections = re.findall(r"<h2[^>]*>([^<]+)", sample)
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "flows/html_report").glob("*.py"))
+    assert [title for title in sections if f'"{title}"' not in source] == [], "the sample is of today's report"
+    guide = (ROOT / "docs/how-to/read-a-report.md").read_text(encoding="utf-8")
+    first, *explained = re.findall(r"^\| ([^|]+) \|", guide, re.MULTILINE)[2:]
+    assert first == "the tiles"
+    assert explained == sections
