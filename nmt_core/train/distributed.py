@@ -82,7 +82,7 @@ def is_alone() -> bool:
 def join_world() -> Iterator[World]:
     """Join the process group that `torchrun` describes in the environment, and leave it at the end.
 
-    NCCL is used with CUDA. gloo is used without CUDA, and for tensors on the CPU. `tests/bench/gpu.sh` runs this on one
+    NCCL is used with CUDA. gloo is used without CUDA, and for tensors on the CPU. `benchmarks/gpu.sh` runs this on one
     GPU. It has not been run on several GPUs yet.
     """
     local_rank = int(os.environ["LOCAL_RANK"])

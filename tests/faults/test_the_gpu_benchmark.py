@@ -14,7 +14,7 @@ import nmt_core
 from nmt_core.models.transformer import Transformer
 
 pytestmark = pytest.mark.timeout(1_800)
-SCRIPT = Path(nmt_core.__file__).parent.parent / "tests" / "bench" / "gpu.sh"
+SCRIPT = Path(nmt_core.__file__).parent.parent / "benchmarks" / "gpu.sh"
 LINES = [f"{who} {what}." for who in ("the cat", "a big house", "now it") for what in ("sees a dog", "runs", "is to")]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from support.costs import read_costs
 
 ROOT = Path(__file__).parents[2]
-MARKED = ("tests/faults/", "tests/bench/", "tests/integration/ui/", "tests/integration/stack/")
+MARKED = ("tests/faults/", "tests/integration/ui/", "tests/integration/stack/")
 """Folders that `make test` does not run either."""
 _SECONDS = 60.0
 _UNKNOWN = 1.0  # CPU-seconds of a file that has not been measured

@@ -22,7 +22,7 @@ from nmt_core.tokenizer.learn import run as learn
 from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.train.optimizer import learning_rate
 
-sys.path.append(str(Path(__file__).parents[1] / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from compare import EXPERIMENTS, Experiment, schedule
 from compare_tables import BASE, TABLE_3, averages, beside_the_paper

@@ -13,7 +13,7 @@ from nmt_core.config import ModelConfig
 from nmt_core.models.layers import sinusoidal_positions
 from nmt_core.models.transformer import Transformer
 
-sys.path.append(str(Path(__file__).parents[1] / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from translate_grow import grown
 from translate_models import POSITIONS_KEY, Weights

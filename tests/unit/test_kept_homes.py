@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nmt_core.store.artifacts import Store
 
-sys.path.append(str(Path(__file__).parents[1] / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import kept_homes
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "bench"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from translate_measured import Loaded, Row, missed, unlike
 

@@ -217,7 +217,7 @@ def test_parts_of_recipes_on_the_pages_are_valid(page: str, text: str) -> None:
 
 
 def test_figures_of_the_benchmarks_are_those_that_were_measured() -> None:
-    record = "".join((ROOT / file).read_text(encoding="utf-8") for file in ("tests/bench/README.md", "README.md"))
+    record = "".join((ROOT / file).read_text(encoding="utf-8") for file in ("benchmarks/README.md", "README.md"))
     rows = [line for line in (ROOT / "docs/reference/benchmarks.md").read_text().splitlines() if line.startswith("|")]
     figures = [figure for row in rows for figure in re.findall(r"\d[\d,.]*\d", re.sub(r"2026-\d\d(-\d\d)?", "", row))]
     assert len(figures) > 80

@@ -1,6 +1,6 @@
 """What int8 costs by how its weights are rounded: as ours are, or to all of 8 bits, which may overflow.
 
-    .venv/bin/python tests/bench/int8_weights.py BUNDLE WEIGHTS \
+    .venv/bin/python benchmarks/int8_weights.py BUNDLE WEIGHTS \
         --source test.en.gz --reference test.de.gz --dev dev.en.gz [--lines 400]
 
 BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from.

@@ -1,6 +1,6 @@
 """Experiments of the literature in small, each one command: tables of means and spreads, as Markdown.
 
-    .venv/bin/python tests/bench/compare.py {context,table3,korean,averaging,regularisation}
+    .venv/bin/python benchmarks/compare.py {context,table3,korean,averaging,regularisation}
         [--updates N] [--seeds N] [--recipe RECIPE] [--rows A C D E] [--text FOLDER] [--pieces N]
         [--home NMT_HOME] [--figure FILE.svg] [--set SECTION.KEY=VALUE ...]
 

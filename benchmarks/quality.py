@@ -1,6 +1,6 @@
 """What cleaning is worth: BLEU and chrF of the same small model on raw, on deduplicated, and on fully cleaned text.
 
-    .venv/bin/python tests/bench/quality.py FOLDER [--languages en-de] [--updates N] [--home NMT_HOME]
+    .venv/bin/python benchmarks/quality.py FOLDER [--languages en-de] [--updates N] [--home NMT_HOME]
 
 FOLDER holds noisy.XX.gz to train on, dev.XX.gz and test.XX.gz, for both languages XX. Three recipes, which differ in
 `clean` and in nothing else, run through the command line as far as `evaluate`, one after the other:

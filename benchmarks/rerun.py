@@ -1,6 +1,6 @@
 """How long `nmt run` takes when everything is made already: the seconds of each run, the best and the median.
 
-    .venv/bin/python tests/bench/rerun.py [RECIPE] [--home NMT_HOME] [--times N] [--set section.key=value ...]
+    .venv/bin/python benchmarks/rerun.py [RECIPE] [--home NMT_HOME] [--times N] [--set section.key=value ...]
 
 The recipe must have been run to the end before. A stage that is not reused is an error: the figure would mean nothing.
 """

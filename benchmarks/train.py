@@ -4,7 +4,7 @@
     /tmp/joeynmt/bin/pip install joeynmt==2.3.0 importlib_metadata torch==2.13.0
     python3.11 -m venv /tmp/eole
     /tmp/eole/bin/pip install eole==0.6.4 aiohttp torch==2.13.0
-    .venv/bin/python tests/bench/train.py FOLDER --joeynmt /tmp/joeynmt/bin/python --eole /tmp/eole/bin/python
+    .venv/bin/python benchmarks/train.py FOLDER --joeynmt /tmp/joeynmt/bin/python --eole /tmp/eole/bin/python
 
 FOLDER holds train.XX.gz, dev.XX.gz and test_2016_flickr.XX.gz for both languages XX: the corpus Multi30k. The CPU build
 of torch is enough for the others; importlib_metadata and aiohttp are what their own requirements forget.

@@ -1,6 +1,6 @@
 """A bundle made anew by the code as it is: of a model as it was trained, or of that model grown to a larger size.
 
-    .venv/bin/python tests/bench/translate_grow.py BUNDLE WEIGHTS FOLDER --dev dev.en.gz dev.de.gz [--base] \
+    .venv/bin/python benchmarks/translate_grow.py BUNDLE WEIGHTS FOLDER --dev dev.en.gz dev.de.gz [--base] \
         [--text train.en.gz train.de.gz]
 
 A base model takes days to train where there is no GPU, and a random one translates nothing: its translations end at no

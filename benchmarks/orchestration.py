@@ -1,6 +1,6 @@
 """What orchestration costs: seconds of a retraining of ten stages that are no stage's work, by who spends them.
 
-    .venv/bin/python tests/bench/orchestration.py [--times N] [--home NMT_HOME]
+    .venv/bin/python benchmarks/orchestration.py [--times N] [--home NMT_HOME]
 
 Runs the small recipe of the integration tests once, so that everything is made: what MLflow says that a stage took,
 less what its manifest says that its work took, is what is around it; `register`, which has no manifest, is shown whole.
@@ -134,7 +134,7 @@ def show(kind: str, runs: list[Parts]) -> None:
 
 def recipe() -> list[str]:
     """The small recipe of the integration tests, as arguments."""
-    file = Path(__file__).parents[1] / "integration" / "conftest.py"
+    file = Path(__file__).parents[1] / "tests" / "integration" / "conftest.py"
     sys.path.append(str(file.parents[1]))  # where its helpers are
     spec = importlib.util.spec_from_file_location("integration", file)
     assert spec and spec.loader

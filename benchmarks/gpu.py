@@ -1,8 +1,8 @@
 """Training on one GPU: target tokens per second of Transformer base and big, and where the rest of the time goes.
 
-    python tests/bench/gpu.py --output gpu.json        # or tests/bench/gpu.sh, which finds the interpreter
-    python tests/bench/gpu.py --output gpu.json --only "matrix rate" base profile    # sections whose names begin so
-    python tests/bench/gpu.py --output /tmp/tiny.json --device cpu --tiny      # that the program itself runs
+    python benchmarks/gpu.py --output gpu.json        # or benchmarks/gpu.sh, which finds the interpreter
+    python benchmarks/gpu.py --output gpu.json --only "matrix rate" base profile    # sections whose names begin so
+    python benchmarks/gpu.py --output /tmp/tiny.json --device cpu --tiny      # that the program itself runs
 
 Needs this repository, torch with CUDA, numpy, pyarrow, pydantic, safetensors and sentencepiece; text is made
 (`synthetic.py`), no more than 10 MB. All sections run one after the other within `--limit` seconds; one that fails is

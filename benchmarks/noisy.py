@@ -1,6 +1,6 @@
 """Makes synthetic noisy parallel text, English and German, of any size: the input of `clean.py`.
 
-    .venv/bin/python tests/bench/noisy.py PAIRS SOURCE TARGET [--seed N]
+    .venv/bin/python benchmarks/noisy.py PAIRS SOURCE TARGET [--seed N]
 
 Two text files of which line N of one belongs to line N of the other; .gz and .zst are compressed. The same arguments
 give the same bytes, in memory that does not depend on the number of pairs.

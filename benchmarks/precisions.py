@@ -1,6 +1,6 @@
 """What the gate of precisions decides on trained models: by the difference alone, and by the paired test.
 
-    .venv/bin/python tests/bench/precisions.py [--recipes FILE ...] [--sets 4] [--updates 1500] [--pairs 20000]
+    .venv/bin/python benchmarks/precisions.py [--recipes FILE ...] [--sets 4] [--updates 1500] [--pairs 20000]
 
 Trains the models of some recipes, or five small ones on the made-up text of the quickstart, which differ in seed and
 width. Each is exported, and translates several sets of held-out sentences, of which the dev set is made, in fp32, in

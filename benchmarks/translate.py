@@ -2,7 +2,7 @@
 
     python3.11 -m venv /tmp/ct2
     /tmp/ct2/bin/pip install ctranslate2==4.8.5 numpy safetensors
-    .venv/bin/python tests/bench/translate.py BUNDLE WEIGHTS --ctranslate2 /tmp/ct2/bin/python \
+    .venv/bin/python benchmarks/translate.py BUNDLE WEIGHTS --ctranslate2 /tmp/ct2/bin/python \
         --source test.en.gz --reference test.de.gz [--source ... --reference ...] [--eager] [--shortlist]
 
 BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from;

@@ -1,7 +1,7 @@
 """Failed requests of people who click in Prefect's pages while runs write to the same SQLite database.
 
-    python tests/bench/clicks.py --clients 1 4 --patches 500
-    python tests/bench/clicks.py --clients 1 4 --patches 500 --deferred      # Prefect as it comes
+    python benchmarks/clicks.py --clients 1 4 --patches 500
+    python benchmarks/clicks.py --clients 1 4 --patches 500 --deferred      # Prefect as it comes
 
 A click pauses or resumes a schedule. Beside it a flow run is created every two seconds, with its states and fifty lines
 of log, and a worker polls and says that it lives.

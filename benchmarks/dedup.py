@@ -1,6 +1,6 @@
 """Exact deduplication from text shards to text shards: ours, polars' `unique` and DuckDB, in one run.
 
-    .venv/bin/python tests/bench/dedup.py [--pairs N] [--folder FOLDER] [--contenders NAME ...]
+    .venv/bin/python benchmarks/dedup.py [--pairs N] [--folder FOLDER] [--contenders NAME ...]
 
 The text is made, the same each time: Parquet shards of 250,000 pairs of about 100 bytes, of which 23% are copies of an
 earlier pair. Each contender is a process of its own with one thread; its CPU seconds count from the start of the

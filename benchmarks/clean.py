@@ -1,6 +1,6 @@
 """The whole stage `clean` on synthetic noisy text: pairs per second, memory and disk, by size and by workers.
 
-    .venv/bin/python tests/bench/clean.py [--pairs N ...] [--workers N ...] [--language-id on|off]
+    .venv/bin/python benchmarks/clean.py [--pairs N ...] [--workers N ...] [--language-id on|off]
         [--shard-pairs N] [--folder FOLDER]
 
 Makes the text (`noisy.py`; dev and test sets of 2,000 pairs beside it, for decontamination), downloads it into a store,
@@ -188,7 +188,7 @@ def _print(one: Measured, first: Measured, language_id: str) -> None:
     phases = ", ".join(f"{phase} {pss / 1e9:.2f}" for phase, pss in peaks.phases.items())
     print(
         f"| The whole stage `clean`, {one.pairs / 1e6:g} M synthetic pairs, language identification {language_id}, "
-        f"workers: {one.workers} | `tests/bench/clean.py` | {one.pairs / one.seconds:,.0f} pairs per second{faster}, "
+        f"workers: {one.workers} | `benchmarks/clean.py` | {one.pairs / one.seconds:,.0f} pairs per second{faster}, "
         f"{one.pairs / one.cpu_seconds:,.0f} per CPU-second; {one.kept / one.pairs:.1%} kept; peak memory "
         f"{peaks.pss / 1e9:.2f} GB PSS ({phases}; {peaks.rss / 1e9:.2f} GB RSS), disk {peaks.disk / 1e9:.2f} GB |",
         flush=True,

@@ -1,8 +1,8 @@
 """What a home that has been used for years costs: seconds of commands beside much that is kept.
 
-    .venv/bin/python tests/bench/kept.py plan [--artifacts 2000 10000] [--times 3]
-    .venv/bin/python tests/bench/kept.py rerun [--models 1500] [--runs 2000] [--times 3]
-    .venv/bin/python tests/bench/kept.py text [--gigabytes 2] [--times 3]
+    .venv/bin/python benchmarks/kept.py plan [--artifacts 2000 10000] [--times 3]
+    .venv/bin/python benchmarks/kept.py rerun [--models 1500] [--runs 2000] [--times 3]
+    .venv/bin/python benchmarks/kept.py text [--gigabytes 2] [--times 3]
 
 `plan`: `nmt plan quickstart` in an empty home, and beside so many artifacts of other recipes. `rerun`: `nmt run`, all
 of it reused, in a home with nothing else and in a copy of it with so many registered models and earlier runs, in turn.

@@ -1,7 +1,7 @@
 """Encoding to token shards: pairs per CPU-second, against byte-pair encoding by Hugging Face's tokenizers.
 
     .venv/bin/pip install tokenizers
-    .venv/bin/python tests/bench/encode.py SOURCE TARGET [--pieces N] [--times N]
+    .venv/bin/python benchmarks/encode.py SOURCE TARGET [--pieces N] [--times N]
 
 Both learn as many pieces from the same lines, then read the same Parquet shard of text and write the same kind of
 Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two differ, as

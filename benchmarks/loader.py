@@ -1,7 +1,7 @@
 """The loader alone: tokens per second of one process, memory, and seconds to the middle of an epoch, by corpus size.
 
-    .venv/bin/python tests/bench/loader.py [--pairs N ...] [--seconds S] [--folder FOLDER]
-    .venv/bin/python tests/bench/loader.py --encoded FOLDER ...
+    .venv/bin/python benchmarks/loader.py [--pairs N ...] [--seconds S] [--folder FOLDER]
+    .venv/bin/python benchmarks/loader.py --encoded FOLDER ...
 
 Token shards are made (`synthetic.py`; 20 M pairs take 1.5 GB); the smaller corpora are the first shards of the largest.
 Each cell of the table is a process of its own, which reads, plans, collates and throws away updates of one batch of

@@ -1,6 +1,6 @@
 """Memory of a translation job, however large its input is.
 
-    tests/bench/translate_job.py BUNDLE --lines 1000000 10000000 [--folder FOLDER] [--threads 2]
+    benchmarks/translate_job.py BUNDLE --lines 1000000 10000000 [--folder FOLDER] [--threads 2]
 
 BUNDLE is the folder of an exported model; the smallest there is will do, for what is measured is the job and not the
 model. For each number of lines, a file of short lines is made and translated in a process of its own. Counted is the

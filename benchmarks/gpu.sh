@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmark gpu.py, unattended:  [OUT=FOLDER] [WHEELS=FOLDER] [PYTHON=INTERPRETER] tests/bench/gpu.sh [options of gpu.py]
+# The benchmark gpu.py, unattended:  [OUT=FOLDER] [WHEELS=FOLDER] [PYTHON=INTERPRETER] benchmarks/gpu.sh [options of gpu.py]
 #
 # Finds an interpreter whose torch sees a GPU, and writes gpu.json and gpu.log into OUT (./gpu-out); nothing is left
 # anywhere else, and scratch and compiled kernels are removed in the end. A package that the interpreter lacks is
@@ -17,7 +17,7 @@
 # on a CPU, with `--device cpu --tiny`, where the model stays as small as it is, and ours is compared with PyTorch in
 # fp32; a test does that (tests/faults/test_the_gpu_benchmark.py).
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/.."
 out=${OUT:-$PWD/gpu-out}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -77,7 +77,7 @@ elif [ -n "$missing" ]; then
     exit 1
 fi
 trained=0
-"$python" tests/bench/gpu.py --output "$out/gpu.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/gpu.log" || trained=$?
+"$python" benchmarks/gpu.py --output "$out/gpu.json" --scratch "$scratch" "$@" 2>&1 | tee "$out/gpu.log" || trained=$?
 if [ -n "${MODEL:-}" ]; then
     size=(--base)
     others=(--ctranslate2 "$python" --precisions fp16 --batch-tokens 4096 8192 16384 32768 --enforce-bars)
@@ -86,9 +86,9 @@ if [ -n "${MODEL:-}" ]; then
         others=(--eager --precisions fp16 fp32 --batch-tokens 4096 --times 1)
     fi
     limit=${MODEL_LIMIT:-3600}
-    timeout "$limit" "$python" tests/bench/translate_grow.py "$MODEL/export" "$MODEL/model.safetensors" \
+    timeout "$limit" "$python" benchmarks/translate_grow.py "$MODEL/export" "$MODEL/model.safetensors" \
         "$scratch/grown" --dev "$MODEL/dev.source" "$MODEL/dev.target" --precisions fp32 fp16 "${size[@]}" 2>&1 | tee "$out/grown.log"
-    timeout "$limit" "$python" tests/bench/translate.py "$scratch/grown/export" \
+    timeout "$limit" "$python" benchmarks/translate.py "$scratch/grown/export" \
         "$scratch/grown/average/model.safetensors" --source "$MODEL/test.source" --reference "$MODEL/test.target" \
         --device "$device" --beams 4 1 "${others[@]}" 2>&1 | tee "$out/translate.log"
 fi

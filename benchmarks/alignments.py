@@ -1,6 +1,6 @@
 """How good alignments are, by which layer they are taken from and how, and what they cost.
 
-    .venv/bin/python tests/bench/alignments.py BUNDLE [--pairs 2000]
+    .venv/bin/python benchmarks/alignments.py BUNDLE [--pairs 2000]
 
 BUNDLE is what `nmt run quickstart` exports. The truth comes from the toy grammar: an English noun and its Korean are
 linked in pairs in which both occur once. For each of these links, the Korean word's links are looked at: recall is the
