@@ -27,6 +27,7 @@ def test_a_plan_says_from_which_training_a_longer_one_would_go_on(
     assert "resumes" not in nmt("plan", *longer(recipe, 60), "--force", "train").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(25)
 def test_it_does_what_the_plan_says_and_goes_on_from_itself_after_that(
     continued_alone: tuple[Any, dict[str, Any]], recipe: list[str]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Continued = tuple[Any, dict[str, Any]]
 Compared = tuple[Any, list[dict[str, Any]], dict[str, int]]
 """The command's output, its table, and how many artifacts of each stage it added."""

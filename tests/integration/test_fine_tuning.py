@@ -30,6 +30,7 @@ def first_loss(summary: dict[str, Any]) -> float:
     return float(next(point["train_loss"] for point in map(json.loads, lines) if "train_loss" in point))
 
 
+@pytest.mark.slow
 def test_it_starts_from_the_weights_and_the_vocabulary_of_the_champion(
     continued: Continued, tuned: dict[str, Any]
 ) -> None:
@@ -54,6 +55,7 @@ def test_it_starts_from_the_weights_and_the_vocabulary_of_the_champion(
     assert f"Its training started from {started_from}" in card
 
 
+@pytest.mark.slow
 def test_the_same_command_would_reuse_it(continued: Continued, tuned: dict[str, Any], recipe: list[str]) -> None:
     text = continued[0]("plan", *recipe, *OTHER_TEXT).stdout
     assert text.count(" reuse ") == len(tuned["stages"]) - 1, "all but register, which a plan does not foresee"

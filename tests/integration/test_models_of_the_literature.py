@@ -118,6 +118,7 @@ def test_a_published_model_goes_through_every_stage(settings: Settings, text: tu
     check_translations(text[1])
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(25)
 def test_one_goes_through_the_command_line(
     make_nmt: Any, prefect_server: Any, text: tuple[Path, Path], tmp_path: Path

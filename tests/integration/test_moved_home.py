@@ -35,6 +35,7 @@ def names_of(home: Path, text: str) -> int:
         return sum(database.execute(count, (text,)).fetchone()[0] for count in counts)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(60)
 def test_a_moved_home_translates_with_its_models(finished: tuple[Any, dict[str, Any]], tmp_path: Path) -> None:
     first, _ = finished
@@ -48,6 +49,7 @@ def test_a_moved_home_translates_with_its_models(finished: tuple[Any, dict[str, 
     assert "NMT_HOME has moved" not in nmt("models", "quickstart").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(60)
 def test_a_copy_never_writes_into_the_home_that_it_was_copied_from(
     finished: tuple[Any, dict[str, Any]], prefect_server: Any, tmp_path: Path

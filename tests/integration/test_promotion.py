@@ -44,6 +44,7 @@ def home(registry: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(25)
 def test_a_champion_is_replaced_rolled_back_kept_out_and_promoted_by_hand(
     registry: Any, home: Path, tiny_bundle: Path, other_bundle: Path, prefect_api: str, nmt: Any

@@ -13,7 +13,7 @@ from support.until import until, until_gone
 
 from flows.runs.selection import STEPS
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
 
 _UPDATES = 1_000_000  # more than any machine makes before it is cancelled, however slow its server is
 _REUSED = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'artifact.reused')"
@@ -65,7 +65,6 @@ def test_a_run_of_the_command_line_finds_the_servers(up: Any) -> None:
     assert any(link["key"] == "mlflow-clean" and up.servers["mlflow"] in link["data"] for link in links)
 
 
-@pytest.mark.slow
 def test_a_registered_model_translates(up: Any, tmp_path: Path) -> None:
     """The deployment `translate` fetches a registered model and writes a row for each row, with what became of it."""
     source, target = tmp_path / "in.tsv", tmp_path / "out.jsonl"
@@ -82,7 +81,6 @@ def test_a_registered_model_translates(up: Any, tmp_path: Path) -> None:
     assert up.nmt.select("mlflow.db", "select status from runs where name = 'out.jsonl'") == [("FINISHED",)]
 
 
-@pytest.mark.slow
 def test_a_stage_begins_with_an_earlier_run_and_says_so(up: Any, summary: dict[str, Any]) -> None:
     fingerprints = {stage["name"]: stage["fingerprint"] for stage in summary["stages"]}
     clean = summary["config"]["clean"]
@@ -107,7 +105,6 @@ def test_a_stage_begins_with_an_earlier_run_and_says_so(up: Any, summary: dict[s
     assert dict(up.tracked(again, _REUSED))["clean"] == "true", "what has been made is reused"
 
 
-@pytest.mark.slow
 def test_a_failed_run_is_retried_from_where_it_failed(up: Any, small_recipe: dict[str, Any]) -> None:
     words = up.nmt.home / "words.txt"
     toy = small_recipe["corpus"]["toy"] | {"pairs": 2_100}  # text that no other test has fetched
@@ -178,7 +175,6 @@ def cancel(up: Any, run: str) -> float:
     return seconds
 
 
-@pytest.mark.slow
 def test_a_cancelled_training_saves_ends_and_goes_on(
     up: Any, small_recipe: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_the_site_builds_and_its_links_lead_somewhere(site: Path) -> None:
     assert check.problems(site) == []
@@ -85,6 +86,7 @@ def test_the_site_builds_and_its_links_lead_somewhere(site: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(30)
 def test_every_member_of_the_python_api_has_a_page(site: Path) -> None:
     text = "".join(file.read_text(encoding="utf-8") for file in site.glob("reference/api/*/index.html"))
@@ -98,6 +100,7 @@ def test_every_member_of_the_python_api_has_a_page(site: Path) -> None:
         assert f'id="{name}"' in text, name
 
 
+@pytest.mark.slow
 def test_a_broken_link_or_anchor_fails_the_build(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))

@@ -88,6 +88,7 @@ def test_on_slurm_it_is_cancelled_and_goes_on_to_the_end(training: Training, slu
     assert slurm.states() == ["FAILED", "COMPLETED"]
 
 
+@pytest.mark.slow
 @pytest.mark.cpu(25)
 def test_on_kubernetes_it_is_evicted_and_goes_on_to_the_end(training: Training, cluster: Any) -> None:
     def evict() -> None:

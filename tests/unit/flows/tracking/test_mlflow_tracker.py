@@ -249,6 +249,7 @@ def with_outages(settings: Settings, port: int) -> dict[str, list[str]]:
     return warnings
 
 
+@pytest.mark.slow
 def test_a_server_that_starts_late_and_goes_away_in_between_gets_everything_that_is_waited_for(
     settings: Settings, found: Finder, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
