@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 _TEXT = "text"
-"""Column of a table with the lines, if it has other columns too; value of the parameter `output`."""
+"""Column of a table with the lines, if it has other columns too. It is also a value of the parameter `output`."""
 _FULL = "full"
 _NOT_TEXT = "not_text"
 """Status of a row that holds neither text nor a number. The other rows are translated."""

@@ -157,7 +157,7 @@ def _signature() -> "ModelSignature":
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 
-    types = {bool: DataType.boolean, int: DataType.long, float: DataType.double}
+    types: dict[Any, DataType] = {bool: DataType.boolean, int: DataType.long, float: DataType.double}
     options = [
         ParamSpec(name, types.get(field.annotation, DataType.string), None)  # None: as the model was registered
         for name, field in SearchConfig.model_fields.items()

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi_offline import FastAPIOffline
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.serving.batching import Batcher, OverloadedError
 from flows.serving.markup import Markup
@@ -21,7 +22,8 @@ from flows.serving.messages import LibreAnswer, TranslateAnswer, TranslateReques
 from flows.serving.metrics import Metrics
 from flows.serving.model import CurrentModel, ServedModel
 from nmt_core.errors import NmtError
-from nmt_core.translator import Translation, Translator
+from nmt_core.search.translation import Translation
+from nmt_core.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +65,14 @@ class Service:
         self.metrics.serves(model.now.version.name, model.now.version.version)
 
     async def translate(self, lines: Sequence[str], served: ServedModel, search: dict[str, Any]) -> list[Translation]:
-        """Translate lines with those of other requests that have the same search.
+        """Translate lines, together with lines of other requests that have the same search.
 
         Raises:
             ConfigError: an option of the search is wrong.
             OverloadedError: there is no room for the lines.
             TimeoutError: it takes longer than the limit.
         """
-        # Graphs that another search needs are opened, which takes time, and other requests go on meanwhile.
+        # Opening the graphs that another search needs takes time: other requests are answered meanwhile.
         translator = await asyncio.to_thread(served.translator.with_search, **search) if search else served.translator
         futures = [asyncio.wrap_future(future) for future in self._batcher.submit((served, translator), lines)]
         try:
@@ -78,7 +80,7 @@ class Service:
                 return [await future for future in futures]
         finally:
             for future in futures:
-                future.cancel()  # what has not begun: nobody waits for it
+                future.cancel()  # a line that no thread has taken yet needs no translation any more
 
     async def watch(self) -> None:
         """Replace the model whenever its address means another version."""
@@ -121,7 +123,7 @@ def make_app(service: Service, token: str) -> FastAPI:
         await asyncio.to_thread(service.close)
 
     app = FastAPIOffline(title="nmt serve", summary="Translation with a registered model", lifespan=lifespan)
-    app.middleware("http")(_limited(service))
+    app.add_middleware(_Limited, service=service)
 
     def authorised(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]) -> None:
         if token and not (sent and hmac.compare_digest(sent.credentials.encode(), token.encode())):
@@ -202,28 +204,36 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
     return TranslateAnswer(translations=results, model=served.version.name, version=served.version.version)
 
 
-def _limited(service: Service) -> Callable[[Request, Callable[[Request], Awaitable[Response]]], Awaitable[Response]]:
-    """Return the part of the application that refuses bodies that are too large, and counts requests that failed."""
+class _Limited:
+    """The part of the application that refuses bodies that are too large, and counts requests that failed.
 
-    async def limit(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        start = time.monotonic()
-        most = service.limits.body_bytes
-        if request.method == "POST":
-            size = 0
-            parts = []
-            async for part in request.stream():
-                size += len(part)
-                if size > most:
-                    service.metrics.answered(413, time.monotonic() - start)
-                    return JSONResponse({"detail": f"more than {most:,} bytes: send several requests"}, 413)
-                parts.append(part)
-            request._body = b"".join(parts)  # where Starlette keeps a body that has been read
-        response = await answer(request)
-        if request.url.path == "/translate" and response.status_code != 200:
-            service.metrics.answered(response.status_code, time.monotonic() - start)
-        return response
+    It speaks ASGI itself: Starlette's middleware would start tasks for each request.
+    """
 
-    return limit
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, size, most = time.monotonic(), 0, self._service.limits.body_bytes
+
+        async def limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise HTTPException(413, f"more than {most:,} bytes: send several requests")
+            return message
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] != 200 and scope["path"] == "/translate":
+                self._service.metrics.answered(message["status"], time.monotonic() - start)
+            await send(message)
+
+        await self._app(scope, limited, counted)
 
 
 async def _explain(request: Request, error: Exception) -> Response:

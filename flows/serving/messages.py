@@ -17,7 +17,7 @@ class TranslateRequest(BaseModel):
     text: str | list[str | None] | None = None
     """A line, or a list of lines. A null is an empty line."""
     q: str | list[str | None] | None = None
-    """The same in the form of LibreTranslate, which is answered in its form."""
+    """Lines in the form of LibreTranslate. The answer then has its form too."""
     source: str = "auto"
     """Language of the text. A model has one, so this is only checked."""
     target: str = "auto"
@@ -60,7 +60,7 @@ class TranslateRequest(BaseModel):
 
     @property
     def search(self) -> dict[str, Any]:
-        """Options of the search that differ from those of the model."""
+        """Options of the search that differ from the options of the model."""
         options = self.model_dump(exclude={"text", "q", "source", "target", "format", "output"}, exclude_none=True)
         return dict(options)
 
