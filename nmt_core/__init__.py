@@ -48,24 +48,25 @@ from typing import Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _PUBLIC = {
-    "PipelineConfig": "nmt_core.config",
-    "STAGES": "nmt_core.stages.table",
-    "Stage": "nmt_core.stages.stage",
-    "Store": "nmt_core.store.artifacts",
-    "Translation": "nmt_core.search.translation",
-    "Translator": "nmt_core.translator",
-    "load_recipe": "nmt_core.recipes.recipe",
-    "run_stage": "nmt_core.stages.stage",
+    "PipelineConfig": ".config",
+    "STAGES": ".stages.table",
+    "Stage": ".stages.stage",
+    "Store": ".store.artifacts",
+    "Translation": ".search.translation",
+    "Translator": ".translator",
+    "load_recipe": ".recipes.recipe",
+    "run_stage": ".stages.stage",
 }
-"""Module of each public name. `__init__.pyi` lists the same names for type checkers."""
+"""Module of each public name, relative to this package, which has another name where it is packed with a registered
+model. `__init__.pyi` lists the same names for type checkers."""
 
 __all__ = list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'nmt_core' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name], __name__), name)
     globals()[name] = value
     return value
 

@@ -94,7 +94,7 @@ class Translator:
         """Finds alignments. None means that there are none, whatever `search` says."""
         self._bundle: OpenBundle | None = None
         self._has_scores = True
-        self._variants: dict[SearchConfig, Translator] = {}
+        self._variants: dict[tuple[SearchConfig, bool], Translator] = {}
         self._lock = threading.Lock()
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
         self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
@@ -149,31 +149,32 @@ class Translator:
         translator._bundle, translator._has_scores = bundle, scores
         return translator
 
-    def with_search(self, **options: Any) -> "Translator":
+    def with_search(self, *, scores: bool | None = None, **options: Any) -> "Translator":
         """Return a translator of the same model that searches with other options.
 
         The two share the model. Graphs that the other search needs are opened if they are not yet.
 
         Args:
+            scores: whether translations have scores, see `load`. None means as here.
             options: options of the section `search` of a recipe, such as `beam_size=1`. The others stay.
 
         Raises:
             ConfigError: there is no such option, a value is wrong, or the model cannot be searched like that.
         """
-        search = search_with(self.search, options)
-        if search == self.search:
+        wanted = search_with(self.search, options), self._has_scores if scores is None else scores
+        if wanted == (self.search, self._has_scores):
             return self
         with self._lock:
-            if search not in self._variants:
+            if wanted not in self._variants:
                 while len(self._variants) >= _VARIANTS:
                     self._variants.pop(next(iter(self._variants)))
-                self._variants[search] = self._like(search)
-            return self._variants[search]
+                self._variants[wanted] = self._like(*wanted)
+            return self._variants[wanted]
 
-    def _like(self, search: SearchConfig) -> "Translator":
+    def _like(self, search: SearchConfig, scores: bool) -> "Translator":
         """Return a translator of the same model with another search."""
         if self._bundle:
-            return Translator._of(self._bundle, search, self.threads, scores=self._has_scores)
+            return Translator._of(self._bundle, search, self.threads, scores=scores)
         return Translator(self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences)
 
     @overload

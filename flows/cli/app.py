@@ -22,13 +22,14 @@ from flows.cli.recipes import recipes
 from flows.cli.reconcile import reconcile
 from flows.cli.report import report
 from flows.cli.run import run, stage
+from flows.cli.serve import serve
 from flows.cli.translate import translate
 from flows.cli.up import up
 from nmt_core.errors import NmtError, words_of
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(run, stage, compare, plan, why, manifest, recipes),
-    *(translate, explain, report, promote, rollback, models),
+    *(translate, serve, explain, report, promote, rollback, models),
     *(up, deploy, worker, reconcile),
 )
 """Commands in the order of `nmt --help`, without the group `nmt artifacts`."""

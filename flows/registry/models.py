@@ -101,6 +101,20 @@ def bundle_of(address: str) -> Iterator[Path]:
         yield model.folder
 
 
+def resolve(asked: str, settings: Settings) -> str:
+    """Return the address of one version, `models:/NAME/VERSION`, for an address with an alias or `latest`.
+
+    Other addresses, folders and names are returned as they are.
+
+    Raises:
+        ModelError: there is no such model, or the registry does not answer.
+    """
+    if not asked.startswith("models:/"):
+        return asked
+    settings.prepare()
+    return _registered(asked, settings)[0]
+
+
 def _described(folder: Path, name: str, version: str) -> Model:
     if not (folder / BUNDLE_FILE).is_file():
         raise ModelError(f"{folder}: not a bundle, because it has no {BUNDLE_FILE}: give the folder that `export` made")

@@ -1,16 +1,24 @@
-"""Model as MLflow loads it (models from code): this file and a few modules of nmt_core are packed with each model.
+"""Model as MLflow loads it (models from code): a copy of this file and a few modules of nmt_core are packed with each.
 
 It runs without torch, Prefect and this package.
 """
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import mlflow
+import numpy as np
+from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from nmt_core.translator import Translator
+_TEXT = "text"
+"""Column of a table with the lines, if it has other columns too. It is also a value of the parameter `output`."""
+_FULL = "full"
+_NOT_TEXT = "not_text"
+"""Status of a row that holds neither text nor a number. The other rows are translated."""
+_LONGEST_SHOWN = 60  # characters of a value in a message
 
 
 class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no types
@@ -18,15 +26,102 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle, to translate on NMT_THREADS CPU threads, or on all CPUs that this process may use."""
+        from nmt_core.translator import Translator  # only now: MLflow reads this file before it adds the packed code
+
         count = os.environ.get("NMT_THREADS", "")
         threads = int(count) if count.isdecimal() and int(count) else _cpus()
         self._translator = Translator.load(Path(context.artifacts["bundle"]), threads=threads, scores=False)
 
+    # MLflow warns where the input has no type, and for most types it refuses all rows if one is null. Where an array is
+    # announced it changes nothing, whatever is handed over.
     def predict(
-        self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None
-    ) -> list[str]:
-        """Return one translation for each line."""
-        return [translation.text for translation in self._translator.translate(model_input)]
+        self, context: PythonModelContext, model_input: np.ndarray, params: dict[str, Any] | None = None
+    ) -> list[Any]:
+        """Return one translation for each line.
+
+        Args:
+            context: not used.
+            model_input: a line, a sequence or array of lines, records with a key `text`, or a table with one column or
+                with a column `text`. A missing line (None, NaN) is empty. A number is translated as it is written.
+            params: options of the search, as in a recipe, for this call; and `output`. "text" returns the translations
+                alone, "full" a dictionary for each: text, score, status, tokens, and n_best and alignment if the search
+                has them.
+
+        Raises:
+            MlflowException: a parameter is wrong, or the input has another form.
+        """
+        from nmt_core.errors import NmtError
+
+        options = {name: value for name, value in (params or {}).items() if value is not None}
+        output = options.pop("output", _TEXT)
+        if output not in (_TEXT, _FULL):
+            raise MlflowException.invalid_parameter_value(f"output={output!r}: must be 'text' or 'full'")
+        rows = [_line(value) for value in _rows(model_input)]
+        try:
+            translator = self._translator.with_search(scores=output == _FULL, **options)
+            translations = translator.translate([row or "" for row in rows])
+        except NmtError as error:
+            raise MlflowException.invalid_parameter_value(str(error)) from None
+        if output == _TEXT:
+            return [translation.text for translation in translations]
+        records = [translation.record() for translation in translations]
+        return [
+            record | ({"status": _NOT_TEXT} if row is None else {}) for record, row in zip(records, rows, strict=True)
+        ]
+
+
+def _rows(given: Any) -> Sequence[Any]:
+    """Return the values of the lines, in any of the forms in which MLflow hands them over.
+
+    Raises:
+        MlflowException: the input has another form.
+    """
+    if isinstance(given, (str, bytes)):
+        return [given]
+    if hasattr(given, "columns"):  # a table of pandas
+        names = list(given.columns)
+        if len(names) != 1 and _TEXT not in names:
+            raise MlflowException.invalid_parameter_value(
+                f"the table has the columns {', '.join(map(str, names))}: give one column, or call the lines 'text'"
+            )
+        return list(given[_TEXT] if _TEXT in names else given[names[0]])
+    if isinstance(given, Mapping):
+        if set(given) != {_TEXT}:
+            raise MlflowException.invalid_parameter_value(
+                f"the input has the keys {', '.join(map(str, given))}: give {{'text': [...]}}"
+            )
+        return _rows(given[_TEXT])
+    try:
+        rows = list(given)
+    except TypeError:
+        raise MlflowException.invalid_parameter_value(f"the input is {_shown(given)}: give lines of text") from None
+    # A record is a row, and so is a row of an array with one column.
+    return [_value(row) for row in rows]
+
+
+def _value(row: Any) -> Any:
+    """Return the line of a record with a key `text`, or of a row of one value. Other rows stay as they are."""
+    if isinstance(row, Mapping):
+        return row.get(_TEXT, row)
+    return row[0] if hasattr(row, "__len__") and not isinstance(row, (str, bytes)) and len(row) == 1 else row
+
+
+def _line(value: Any) -> str | None:
+    """Return the text of a row, or None if it holds no text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which is not needed here
+        return ""
+    if not hasattr(value, "__len__") and hasattr(value, "__float__"):
+        return "" if value != value else str(value)  # only NaN differs from itself
+    return None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _cpus() -> int:

@@ -31,6 +31,7 @@ from nmt_core.tokenizer.pretokenize import Pretokenizers
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
+    from mlflow.models import ModelSignature
     from mlflow.tracking import MlflowClient
 
 _CARD_TAG = "nmt.card"
@@ -129,25 +130,40 @@ def _find(client: "MlflowClient", name: str, candidate: Candidate) -> "ModelVers
 def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Settings) -> str:
     """Copy the bundle, its code, its search defaults and its card into MLflow. Return the id of the logged model."""
     import mlflow
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
 
-    text = Schema([ColSpec(DataType.string)])
     with copy_folder(settings.home) as folder:
         bundle = folder / "bundle"
         shutil.copytree(export.path, bundle, ignore=shutil.ignore_patterns(MANIFEST, REPORT))
         (bundle / SEARCH_FILE).write_text(search.model_dump_json(indent=1), encoding="utf-8")
         (folder / CARD_FILE).write_text(f"{card}\n", encoding="utf-8")
+        code = pack_code(folder)
         logged = mlflow.pyfunc.log_model(
             name="model",
-            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
+            python_model=str(code.model),
             artifacts={"bundle": str(bundle), "card": str(folder / CARD_FILE)},
-            code_paths=[str(pack_code(folder))],
-            signature=ModelSignature(inputs=text, outputs=text),
+            code_paths=[str(code.package)],
+            signature=_signature(),
             input_example=["A line of text.", "Another line."],
             pip_requirements=_requirements(export.path),
         )
     return str(logged.model_id)
+
+
+def _signature() -> "ModelSignature":
+    """Return the parameters of a model: the options of the search, and the form of the output.
+
+    The input has no schema: with one, MLflow refuses all lines if one is null, and drops columns without a word.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+
+    types: dict[Any, DataType] = {bool: DataType.boolean, int: DataType.long, float: DataType.double}
+    options = [
+        ParamSpec(name, types.get(field.annotation, DataType.string), None)  # None: as the model was registered
+        for name, field in SearchConfig.model_fields.items()
+    ]
+    output = ParamSpec("output", DataType.string, "text")
+    return ModelSignature(outputs=Schema([ColSpec(DataType.string)]), params=ParamSchema([*options, output]))
 
 
 def _requirements(bundle: Path) -> list[str]:

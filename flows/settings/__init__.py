@@ -25,6 +25,8 @@ NMT_NOTIFY           recipient of notifications about failed runs, which `nmt de
 NMT_PREFECT_PAGES, NMT_MLFLOW_PAGES
                      addresses of the pages of both servers in a browser, for links (default: PREFECT_API_URL without
                      /api, and MLFLOW_TRACKING_URI)
+NMT_SERVE_TOKEN      secret that `nmt serve` asks requests for (default: none, which is refused where other machines can
+                     reach the service)
 PREFECT_API_URL      address of a Prefect server (default: the server of a running `nmt up`, or an embedded one)
 PREFECT_API_AUTH_STRING
                      user:password of that server if it needs them (default: for a server of `nmt up`, its own)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from math import isnan
+from typing import Any, Literal
 
 from nmt_core.search.alignment import Alignment, joined
 
@@ -17,6 +18,11 @@ class Alternative:
     score: float
     alignment: Alignment | None = None
     """Links to the line, as in `Translation.alignment`."""
+
+    def record(self) -> dict[str, Any]:
+        """Return text, score and alignment, see `Translation.record`."""
+        record = {"text": self.text, "score": None if isnan(self.score) else self.score}
+        return record if self.alignment is None else record | {"alignment": self.alignment.pharaoh}
 
     def aligned_by_words(self, source: str) -> "Alternative":
         """Return the same with links between words. `source` is the line."""
@@ -46,6 +52,18 @@ class Translation:
     alignment: Alignment | None = None
     """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
     None means that they were not requested."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the translation as JSON holds it: text, score, status and tokens.
+
+        It also has n_best, the best first, if there are other translations, and alignment, in the Pharaoh format, if
+        there is one. A score that is not known is None.
+        """
+        best = Alternative(self.text, self.score, self.alignment)
+        whole = best.record() | {"status": self.status, "tokens": self.tokens}
+        if not self.alternatives:
+            return whole
+        return whole | {"n_best": [best.record(), *(other.record() for other in self.alternatives)]}
 
     def without_prefix(self) -> "Translation":
         """Return the same with the status `prefix_unknown`, unless there was nothing to translate.

@@ -9,12 +9,18 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
+import threading
 import venv
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mlflow.tracking import MlflowClient
 from support.keeper import mark
@@ -140,21 +146,49 @@ def test_a_pulled_champion_translates_where_only_its_requirements_are_installed(
     subprocess.run(
         ["bash", "-c", pull], cwd=tmp_path, env=address, check=True, capture_output=True, timeout=patient(120)
     )
+    another_version(tmp_path / "my-model", tmp_path / "other")
     code = f"""
 import mlflow
-lines = mlflow.pyfunc.load_model("my-model").predict({LINES!r})
-import importlib.util, json, nmt_core, os
+model, other = mlflow.pyfunc.load_model("my-model"), mlflow.pyfunc.load_model("other")
+lines = model.predict([*{LINES!r}, None])
+(full,) = model.predict({LINES!r}[:1], params={{"output": "full", "beam_size": 1}})
+loud = other.predict({LINES!r})
+import importlib.util, json, os, sys
 assert os.environ["ORT_DISABLE_TELEMETRY"] == "1", "the code that comes with the model sets it"
-missing = [name for name in ("torch", "prefect", "polars", "flows", "filelock") if not importlib.util.find_spec(name)]
-print(json.dumps([list(lines), nmt_core.__file__, missing]))
+absent = ("torch", "prefect", "polars", "flows", "filelock", "nmt_core")
+missing = [name for name in absent if not importlib.util.find_spec(name)]
+packages = [m.__file__ for n, m in sys.modules.items() if n.startswith("nmt_core_") and "." not in n]
+print(json.dumps([lines, full, loud, packages, missing]))
 """
     command = [there / "bin" / "python", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=patient(120))
     assert done.returncode == 0, done.stderr
-    lines, package, missing = json.loads(done.stdout.splitlines()[-1])
-    assert lines == registered.expected
-    assert str(tmp_path / "my-model") in package, "the code comes with the model"
-    assert missing == ["torch", "prefect", "polars", "flows", "filelock"]
+    assert "Warning" not in done.stderr
+    lines, full, loud, packages, missing = json.loads(done.stdout.splitlines()[-1])
+    assert lines == [*registered.expected, ""]
+    assert full["status"] in ("ok", "unfinished") and full["score"] < 0 and full["tokens"] > 0
+    assert loud == [line.upper() for line in registered.expected], "each version runs its own code"
+    assert [str(tmp_path / folder) in package for folder, package in zip(("my-model", "other"), packages, strict=True)]
+    assert missing == ["torch", "prefect", "polars", "flows", "filelock", "nmt_core"]
+
+
+LOUD = """
+from dataclasses import replace
+_plain = Translator.translate
+Translator.translate = lambda self, lines: [replace(one, text=one.text.upper()) for one in _plain(self, lines)]
+"""
+
+
+def another_version(model: Path, folder: Path) -> None:
+    """Make a copy of a model whose code is of another version, which shouts."""
+    shutil.copytree(model, folder)
+    (package,) = (folder / "code").glob("nmt_core_*")
+    name = package.name[:-4] + "beef"
+    for file in folder.rglob("*.py"):
+        file.write_text(file.read_text().replace(package.name, name))
+    file = package / "translator.py"
+    file.write_text(f"{file.read_text()}\n{LOUD}")
+    package.rename(package.with_name(name))
 
 
 def test_mlflow_serves_the_champion_as_the_guide_says(
@@ -168,12 +202,79 @@ def test_mlflow_serves_the_champion_as_the_guide_says(
         until(lambda: answers(f"http://127.0.0.1:{free_port}/ping") or server.poll() is not None)
         assert server.poll() is None, (tmp_path / "log").read_text()
         (asked,) = re.findall(r"'(\{.*\})'", ask)
-        ask = ask.replace(asked, json.dumps({"inputs": LINES}, ensure_ascii=False))
+        ask = ask.replace(asked, json.dumps({"inputs": [*LINES, None], "params": {"n_best": 1}}, ensure_ascii=False))
         done = subprocess.run(["bash", "-c", ask], env=elsewhere, capture_output=True, text=True, timeout=patient(120))
     finally:
         processes.end(server, grace=10)
-    assert json.loads(done.stdout) == {"predictions": registered.expected}, done.stderr
+    assert json.loads(done.stdout) == {"predictions": [*registered.expected, ""]}, done.stderr
     assert list(json.loads(asked)) == ["inputs"]
+
+
+@pytest.mark.slow
+@pytest.mark.cpu(40)
+def test_a_service_answers_with_the_champion_takes_over_the_next_and_loses_no_request(
+    registered: Registered, tmp_path: Path
+) -> None:
+    environment = os.environ | {"NMT_HOME": str(tmp_path), "MLFLOW_TRACKING_URI": registered.tracking_uri}
+    command = [Path(sys.executable).with_name("nmt"), "serve", "models:/quickstart@champion", "--port", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen([*command, "--reload", "0.5"], env=environment, stdout=log, stderr=log)
+    try:
+        log_text = (tmp_path / "log").read_text
+        until(lambda: "/docs" in log_text() or server.poll() is not None)
+        (address,) = re.findall(r"answers at (\S+)", log_text())
+        with Clients(address) as clients:
+            until(lambda: clients.answered["1"] > 20)
+            client = MlflowClient(registered.tracking_uri)
+            first = client.get_model_version_by_alias("quickstart", "champion")
+            second = client.create_model_version("quickstart", first.source, run_id=first.run_id)
+            client.set_registered_model_alias("quickstart", "champion", second.version)
+            until(lambda: clients.answered["2"] > 20 or clients.lost)
+        assert not clients.lost, log_text()
+        assert "version 2 answers from now on" in log_text()
+        with ThreadPoolExecutor() as pool:
+            lines = [LINES[0]] * 1_000
+            last = pool.submit(httpx.post, f"{address}/translate", json={"text": lines}, timeout=patient(60))
+            until(lambda: "nmt_waiting_lines 0.0" not in httpx.get(f"{address}/metrics", timeout=patient(60)).text)
+            server.send_signal(signal.SIGTERM)
+            assert len(last.result().json()["translations"]) == 1_000, "what runs is answered before the end"
+        assert server.wait(patient(60)) == 143
+        assert not list((tmp_path / "copies").glob("*")), "the copies of both versions are gone"
+    finally:
+        processes.end(server, grace=10)
+
+
+class Clients:
+    """Clients that ask for the same translation again and again, until the block ends."""
+
+    def __init__(self, address: str, count: int = 4) -> None:
+        self.answered: Counter[str] = Counter()
+        """Answers by version of the model."""
+        self.lost: list[str] = []
+        """Requests that were begun and not answered well."""
+        self._address = address
+        self._enough = threading.Event()
+        self._threads = [threading.Thread(target=self._ask) for _ in range(count)]
+
+    def __enter__(self) -> "Clients":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._enough.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _ask(self) -> None:
+        with httpx.Client(timeout=patient(60)) as client:
+            while not self._enough.is_set():
+                try:
+                    answer = client.post(f"{self._address}/translate", json={"text": LINES[0]}).raise_for_status()
+                    self.answered[answer.json()["version"]] += 1
+                except httpx.HTTPError as error:
+                    self.lost.append(repr(error))
+                    return
 
 
 def test_the_model_says_what_it_needs_and_where_it_comes_from(finished: tuple[Any, dict[str, Any]]) -> None:

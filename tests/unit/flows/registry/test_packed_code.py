@@ -1,4 +1,4 @@
-"""The code that travels with a registered model is enough, and no more than that."""
+"""The code that travels with a registered model is enough, no more than that, and apart from any other version."""
 
 import json
 import subprocess
@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 import nmt_core
-from flows.registry.packed_code import pack_code
+from flows.registry import packed_code
+from flows.registry.packed_code import PackedCode, pack_code
 
-BLOCKED = ["torch", "polars", "pyarrow", "filelock", "prefect", "mlflow", "yaml"]
+BLOCKED = ["torch", "polars", "pyarrow", "filelock", "prefect", "mlflow", "yaml", "nmt_core", "flows"]
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packed package, in a folder with nothing else."""
+def packed(tmp_path_factory: pytest.TempPathFactory) -> PackedCode:
+    """The packed code, in a folder with nothing else."""
     return pack_code(tmp_path_factory.mktemp("packed"))
 
 
@@ -24,14 +25,16 @@ def modules_of(package: Path) -> list[str]:
     return [".".join(file.parts).removesuffix(".__init__") for file in files]
 
 
-def test_every_packed_module_can_be_imported_where_nothing_else_is(package: Path) -> None:
+def test_every_packed_module_can_be_imported_where_nothing_else_is(packed: PackedCode) -> None:
+    package = packed.package
     code = f"""
 import importlib, json, sys
 sys.path.insert(0, {str(package.parent)!r})
 sys.modules.update(dict.fromkeys({BLOCKED!r}))
 for name in {modules_of(package)!r}:
     importlib.import_module(name)
-print(json.dumps({{n: m.__file__ for n, m in sys.modules.items() if n.partition(".")[0] in ("nmt_core", "flows")}}))
+ours = {{n: m.__file__ for n, m in sys.modules.items() if m and n.startswith("nmt_core")}}
+print(json.dumps(ours))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -40,14 +43,30 @@ print(json.dumps({{n: m.__file__ for n, m in sys.modules.items() if n.partition(
     assert all(Path(file).is_relative_to(package) for file in loaded.values())
 
 
-def test_the_files_are_those_of_this_package(package: Path) -> None:
-    source = Path(nmt_core.__file__).parent
-    for file in package.rglob("*"):
-        if file.is_file() and "__pycache__" not in file.parts:
-            assert file.read_bytes() == (source / file.relative_to(package)).read_bytes()
+def test_the_files_are_those_of_this_package_except_for_its_name(packed: PackedCode) -> None:
+    source, name = Path(nmt_core.__file__).parent, packed.package.name
+    for file in packed.package.rglob("*.py"):
+        original = (source / file.relative_to(packed.package)).read_text(encoding="utf-8")
+        assert file.read_text(encoding="utf-8").replace(f"from {name}", "from nmt_core") == original
+    assert f"from {name}.translator import" in packed.model.read_text(encoding="utf-8")
 
 
-def test_nothing_travels_that_the_translator_does_not_load(package: Path) -> None:
-    code = "import json, sys, nmt_core.translator; print(json.dumps([*sys.modules]))"
-    loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=package.parent, text=True))
-    assert set(modules_of(package)) == {name for name in loaded if name.partition(".")[0] == nmt_core.__name__}
+def test_a_name_belongs_to_one_content(packed: PackedCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pack_code(tmp_path / "again").package.name == packed.package.name
+    files = packed_code._files_of("nmt_core.translator")
+    monkeypatch.setattr(packed_code, "_files_of", lambda module: files[:-1])
+    assert pack_code(tmp_path / "other").package.name != packed.package.name
+
+
+def test_a_form_of_import_that_cannot_be_renamed_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"line 2: import nmt_core\.errors: write `from nmt_core"):
+        packed_code._renamed("import os\nimport nmt_core.errors\n", "nmt_core_1")
+    text = 'def f():\n    from nmt_core.a import b  # from nmt_core\n    return "from nmt_core"\n'
+    assert packed_code._renamed(text, "other") == text.replace("from nmt_core.a", "from other.a")
+
+
+def test_nothing_travels_that_the_translator_does_not_load(packed: PackedCode) -> None:
+    name = packed.package.name
+    code = f"import json, sys, {name}.translator; print(json.dumps([*sys.modules]))"
+    loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=packed.package.parent, text=True))
+    assert set(modules_of(packed.package)) == {each for each in loaded if each.partition(".")[0] == name}

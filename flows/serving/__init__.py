@@ -1,0 +1,1 @@
+"""A long-running HTTP service that translates with one model: `nmt serve`."""

@@ -1,0 +1,81 @@
+"""Requests and answers of the service, as JSON."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from nmt_core.config import Precision
+
+
+class TranslateRequest(BaseModel):
+    """Lines to translate, and how."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"text": ["I am a student.", "A red house."]}]}
+    )
+
+    text: str | list[str | None] | None = None
+    """A line, or a list of lines. A null is an empty line."""
+    q: str | list[str | None] | None = None
+    """Lines in the form of LibreTranslate. The answer then has its form too."""
+    source: str = "auto"
+    """Language of the text. A model has one, so this is only checked."""
+    target: str = "auto"
+    """Language of the translation, which is only checked."""
+    format: Literal["text", "html"] = "text"
+    """`html`: tags, comments, scripts and code stay as they are, and the text between them is translated."""
+    output: Literal["text", "full"] = "text"
+    """`full`: each translation with its score, its status and the number of its tokens."""
+    beam_size: int | None = Field(None, ge=1, le=64)
+    n_best: int | None = Field(None, ge=1, le=64)
+    length_penalty: float | None = None
+    target_prefix: str | None = None
+    precision: Precision | Literal["fastest"] | None = None
+    alignments: Literal["none", "words", "pieces"] | None = None
+    method: Literal["beam", "sample"] | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    """Options of the search, see the section `search` of a recipe. Null means as the model was registered."""
+
+    @model_validator(mode="after")
+    def _has_one_text(self) -> Self:
+        if (self.text is None) == (self.q is None):
+            raise ValueError("give the lines as `text`, or as `q` for an answer in the form of LibreTranslate")
+        return self
+
+    @property
+    def given(self) -> str | list[str | None]:
+        """The text, by either name."""
+        text = self.text if self.q is None else self.q
+        assert text is not None
+        return text
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the text."""
+        given = self.given
+        return [given] if isinstance(given, str) else [line or "" for line in given]
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """Options of the search that differ from the options of the model."""
+        options = self.model_dump(exclude={"text", "q", "source", "target", "format", "output"}, exclude_none=True)
+        return dict(options)
+
+
+class TranslateAnswer(BaseModel):
+    """Translations in the order of the lines, and the model that made them."""
+
+    translations: list[Any]
+    """A text for each line, or with `output=full` a record: text, score, status, tokens, and n_best and alignment if
+    the search has them."""
+    model: str
+    version: str
+
+
+class LibreAnswer(BaseModel):
+    """Translations in the form of LibreTranslate."""
+
+    translatedText: str | list[str]  # the name is theirs

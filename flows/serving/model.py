@@ -1,0 +1,64 @@
+"""The model that a service answers with, and its replacement while requests are running."""
+
+import threading
+import weakref
+from contextlib import ExitStack
+
+from flows.registry.models import Model, model_of, resolve
+from flows.settings import Settings
+from nmt_core.bundle import read_bundle
+from nmt_core.translator import Translator
+
+
+class ServedModel:
+    """One version of a model, loaded. Its files are there as long as anything refers to it.
+
+    Args:
+        address: `models:/NAME/VERSION`, the folder of an exported model, or the name of an export artifact.
+        settings: settings that locate the registry and the store.
+
+    Raises:
+        NmtError: there is no such model, or it cannot be loaded.
+    """
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        self.address = address
+        with ExitStack() as stack:
+            model: Model = stack.enter_context(model_of(address, settings))
+            self.version = model.version
+            self.languages = read_bundle(model.folder).languages
+            self.translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
+            self.translator.translate("")
+            weakref.finalize(self, stack.pop_all().close)
+
+
+class CurrentModel:
+    """The model at an address that may come to mean another version, such as `models:/NAME@champion`.
+
+    Args:
+        address: address, folder or name.
+        settings: settings that locate the registry and the store.
+
+    Raises:
+        NmtError: there is no such model, or it cannot be loaded.
+    """
+
+    def __init__(self, address: str, settings: Settings) -> None:
+        self._address = address
+        self._settings = settings
+        self._lock = threading.Lock()
+        self.now = ServedModel(resolve(address, settings), settings)
+        """The version that new requests get. Running requests keep theirs."""
+
+    def refresh(self) -> bool:
+        """Look the address up again. Return True if it means another version, which is loaded now.
+
+        Raises:
+            NmtError: the registry does not answer, or the new version cannot be loaded. The earlier one stays.
+        """
+        with self._lock:
+            address = resolve(self._address, self._settings)
+            if address == self.now.address:
+                return False
+            self.now = ServedModel(address, self._settings)
+            return True
