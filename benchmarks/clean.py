@@ -69,7 +69,7 @@ class Measured:
 
 
 def main() -> None:
-    """Measure, and print rows of the table in README.md."""
+    """Measure, and print rows of the table in docs/reference/benchmarks-record.md."""
     parser = argparse.ArgumentParser(description="The stage clean: pairs per second, memory and disk.")
     parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000], help="sizes (1,000,000)")
     parser.add_argument("--workers", type=int, nargs="+", default=[1], help="numbers of worker processes (1)")

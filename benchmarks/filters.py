@@ -64,7 +64,7 @@ class Measured:
 
 
 def main() -> None:
-    """Measure both, and print a row of the table in README.md."""
+    """Measure both, and print a row of the table in docs/reference/benchmarks-record.md."""
     parser = argparse.ArgumentParser(description="Filters: pairs per CPU-second, against OpusFilter.")
     parser.add_argument("source", type=Path, help="English text, plain or .gz")
     parser.add_argument("target", type=Path, help="German text")
