@@ -1,4 +1,4 @@
-"""The prose of the code and the pages: patterns that make a reader solve a sentence first are counted, and held near zero."""
+"""The prose of code and pages: patterns that make a reader solve a sentence first are counted, and held near zero."""
 
 import ast
 import io
