@@ -244,6 +244,14 @@ def test_the_table_of_filters_has_every_reason_with_its_option() -> None:
         assert section != "clean" or f"`{name}`" in rows[0].split("|")[3], f"{reason}: {option}"
 
 
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    folders = "nmt_core|flows|infra|tests|benchmarks|docs"
+    names = re.findall(rf"`((?:{folders})/[\w./-]*)[^`]*`", (ROOT / page).read_text(encoding="utf-8"))
+    made_by_the_user = {"infra/.env"}
+    assert {name for name in names if not (ROOT / name).exists()} <= made_by_the_user
+
+
 def test_the_guide_to_a_report_explains_each_of_its_parts() -> None:
     sample = (ROOT / "infra/sample-report.html").read_text(encoding="utf-8")
     sections = re.findall(r"<h2[^>]*>([^<]+)", sample)
