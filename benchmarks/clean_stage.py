@@ -1,9 +1,9 @@
-"""Runs the stage `download` or `clean` by itself: the process that `clean.py` watches.
+"""Run the stage `download` or `clean` by itself, as the process that `clean.py` watches.
 
     python clean_stage.py STAGE CONFIG FOLDER WORKERS
 
-CONFIG is a configuration as JSON; artifacts go to FOLDER. The last line printed says what came of `clean`. While that
-runs, FOLDER/phase names what it is at: judge, compare or finish.
+CONFIG is a configuration as JSON, and artifacts go to FOLDER. The last line printed is the result of `clean`. While
+`clean` runs, FOLDER/phase names its phase: judge, compare or finish.
 """
 
 import json

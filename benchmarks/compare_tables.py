@@ -1,4 +1,4 @@
-"""What `compare.py` prints beside the table of `nmt compare`: the paper's numbers, and what averaging was worth."""
+"""Make the tables of `compare.py` beside the table of `nmt compare`: the paper's numbers, and gains from averaging."""
 
 import math
 from collections.abc import Mapping, Sequence

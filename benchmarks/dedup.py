@@ -1,11 +1,11 @@
-"""Exact deduplication from text shards to text shards: ours, polars' `unique` and DuckDB, in one run.
+"""Measure exact deduplication from text shards to text shards, in one run with polars' `unique` and DuckDB.
 
     .venv/bin/python benchmarks/dedup.py [--pairs N] [--folder FOLDER] [--contenders NAME ...]
 
-The text is made, the same each time: Parquet shards of 250,000 pairs of about 100 bytes, of which 23% are copies of an
-earlier pair. Each contender is a process of its own with one thread; its CPU seconds count from the start of the
+The text is generated, and is the same each time: Parquet shards of 250,000 pairs of about 100 bytes, of which 23% are
+copies of an earlier pair. Each contender is a process with one thread. Its CPU seconds count from the start of the
 interpreter to its end, and its peak memory is the largest resident set. All must keep the same number of pairs.
-DuckDB is no dependency of this package: `pip install duckdb`.
+DuckDB is not a dependency of this package: `pip install duckdb`.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Encoding to token shards: pairs per CPU-second, against byte-pair encoding by Hugging Face's tokenizers.
+"""Measure encoding to token shards in pairs per CPU-second, against byte-pair encoding by Hugging Face's tokenizers.
 
     .venv/bin/pip install tokenizers
     .venv/bin/python benchmarks/encode.py SOURCE TARGET [--pieces N] [--times N]
 
-Both learn as many pieces from the same lines, then read the same Parquet shard of text and write the same kind of
-Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two differ, as
-their vocabularies do; ours are compared with what SentencePiece gives line by line.
+Both learn the same number of pieces from the same lines. They then read the same Parquet shard of text and write the
+same kind of Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two
+differ, as their vocabularies do. Ours are compared with the ids that SentencePiece gives line by line.
 """
 
 import argparse
@@ -119,7 +119,7 @@ def encode_ours(folder: Path) -> None:
 
 
 def encode_theirs(folder: Path) -> None:
-    """The same with `encode_batch_fast`, which leaves out the offsets that nobody needs here."""
+    """Encode with `encode_batch_fast`, which leaves out the offsets that are not needed here."""
     import tokenizers
 
     model = tokenizers.Tokenizer.from_file(str(folder / THEIR_MODEL))

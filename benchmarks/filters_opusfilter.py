@@ -1,7 +1,7 @@
-"""OpusFilter's side of `filters.py`, run by an interpreter that has OpusFilter and nothing of this project.
+"""Run OpusFilter's side of `filters.py`, by an interpreter that has OpusFilter and nothing of this project.
 
-It goes the way of OpusFilter's own steps `preprocess` and `filter`: one pipeline over the pairs, each filter asked only
-of the pairs that those before it keep.
+It works like OpusFilter's own steps `preprocess` and `filter`: one pipeline over the pairs, in which each filter only
+sees the pairs that the filters before it keep.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Our side of `filters.py`: normalises and judges the pairs of a file, and prints what it took and what it kept."""
+"""Run our side of `filters.py`: normalise and judge the pairs of a file, and print the time and what was kept."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
-"""What must hold before speed counts for anything: checks of `gpu.py` that need the device itself.
+"""Check on the device itself what must hold before speed matters, for `gpu.py`.
 
-Each check returns what it found and whether that is within its limits, and touches nothing but the product: its
-attention, its loss, its trainer. On a CPU the same code runs, to be tested; what it checks there is less.
+Each check returns its result and whether that is within its limits. It uses only the product: its attention, its loss
+and its trainer. On a CPU the same code runs, to be tested, and checks less.
 """
 
 import math

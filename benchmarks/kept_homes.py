@@ -1,4 +1,4 @@
-"""Homes that have been used for years, made in seconds: artifacts, runs and registered models that are valid."""
+"""Make homes that look used for years, in seconds: artifacts, runs and registered models, all of them valid."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ _OF_A_MODEL = {
 
 
 def fill_with_artifacts(home: Path, count: int, recipe: str = "quickstart") -> None:
-    """Put so many artifacts of other recipes into a home: chains of all stages, each chain with a seed of its own."""
+    """Put this many artifacts of other recipes into a home: chains of all stages, each chain with its own seed."""
     store, nothing = Store(home / "artifacts"), Store(home / "nothing")
     made = sum(1 for _ in store.published())
     base = load_recipe(recipe).model_dump()
@@ -54,7 +54,7 @@ def fill_with_artifacts(home: Path, count: int, recipe: str = "quickstart") -> N
 
 
 def fill_with_runs(home: Path, models: int, runs: int) -> None:
-    """Copy the one finished run of a home, and the model that it registered, so many times, row by row of MLflow."""
+    """Copy the one finished run of a home, and the model that it registered, this many times, row by row of MLflow."""
     (summary,) = home.glob("runs/*/summary.json")
     values = json.loads(summary.read_text())
     for number in range(runs):

@@ -1,6 +1,6 @@
-"""The dirt of the synthetic text: for each kind, its share and what it makes of a pair.
+"""Define the dirt of the synthetic text: for each kind, its share and its effect on a pair.
 
-What it makes are two polars expressions over the columns source, target and variety (Int64, random).
+The effect is two polars expressions over the columns source, target and variety (Int64, random).
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def _chosen(values: list[str], digit: int = 0) -> pl.Expr:
 
 
 def _one_in(rows: int, dirty: pl.Expr, text: pl.Expr) -> pl.Expr:
-    """The dirty text in one of so many rows, the other text in the rest."""
+    """Return the dirty text in one of this many rows, and the other text in the rest."""
     return pl.when(_VARIETY % rows == 0).then(dirty).otherwise(text)
 
 

@@ -1,11 +1,11 @@
-"""What orchestration costs: seconds of a retraining of ten stages that are no stage's work, by who spends them.
+"""Measure orchestration: the seconds of a retraining of ten stages that are not the work of a stage, part by part.
 
     .venv/bin/python benchmarks/orchestration.py [--times N] [--home NMT_HOME]
 
-Runs the small recipe of the integration tests once, so that everything is made: what MLflow says that a stage took,
-less what its manifest says that its work took, is what is around it; `register`, which has no manifest, is shown whole.
-Then runs it again, N times from the command line and N times as a deployment of `nmt up`, where a worker of Prefect's
-starts a process for each run. Of a stage that is reused there are left Prefect's task, MLflow's run, and looking at the
+Runs the small recipe of the integration tests once, so that everything is made. The time of a stage in MLflow, less the
+time of its work in its manifest, is the time around it. `register`, which has no manifest, is shown as a whole. Then
+the recipe runs again, N times from the command line and N times as a deployment of `nmt up`, where a Prefect worker
+starts a process for each run. What remains of a reused stage is Prefect's task, MLflow's run, and the look at the
 artifact. The median run is shown, part by part.
 """
 

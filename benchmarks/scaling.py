@@ -1,25 +1,26 @@
-"""Cost grows with work: the price of an update by number of processes, and by size of the corpus.
+"""Measure the price of an update by the number of processes, and by the size of the corpus.
 
     .venv/bin/python benchmarks/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel apart ddp fsdp]
 
-The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
-synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an
-update has one micro-batch of `--micro-batch-tokens` tokens for each. In the second, one process trains on corpora of
-several sizes.
+This runs the real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a
+process, on synthetic token shards (`synthetic.py`). In the first table each process has the same work, whatever their
+number: an update has one micro-batch of `--micro-batch-tokens` tokens for each. In the second, one process trains on
+corpora of several sizes.
 
-- apart: as many jobs of one process each, at the same time, which know nothing of each other: what the machine itself
-  makes of more processes, whose cores share memory and its bandwidth. The other rows are to be compared with these.
-- ms an update: wall-clock time between the points of the curves, the first one left out, without validation and
-  checkpoints; the trainer's own count.
-- CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, one
-  time with more updates, and the difference counts: start, end and checkpoints are in neither table. Gloo sleeps while
-  it waits, so that waiting costs nothing here.
-- The last column is the ratio of the CPU time to that of the first row.
-- Start is from the launch to the end of the shorter job, less its updates.
+- apart: this many jobs of one process each, at the same time, which know nothing of each other. They show what more
+  processes do to the machine itself, whose cores share memory and its bandwidth. Compare the other rows with these.
+- ms an update: wall-clock time between the points of the curves, without the first one, and without validation and
+  checkpoints. It is the trainer's own count.
+- CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, once
+  with more updates, and the difference counts. So start, end and checkpoints are in neither table. Gloo sleeps while it
+  waits, so waiting costs nothing here.
+- The last column is the CPU time relative to the first row.
+- Start is the time from the launch to the end of the shorter job, less its updates.
 
-With more processes than cores they take turns, and wall-clock time must grow by as much: then the CPU time alone says
-what an update costs. It may grow by what is sent: a process reduces 2 (n - 1) / n times the gradients, nothing for one,
-once the size for two, 1.5 times for four. What a network does to that cannot be seen on one machine.
+If there are more processes than cores, they take turns, and wall-clock time must grow accordingly. Then the CPU time
+alone shows the cost of an update. It may grow by what is sent: a process reduces 2 (n - 1) / n times the gradients,
+which is nothing for one, their size for two, and 1.5 times their size for four. The effect of a network cannot be seen
+on one machine.
 """
 
 import argparse
@@ -127,7 +128,7 @@ def _sections(data: Path, world: int, parallel: str, updates: int, arguments: ar
 
 
 def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
-    """Run so many jobs at once, each of so many processes, to their ends."""
+    """Run this many jobs at once, each of this many processes, to their ends."""
     began, cpu = time.perf_counter(), _cpu_seconds_of_children()
     with ThreadPoolExecutor(jobs) as pool:
         times = list(pool.map(lambda _: _seconds(folder, world, sections), range(jobs)))

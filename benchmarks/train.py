@@ -1,4 +1,4 @@
-"""Training on the CPU: target tokens per second of ours, of JoeyNMT and of eole, on the same token ids.
+"""Measure training on the CPU: target tokens per second of ours, of JoeyNMT and of eole, on the same token ids.
 
     python3.11 -m venv /tmp/joeynmt
     /tmp/joeynmt/bin/pip install joeynmt==2.3.0 importlib_metadata torch==2.13.0
@@ -7,21 +7,21 @@
     .venv/bin/python benchmarks/train.py FOLDER --joeynmt /tmp/joeynmt/bin/python --eole /tmp/eole/bin/python
 
 FOLDER holds train.XX.gz, dev.XX.gz and test_2016_flickr.XX.gz for both languages XX: the corpus Multi30k. The CPU build
-of torch is enough for the others; importlib_metadata and aiohttp are what their own requirements forget.
+of torch is enough for the others. importlib_metadata and aiohttp are missing from their own requirements.
 
-Ours cleans, learns a joint vocabulary and encodes; the others read what it trains on, each piece as a word: its number.
-All train the same Transformer (by default 3+3 layers, 256 wide, 8,000 pieces, one matrix for the three embeddings) by
-Adam, with label smoothing 0.1 and dropout 0.1, on the same threads, one after the other, `--times` times in turn; the
-median counts. What is counted is target tokens without padding, </s> included, over wall-clock time of the training
-loop, after a warm-up, without validation and checkpoints; both are each program's own count.
+Ours cleans, learns a joint vocabulary and encodes. The others read its training text, with each piece as a word that is
+the piece's number. All train the same Transformer (by default 3+3 layers, 256 wide, 8,000 pieces, one matrix for the
+three embeddings) by Adam, with label smoothing 0.1 and dropout 0.1, on the same threads, one after the other, `--times`
+times in turn. The median counts. The figure is target tokens without padding, </s> included, over wall-clock time of
+the training loop, after a warm-up, without validation and checkpoints. Both are each program's own count.
 
-A limit on the tokens of a batch means something else to each: JoeyNMT does not sort by length, and at the same limit
-its batches hold half as many tokens that are no padding. So a short run first measures how many target tokens an update
-has, and the limit of the others is scaled such that they have as many as ours. What cannot be made equal: JoeyNMT and
-eole have biases in attention, and JoeyNMT drops out attention weights and the feed-forward layer's inside as well.
+A limit on the tokens of a batch means something different in each. JoeyNMT does not sort by length, and at the same
+limit its batches hold half as many tokens that are not padding. So a short run first measures the target tokens of an
+update, and the limit of the others is scaled so that they have as many as ours. Some differences remain: JoeyNMT and
+eole have biases in attention, and JoeyNMT also applies dropout to attention weights and inside the feed-forward layer.
 
-The others compute in fp32, eole in bf16 as well (JoeyNMT refuses it on a CPU); ours in both. All get the settings of
-the OpenMP runtime that our trainer has: they matter on a busy machine.
+The others compute in fp32, and eole in bf16 as well (JoeyNMT refuses it on a CPU). Ours computes in both. All get the
+settings of the OpenMP runtime that our trainer has, because they matter on a busy machine.
 """
 
 import argparse

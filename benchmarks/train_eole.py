@@ -1,7 +1,7 @@
-"""eole's side of `train.py`, run by an interpreter that has eole and nothing of this project.
+"""Run eole's side of `train.py`, by an interpreter that has eole and nothing of this project.
 
-It trains through eole's own `train`, on text whose words are piece numbers. Time and tokens are those of its own
-reports: wall-clock time of the loop, and target tokens without padding, </s> included.
+It trains through eole's own `train`, on text whose words are piece numbers. Time and tokens come from its own reports:
+wall-clock time of the loop, and target tokens without padding, </s> included.
 """
 
 import json

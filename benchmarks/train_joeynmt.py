@@ -1,7 +1,7 @@
-"""JoeyNMT's side of `train.py`, run by an interpreter that has JoeyNMT and nothing of this project.
+"""Run JoeyNMT's side of `train.py`, by an interpreter that has JoeyNMT and nothing of this project.
 
-It trains through JoeyNMT's own `train`, on text whose words are piece numbers. Time and tokens are those of its own log
-lines: wall-clock time of the loop, and target tokens without padding, </s> included.
+It trains through JoeyNMT's own `train`, on text whose words are piece numbers. Time and tokens come from its own log:
+wall-clock time of the loop, and target tokens without padding, </s> included.
 """
 
 import json

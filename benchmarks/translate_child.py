@@ -1,7 +1,7 @@
-"""What the contenders of `translate.py` have in common: a process that is asked over a pipe. Standard library only.
+"""Answer questions over a pipe: the part that all contenders of `translate.py` share. Standard library only.
 
-A question is one line of JSON on standard input, an answer one line on what was standard output. The first question
-loads the model, the second brings the text, and from then on each question translates it once.
+A question is one line of JSON on standard input, and an answer one line on what was standard output. The first question
+loads the model, the second brings the text, and each question after that translates it once.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Who takes part in `translate.py`: how each is started, asked, and given its best settings."""
+"""List the contenders of `translate.py`: how each is started, asked, and given its best settings."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What `translate.py` measured, and its tables."""
+"""Collect the measurements of `translate.py`, and make its tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Row:
     cpus: Sequence[float]
     bleu: float
     identical: float
-    """Share of the lines that are those of ours in the same precision, without a length penalty."""
+    """Share of the lines that equal ours in the same precision, without a length penalty."""
 
     def ratios(self, ours: "Row") -> tuple[float, float]:
         """How many times as many tokens per second, and per CPU-second, ours has: the median of the pairs."""

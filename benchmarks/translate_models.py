@@ -1,4 +1,4 @@
-"""Weights of ours, read without PyTorch: what `translate.py` converts for the others. Needs numpy and safetensors."""
+"""Read our weights without PyTorch, for `translate.py` to convert for the others. Needs numpy and safetensors."""
 
 from pathlib import Path
 from typing import Any

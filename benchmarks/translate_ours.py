@@ -1,4 +1,4 @@
-"""Our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
+"""Run our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
