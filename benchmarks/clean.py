@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _prepared(folder: Path, pairs: int, identify: bool, shard_pairs: int) -> Path:
-    """Make the text and download it; the file of the configuration."""
+    """Make the text and download it. Return the file of the configuration."""
     corpora: dict[str, list[dict[str, str]]] = {}
     for seed, (role, size) in enumerate({"train": pairs, "dev": _HELD_OUT_PAIRS, "test": _HELD_OUT_PAIRS}.items()):
         source, target = (folder / f"{role}.{language}.zst" for language in ("en", "de"))
@@ -147,7 +147,7 @@ def _start(stage: str, config: Path, folder: Path, workers: int) -> "subprocess.
 
 
 def _finish(child: "subprocess.Popen[bytes]") -> Any:
-    """What a child printed last; None if it printed nothing."""
+    """Return the last line that a child printed, as JSON, or None if it printed nothing."""
     printed, _ = child.communicate()
     if child.returncode:
         sys.exit(f"the stage ended with {child.returncode}")

@@ -54,7 +54,7 @@ _FEWEST_UPDATES = 10
 _SIDES = {"source": "en", "target": "ko"}
 _BATCHES = ("train.max_tokens=1024", "train.micro_batch_tokens=1024")
 _REGULARISED = ("model.dropout=0.1", "train.label_smoothing=0.1")
-"""As in section 5.4 of Vaswani et al. 2017."""
+"""Options of Vaswani et al. (2017, section 5.4)."""
 _SMALL_EXPORT = ("export.precisions=[fp32]", "export.parity_sentences=100", "evaluate.interval_samples=0")
 _AVERAGES = (
     "average.checkpoints=1",
@@ -69,7 +69,7 @@ _REGULARISATIONS = ("", "model.dropout=0", "train.label_smoothing=0", "model.dro
 
 @dataclass(frozen=True)
 class Experiment:
-    """What `nmt compare` is to run, and what has to be known to read its table."""
+    """Experiment: the recipes for `nmt compare`, and the facts that are needed to read its table."""
 
     rows: Sequence[str]
     of_all: Sequence[str]

@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def lines_of(file: Path) -> list[str]:
-    """Lines of a text file; only a line feed ends one."""
+    """Return the lines of a text file. Only a line feed ends a line."""
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return content.decode("utf-8").removesuffix("\n").split("\n")
 
@@ -104,7 +104,7 @@ def measure(worker: str, folder: Path) -> float:
 
 
 def encode_ours(folder: Path) -> None:
-    """What a worker of the stage `encode` does."""
+    """Encode as a worker of the stage `encode` does."""
     encode_shard(
         ShardTask(
             text=(str(folder / TEXT),),
@@ -127,7 +127,7 @@ def encode_theirs(folder: Path) -> None:
 
 
 def encode_plainly(folder: Path) -> None:
-    """The same with SentencePiece, line by line."""
+    """Encode with SentencePiece, line by line."""
     encode_lines(folder, Tokenizer(folder / SPM_FILE).encode)
 
 

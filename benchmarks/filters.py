@@ -50,7 +50,7 @@ _ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RAYON_NUM_THR
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of one side's run."""
+    """Result of one side's run."""
 
     pairs: int
     cpu_seconds: float
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Lines as bytes; tabs become spaces, as they part the columns of the files that the two sides read."""
+    """Yield lines as bytes. Tabs become spaces, because they separate the columns of the files that both sides read."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         for line in file:
             yield line.rstrip(b"\n").replace(b"\t", b" ")

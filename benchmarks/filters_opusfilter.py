@@ -43,7 +43,7 @@ _LANGUAGES = ["en", "de"]
 
 
 def main() -> None:
-    """Judge the pairs of the file that the first argument names; the second is a method of language identification."""
+    """Judge the pairs of the first argument's file. The second argument is a method of language identification."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     asked = _FILTERS + ([_identification(sys.argv[2])] if sys.argv[2] else [])

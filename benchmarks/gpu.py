@@ -81,7 +81,7 @@ class Report:
         self.sections: dict[str, Any] = {}
 
     def section(self, name: str, needs_seconds: float, work: Callable[[], dict[str, Any]]) -> None:
-        """Do one section; whatever becomes of it, the next one is done."""
+        """Run one section. If it fails, the next one still runs."""
         if self._only and not name.startswith(self._only):
             return
         passed = time.monotonic() - self._began

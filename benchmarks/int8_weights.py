@@ -55,7 +55,7 @@ class ExactKernels(Kernels):
 
 
 def _with_all_bits(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """As `integers_of`, with the greatest of each row at 127 whatever is beside it."""
+    """Round as `integers_of` does, but with the greatest weight of each row at 127, whatever is beside it."""
     scale_O = weight_OI.abs().amax(dim=1) / 127
     return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
 

@@ -69,7 +69,7 @@ def fill_with_runs(home: Path, models: int, runs: int) -> None:
 
 
 def _copy_runs(database: sqlite3.Connection, count: int) -> None:
-    """Copy every run with its tags, parameters and curves; children stay with the copy of their parent."""
+    """Copy every run with its tags, parameters and curves. Children stay with the copy of their parent."""
     database.execute("create temp table first as select run_uuid from runs")
     for number in range(count):
         new = f"substr(run_uuid, 1, 24) || '{number:08x}'"
@@ -94,7 +94,7 @@ def _copy(database: sqlite3.Connection, table: str, changes: Mapping[str, str], 
 
 
 def counts(home: Path) -> dict[str, Any]:
-    """How many runs, models and versions MLflow has."""
+    """Return the numbers of runs, models and versions in MLflow."""
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         tables = ("runs", "registered_models", "model_versions")
         return {table: database.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}

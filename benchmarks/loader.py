@@ -48,7 +48,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1", "GOMP_SPINCOUNT
 
 
 def main() -> None:
-    """Measure, and print the tables; a child measures one cell."""
+    """Measure, and print the tables. A child measures one cell."""
     arguments = _arguments()
     if arguments.child:
         job = json.loads(arguments.child)
@@ -116,7 +116,7 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def _child(what: str, **job: Any) -> dict[str, Any]:
-    """What a process that does one job finds."""
+    """Return the result of a process that does one job."""
     command = [sys.executable, __file__, "--child", json.dumps({"what": what, **job})]
     done = subprocess.run(command, env=os.environ | _ONE_THREAD, stdout=subprocess.PIPE, check=False)
     if done.returncode:

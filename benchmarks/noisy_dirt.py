@@ -9,7 +9,7 @@ import polars as pl
 from noisy_words import FRENCH
 
 VARIETIES = len(FRENCH) ** 5
-"""How many values the column variety has."""
+"""Number of values of the column variety."""
 
 _SOURCE, _TARGET, _VARIETY = pl.col("source"), pl.col("target"), pl.col("variety")
 _MISREAD = {"ä": "Ã¤", "ö": "Ã¶", "ü": "Ã¼", "ß": "ÃŸ", "Ä": "Ã„", "Ö": "Ã–", "Ü": "Ãœ", "a": "â€™", "i": "Ã©"}
@@ -27,7 +27,7 @@ class Dirt:
     target: pl.Expr = _TARGET
     """The dirty target side."""
     of_earlier_pair: bool = False
-    """Whether it is made of a pair that was there before, and not of a new one."""
+    """True if it is made of an earlier pair, and not of a new one."""
 
 
 def _chosen(values: list[str], digit: int = 0) -> pl.Expr:
@@ -92,4 +92,4 @@ DIRT = {
     "symbols": Dirt(10, _SYMBOLS, _SYMBOLS + " #"),
     "repeated words": Dirt(5, target=pl.format("{} {} {} {} {}", _TARGET, *[_FIRST_WORD] * 4)),
 }
-"""What is wrong with the rows; the rest, somewhat less than half, is clean."""
+"""Kinds of dirt. The other rows, somewhat less than half, are clean."""

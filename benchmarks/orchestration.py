@@ -90,9 +90,9 @@ def as_a_deployment(home: Path, api: str) -> Parts:
 
 
 def parts_of(home: Path, flow_run: str, began: float, ended: float) -> tuple[Parts, list[str]]:
-    """Before the first stage, each stage, and after the last, by the times of their MLflow runs; which were made now.
+    """Return the time before, in and after the stages, by their MLflow runs, and the stages that were made now.
 
-    Of a stage that was made now, its work is left out.
+    The work of a stage that was made now is left out.
     """
     query = """
     select r.name, r.start_time / 1e3, r.end_time / 1e3, reused.value, made.value from runs r
@@ -111,7 +111,7 @@ def parts_of(home: Path, flow_run: str, began: float, ended: float) -> tuple[Par
 
 
 def seconds_of_work(home: Path, stage: str, fingerprint: str) -> float:
-    """What the manifest says that a stage took; 0 of `register`, which is no stage of the library."""
+    """Return the seconds of a stage in its manifest, or 0 for `register`, which is no stage of the library."""
     manifest = home / "artifacts" / stage / fingerprint / "manifest.json"
     return float(json.loads(manifest.read_text())["seconds"]) if manifest.is_file() else 0.0
 

@@ -119,7 +119,7 @@ def _stage(summary: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _print_funnel(stage: dict[str, Any]) -> None:
-    """How many pairs each filter dropped."""
+    """Print the number of pairs that each filter dropped."""
     report = json.loads((Path(stage["artifact"]) / "report.json").read_bytes())
     print(f"\n| Dropped for | Pairs | Share |\n| --- | ---: | ---: |\n| (read) | {report['items_in']:,} | |")
     for reason, count in report["dropped"].items():

@@ -49,13 +49,13 @@ _APART = "apart"
 
 @dataclass(frozen=True)
 class Job:
-    """What one job took, or several at once."""
+    """Cost of one job, or of several at once."""
 
     updates: int
     milliseconds: float
-    """Of an update, the mean of the jobs."""
+    """Milliseconds of an update, the mean of the jobs."""
     cpu_seconds: float
-    """Of all processes, from start to end."""
+    """CPU seconds of all processes, from start to end."""
     start: float
 
 
@@ -97,7 +97,7 @@ def _corpus(folder: Path, pairs: int) -> Path:
 
 
 def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argparse.Namespace) -> tuple[float, str]:
-    """CPU milliseconds of an update for each process; and the columns of a row up to the last."""
+    """Return the CPU milliseconds of an update for each process, and the columns of a row up to the last."""
     jobs, processes = (world, 1) if parallel == _APART else (1, world)
     kind = "ddp" if parallel == _APART else parallel
     short, long = (
@@ -109,7 +109,7 @@ def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argpars
 
 
 def _sections(data: Path, world: int, parallel: str, updates: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the processes read."""
+    """Return the configuration that the processes read."""
     train = TrainConfig.model_validate(
         {
             "max_updates": updates,
@@ -138,7 +138,7 @@ def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
 
 
 def _seconds(folder: Path, world: int, sections: dict[str, Any]) -> tuple[float, float]:
-    """Of all updates of a job, by its own count, and of one, the first ones left out."""
+    """Return the seconds of all updates of a job, by its own count, and of one update without the first ones."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         run = Path(name)
         (run / CONFIG).write_text(json.dumps(sections))

@@ -51,7 +51,7 @@ _PIECES = 8_000
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run did after its warm-up."""
+    """Measurements of one run after its warm-up."""
 
     updates: int
     target_tokens: float
@@ -126,7 +126,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _contenders(arguments: argparse.Namespace, folder: Path) -> dict[str, Train]:
-    """Who trains, by the name of its row; ours in fp32 comes first."""
+    """Return the contenders by the name of their row. Ours in fp32 comes first."""
     recipe = _recipe(arguments)
     _write_text(_run_ours(recipe, folder, "encode"), folder)
     pythons = {"joeynmt": arguments.joeynmt, "eole": arguments.eole}
@@ -173,7 +173,7 @@ def _recipe(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_ours(recipe: dict[str, Any], folder: Path, until: str) -> Path:
-    """Run a recipe through the command line; the folder of the last artifact."""
+    """Run a recipe through the command line. Return the folder of the last artifact."""
     file = folder / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe, sort_keys=False))
     command = [str(Path(sys.executable).with_name("nmt")), "run", str(file), "--until", until, "--json"]
@@ -182,7 +182,7 @@ def _run_ours(recipe: dict[str, Any], folder: Path, until: str) -> Path:
 
 
 def _write_text(encoded: Path, folder: Path) -> None:
-    """What was encoded, as text whose words are piece numbers, </s> left out; and the vocabulary."""
+    """Write the encoded text with piece numbers as words, without </s>, and the vocabulary."""
     for name, pattern in {"train": "train-*.parquet", "dev": "dev.parquet"}.items():
         shards = [pq.read_table(file) for file in sorted(encoded.glob(pattern))]
         for side in ("source", "target"):
@@ -217,7 +217,7 @@ def _train_other(python: Path, system: str, job: dict[str, Any], max_tokens: int
 
 
 def _last_line(command: list[str], environment: Mapping[str, str]) -> str:
-    """Run a command to its end; the last line that it printed."""
+    """Run a command to its end. Return the last line that it printed."""
     done = subprocess.run(command, env=environment, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2_000:]}\n{done.stderr[-4_000:]}")

@@ -19,7 +19,7 @@ _NEVER = 1_000_000_000
 
 
 def main() -> None:
-    """Train as the job file that the first argument names says; the last line printed is what was measured."""
+    """Train by the job file of the first argument. The last line printed is the measurement."""
     job = json.loads(Path(sys.argv[1]).read_bytes())
     torch.set_num_threads(job["threads"])
     points: list[dict[str, float]] = []

@@ -29,7 +29,7 @@ class _Measured(joeynmt.training.TrainManager):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Train as the job file that the first argument names says; the last line printed is what was measured."""
+    """Train by the job file of the first argument. The last line printed is the measurement."""
     job = json.loads(Path(sys.argv[1]).read_bytes())
     folder = Path(job["folder"])
     torch.set_num_threads(job["threads"])

@@ -58,7 +58,7 @@ _ISAS: list[dict[str, str]] = [
     {"CT2_USE_MKL": "1"},
     {"CT2_USE_MKL": "1", "CT2_FORCE_CPU_ISA": "AVX512"},
 ]
-"""What CTranslate2 is told of a CPU's instructions and libraries to use: nothing, or what it may not take by itself."""
+"""Environments that choose CTranslate2's instruction sets and libraries: its default, or one that it may not choose."""
 _BATCHES = [128, 256, 512, 1_024, 2_048, 4_096]
 """Source tokens: small ones hold less padding, which counts for more with a beam. With the one in the middle (the
 later of two) environments are compared."""
@@ -74,7 +74,7 @@ class Text:
     references: list[str]
 
     def without(self, places: set[int]) -> "Text":
-        """The same without some lines."""
+        """Return the text without some lines."""
         kept = [place for place in range(len(self.sources)) if place not in places]
         return Text(self.name, [self.sources[place] for place in kept], [self.references[place] for place in kept])
 
@@ -153,7 +153,7 @@ def read_lines(file: Path) -> list[str]:
 
 
 def converted(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """What `contenders` is told of models: the bundle, and what the others read, converted into a folder."""
+    """Return the models for `contenders`: the bundle, and the others' models, converted into a folder."""
     heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]
     models: dict[str, Any] = {"bundle": options.bundle, "weights": options.weights, "heads": heads}
     script = Path(__file__).with_name("translate_ctranslate2.py")

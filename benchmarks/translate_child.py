@@ -23,13 +23,13 @@ class Contender(Protocol):
     """A loaded model."""
 
     def prepare(self, sources: Sequence[Ids]) -> None:
-        """Take the text, as ids without end marks; what is done here is not timed."""
+        """Take the text, as ids without end marks. This is not timed."""
 
     def translate(self, question: Question) -> Any:
-        """Translate the text; this is what is timed."""
+        """Translate the text. This is timed."""
 
     def targets(self, translated: Any) -> list[Ids]:
-        """Ids of what `translate` gave, without end marks; this is not timed."""
+        """Return the ids of the translations, without end marks. This is not timed."""
 
 
 def serve(load: Callable[[Question], Contender]) -> None:

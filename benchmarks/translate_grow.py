@@ -12,7 +12,7 @@ are computed: they are the positions of the small width, repeated, which the fil
 
 FOLDER gets `average/model.safetensors` and `export/`, the bundle, by the stage `export` itself, which calibrates and
 compares on the dev text. A model to grow has one matrix for its three embeddings. With `--text`, training text, the
-bundle has a shortlist. Added pieces are in no text, so the lists are shorter than those of a real vocabulary of this
+bundle has a shortlist. Added pieces are in no text, so the lists are shorter than with a real vocabulary of this
 size. `--frequent` makes up for that.
 """
 
@@ -38,11 +38,11 @@ from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizers, tokenizer_files
 
 BASE_PIECES = 32_000
 _ADDED = 1e-5
-"""Deviation of the weights with which an added layer writes into the residual stream; its values are about 1."""
+"""Deviation of the weights with which an added layer writes into the residual stream, whose values are about 1."""
 _IMPOSSIBLE = 100.0
 """The logit of an added piece is minus this, whatever the state."""
 _TOLERANCE = 1e-3
-"""Of the export's comparison, in nats: of values that are equal the roundings are equal too, and add up."""
+"""Tolerance of the export's comparison, in nats. Equal values have equal roundings, which add up."""
 
 
 def main() -> None:
@@ -153,7 +153,7 @@ class _Growth:
         return split.repeat(more, axis=1).reshape(-1, *array.shape[1:])
 
     def array(self, name: str, array: Array, *, is_added: bool) -> Array:
-        """The array of a layer; one of an added layer is made up."""
+        """Return the array of a layer. The array of an added layer is made up."""
         part = name.split(".", 2)[2]
         if "norm" in part:
             return (
@@ -197,7 +197,7 @@ def add_pieces(file: Path, pieces: int) -> None:
 
 
 def _write_dev(folder: Path, files: tuple[Path, Path], lines: int | None) -> None:
-    """What the stage `split` leaves of the dev text."""
+    """Write the dev text as the stage `split` does."""
     _write_pairs(folder / "dev.parquet", files, lines)
     (folder / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
 

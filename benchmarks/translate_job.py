@@ -29,7 +29,7 @@ _LINES_AT_ONCE = 100_000
 
 
 def make_text(file: Path, lines: int) -> None:
-    """Lines of one or two short words; one in eight is empty."""
+    """Write lines of one or two short words. One line in eight is empty."""
     with file.open("w") as opened:
         for first in range(0, lines, _LINES_AT_ONCE):
             numbers = range(first, min(first + _LINES_AT_ONCE, lines))

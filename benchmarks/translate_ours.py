@@ -14,7 +14,7 @@ from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
 Sample = tuple[tuple[str, Any], ...]
-"""Knobs of sampling and their values, by name; none: nothing is drawn."""
+"""Options of sampling and their values, by name. Without any, nothing is sampled."""
 
 
 class Asked:

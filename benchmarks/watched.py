@@ -38,21 +38,21 @@ _SPANS = ("input", "forward", "backward", "optimizer", "between")
 
 @dataclass
 class Run:
-    """What was seen of one run."""
+    """Observations of one run."""
 
     parameters: int
     points: list[dict[str, float]] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
-    """When each update began on the host, in seconds."""
+    """Start of each update on the host, in seconds."""
     waited: list[float] = field(default_factory=list)
-    """How long the loader had been waited for by then."""
+    """Seconds that the trainer had waited for the loader by then."""
     spans: list[dict[str, float]] = field(default_factory=list)
     """Milliseconds of each update by span."""
     peak_bytes: int = 0
-    """Most memory that tensors took on the GPU; 0 without one."""
+    """Peak memory of tensors on the GPU, or 0 without one."""
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
-    """At the end, on the CPU; as far as they are whole."""
+    """Weights at the end, on the CPU, as far as this process has them complete."""
 
     def point(self, values: Mapping[str, float]) -> None:
         """See `Listener.point`."""
@@ -164,7 +164,7 @@ def train(
 
 @contextmanager
 def _watching(marks: _Marks) -> Iterator[list[Loader]]:
-    """Mark the spans of what runs in the block; the loaders that it uses."""
+    """Mark the spans of the code in the block. Yield the loaders that it uses."""
     loaders: list[Loader] = []
     forward, enter = Objective.forward, Loader.__enter__
 

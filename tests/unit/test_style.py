@@ -12,7 +12,7 @@ import pytest
 import nmt_core
 
 ROOT = Path(nmt_core.__file__).parent.parent
-FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
+FILES = sorted(file for folder in ("nmt_core", "flows", "benchmarks") for file in ROOT.glob(f"{folder}/**/*.py"))
 PAGES = sorted(
     page
     for pattern in ("*.md", "docs/**/*.md", "infra/*.md", "benchmarks/*.md")
