@@ -1,14 +1,14 @@
-"""How good alignments are, by which layer they are taken from and how, and what they cost.
+"""Measure word alignments: how good they are by layer and by step, and what they cost.
 
     .venv/bin/python benchmarks/alignments.py BUNDLE [--pairs 2000]
 
-BUNDLE is what `nmt run quickstart` exports. The truth comes from the toy grammar: an English noun and its Korean are
-linked in pairs in which both occur once. For each of these links, the Korean word's links are looked at: recall is the
-share that has the true one, precision the share of theirs that is true. The reference is given to the decoder, so that
-nothing depends on what the model would have said.
+BUNDLE is the export of `nmt run quickstart`. The truth comes from the toy grammar: an English noun and its Korean are
+linked in pairs in which both occur once. For each of these links, the links of the Korean word are examined. Recall is
+the share of words with the true link, and precision the share of their links that is true. The reference is given to
+the decoder, so the result does not depend on the model's own translation.
 
-"said" takes the attention of the step that says a piece, "read" that of the next one, which reads it. With "end", the
-mark at the end of the source may be linked as well, and such links are dropped.
+"said" takes the attention of the step that produces a piece, and "read" the attention of the next step, which reads it.
+With "end", the mark at the end of the source may be linked as well, and such links are dropped.
 """
 
 import argparse
@@ -32,7 +32,7 @@ BATCH = 64
 
 
 def true_links(source: str, target: str) -> dict[int, int]:
-    """Places of Korean words to that of the English noun that each renders."""
+    """Return the place of the English noun that each Korean word renders, by the place of the Korean word."""
     english, korean = words_of(source), target.rstrip(".?").split()
     found = {}
     for noun in (noun for row in NOUNS.values() for noun in row):

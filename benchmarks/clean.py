@@ -1,22 +1,22 @@
-"""The whole stage `clean` on synthetic noisy text: pairs per second, memory and disk, by size and by workers.
+"""Measure the whole stage `clean` on synthetic noisy text: pairs per second, memory and disk, by size and by workers.
 
     .venv/bin/python benchmarks/clean.py [--pairs N ...] [--workers N ...] [--language-id on|off]
         [--shard-pairs N] [--folder FOLDER]
 
-Makes the text (`noisy.py`; dev and test sets of 2,000 pairs beside it, for decontamination), downloads it into a store,
-and runs the stage through the stage runner in a child process, once for each number of pairs and of workers. The
-configuration is the default one but for what is asked; `--language-id off` is without language identification. Every
-process has one thread.
+The program makes the text (`noisy.py`, with dev and test sets of 2,000 pairs for decontamination) and downloads it into
+a store. It then runs the stage through the stage runner in a child process, once for each number of pairs and of
+workers. The configuration is the default one, except for the options above. `--language-id off` turns language
+identification off. Every process has one thread.
 
-- Seconds are those of the stage: reading, cleaning, writing, and the hashes of what was written.
-- Memory is that of the child and all its descendants, looked at every second, or less often where a look takes long,
-  so that it costs no more than a hundredth of a processor: the peak of the sum of their proportional
-  set sizes (PSS: a page that n processes share counts 1/n in each), also of each phase of the stage (judging shards,
-  comparing their keys, writing the result), and of the sum of their resident set sizes (RSS).
+- Seconds count the stage: reading, cleaning, writing, and hashing what was written.
+- Memory counts the child and all its descendants. It is read every second, or less often if reading takes long, so that
+  it costs at most a hundredth of a processor. The table shows the peak of the sum of the proportional set sizes (PSS: a
+  page that n processes share counts 1/n in each), also for each phase of the stage (judging shards, comparing their
+  keys, writing the result), and the peak of the sum of the resident set sizes (RSS).
 - Disk is the peak of what the stage has written and not yet removed.
 
-The text needs about 70 bytes of disk a pair, the stage about 250. All is removed at the end. The files must be the
-same whatever the number of workers; if they are not, the benchmark fails.
+The text needs about 70 bytes of disk for a pair, and the stage about 250. Everything is removed at the end. The files
+must be the same for any number of workers. If they are not, the benchmark fails.
 """
 
 import argparse
@@ -69,12 +69,14 @@ class Measured:
 
 
 def main() -> None:
-    """Measure, and print rows of the table in README.md."""
+    """Measure, and print rows of the table in docs/reference/benchmarks-record.md."""
     parser = argparse.ArgumentParser(description="The stage clean: pairs per second, memory and disk.")
     parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000], help="sizes (1,000,000)")
     parser.add_argument("--workers", type=int, nargs="+", default=[1], help="numbers of worker processes (1)")
     parser.add_argument("--language-id", choices=("on", "off"), default="on")
-    parser.add_argument("--shard-pairs", type=int, default=CleanConfig().shard_pairs, help="the knob of that name")
+    parser.add_argument(
+        "--shard-pairs", type=int, default=CleanConfig().shard_pairs, help="the option `clean.shard_pairs`"
+    )
     parser.add_argument(
         "--folder", type=Path, help="where to work, on a disk with room (the system's temporary folder)"
     )
@@ -91,7 +93,7 @@ def main() -> None:
 
 
 def _prepared(folder: Path, pairs: int, identify: bool, shard_pairs: int) -> Path:
-    """Make the text and download it; the file of the configuration."""
+    """Make the text and download it. Return the file of the configuration."""
     corpora: dict[str, list[dict[str, str]]] = {}
     for seed, (role, size) in enumerate({"train": pairs, "dev": _HELD_OUT_PAIRS, "test": _HELD_OUT_PAIRS}.items()):
         source, target = (folder / f"{role}.{language}.zst" for language in ("en", "de"))
@@ -145,7 +147,7 @@ def _start(stage: str, config: Path, folder: Path, workers: int) -> "subprocess.
 
 
 def _finish(child: "subprocess.Popen[bytes]") -> Any:
-    """What a child printed last; None if it printed nothing."""
+    """Return the last line that a child printed, as JSON, or None if it printed nothing."""
     printed, _ = child.communicate()
     if child.returncode:
         sys.exit(f"the stage ended with {child.returncode}")

@@ -1,9 +1,9 @@
-"""Runs the stage `download` or `clean` by itself: the process that `clean.py` watches.
+"""Run the stage `download` or `clean` by itself, as the process that `clean.py` watches.
 
     python clean_stage.py STAGE CONFIG FOLDER WORKERS
 
-CONFIG is a configuration as JSON; artifacts go to FOLDER. The last line printed says what came of `clean`. While that
-runs, FOLDER/phase names what it is at: judge, compare or finish.
+CONFIG is a configuration as JSON, and artifacts go to FOLDER. The last line printed is the result of `clean`. While
+`clean` runs, FOLDER/phase names its phase: judge, compare or finish.
 """
 
 import json
@@ -20,7 +20,7 @@ _PHASES = {"read": "judge", "copies": "compare", "kept": "finish"}  # by the las
 
 
 class PhaseReporter(SilentReporter):
-    """Writes down the phase of `clean` that begins; its notes tell them apart."""
+    """Reporter that writes down the phase of `clean` that begins, which it knows from the notes of the stage."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -35,7 +35,7 @@ class PhaseReporter(SilentReporter):
 
 
 def main() -> None:
-    """Run the stage; a `clean` that was made before is made again."""
+    """Run the stage. A `clean` that was made before is made again."""
     name, config_file, folder, workers = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
     config = PipelineConfig.model_validate_json(config_file.read_bytes())
     texts = Store(folder / "text")

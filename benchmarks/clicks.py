@@ -1,10 +1,10 @@
-"""Failed requests of people who click in Prefect's pages while runs write to the same SQLite database.
+"""Count the failed requests of people who click in Prefect's pages while runs write to the same SQLite database.
 
     python benchmarks/clicks.py --clients 1 4 --patches 500
-    python benchmarks/clicks.py --clients 1 4 --patches 500 --deferred      # Prefect as it comes
+    python benchmarks/clicks.py --clients 1 4 --patches 500 --deferred      # Prefect as it is installed
 
-A click pauses or resumes a schedule. Beside it a flow run is created every two seconds, with its states and fifty lines
-of log, and a worker polls and says that it lives.
+A click pauses or resumes a schedule. Meanwhile a flow run is created every two seconds, with its states and fifty lines
+of log, and a worker polls and sends heartbeats.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class AsItComes(servers.Server):
 
 
 async def measure(api: str, secret: str, clients: int, patches: int) -> str:
-    """Send the patches from so many clients at once, beside one run at a time; a line about what came back."""
+    """Send the patches from this many clients at once, beside one run at a time. Return a line about the answers."""
     user, _, password = secret.partition(":")
     async with httpx.AsyncClient(base_url=f"{api}/", auth=(user, password), timeout=120, trust_env=False) as client:
         token = (await client.get("csrf-token", params={"client": _CLIENT})).json()["token"]

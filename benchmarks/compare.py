@@ -1,37 +1,36 @@
-"""Experiments of the literature in small, each one command: tables of means and spreads, as Markdown.
+"""Repeat experiments of the literature in small, each with one command: means and spreads as Markdown tables.
 
     .venv/bin/python benchmarks/compare.py {context,table3,korean,averaging,regularisation}
         [--updates N] [--seeds N] [--recipe RECIPE] [--rows A C D E] [--text FOLDER] [--pieces N]
         [--home NMT_HOME] [--figure FILE.svg] [--set SECTION.KEY=VALUE ...]
 
-- context: what a decoder sees of the source. One vector for all of it (Cho et al. 2014), what an alignment model weighs
-  for each step (Bahdanau et al. 2015), and the attention of a Transformer, on the same text, with about as many
-  parameters, and for as many updates; BLEU by the length of the source is the second table, and a figure.
-- table3: rows of Table 3 of Vaswani et al. 2017, in the proportions of the recipe, by the paper's families (--rows; A C
-  D E unless others are named): heads, widths of keys, layers and widths, dropout and smoothing, learned positions; F is
-  rotary ones, which the paper does not have. Single checkpoints, as there. The second table says which way each change
-  goes, there and here.
-- korean: pieces of Korean, from characters to morphemes: the recipes korean-*, on the text in FOLDER: `train`, `dev`
-  and `test`, each as `.en.gz` and `.ko.gz`. Of the training text 100,000 pairs are taken at most. Pieces of English and
-  of Korean are 8,000 unless --pieces says otherwise, as it must of little text: 1,200 fit 2,600 short sentences. Words
-  are the 30,000 most frequent at most, characters all that there are.
-- averaging: one training for each seed, whose checkpoints are taken alone, averaged (the last, the best), or followed
-  by a moving average. The stage `average` goes on with the best checkpoint alone where that has the lower dev loss, so
-  that no row can be worse than that on dev; the second table has the dev perplexity of both.
+- context: how much of the source a decoder sees. One vector for all of it (Cho et al. 2014), the weights of an
+  alignment model for each step (Bahdanau et al. 2015), and the attention of a Transformer. All train on the same text,
+  with about as many parameters and for as many updates. The second table and a figure show BLEU by source length.
+- table3: rows of Table 3 of Vaswani et al. (2017), in the proportions of the recipe, by the paper's families (`--rows`,
+  by default A C D E): heads, widths of keys, layers and widths, dropout and smoothing, learned positions. F is rotary
+  positions, which the paper does not have. Checkpoints are single, as in the paper. The second table shows the
+  direction of each change, in the paper and here.
+- korean: pieces of Korean, from characters to morphemes, by the recipes korean-*. FOLDER holds `train`, `dev` and
+  `test`, each as `.en.gz` and `.ko.gz`. At most 100,000 pairs of the training text are used. English and Korean have
+  8,000 pieces each. With little text, set `--pieces`: 1,200 fit 2,600 short sentences. Words are the 30,000 most
+  frequent at most, and characters are all that occur.
+- averaging: one training for each seed, whose checkpoints are used alone, averaged (the last, the best), or followed by
+  a moving average. The stage `average` uses the best checkpoint alone if that has the lower dev loss, so no row can be
+  worse than that on the dev set. The second table has the dev perplexity of both.
 - regularisation: dropout and label smoothing, on and off.
 
-The proportions are those of multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner layers of width 256), the recipe
-unless another is named. What is not are those of training, for it is short: dropout is the paper's 0.1, since the
-recipe's 0.3 is for trainings that see the text often; batches are of 1,024 tokens, for more updates; and the learning
-rate rises twice as long, to half the height. 800 updates (two minutes of one core) come to a BLEU of 15 so, and with
-the recipe's own learning rate to 3. `--updates` shortens or lengthens all trainings, and the learning rate with them;
-the last five of twenty checkpoints are averaged. A run that was stopped goes on where it was when the command is
-repeated.
+The recipe is multi30k-en-de (width 128, 4 heads, 4 + 4 layers, inner width 256) unless another is named. Training
+differs from the recipe, because it is short. Dropout is the paper's 0.1: the recipe's 0.3 suits trainings that see the
+text often. Batches have 1,024 tokens, which gives more updates. The learning rate rises twice as long, to half the
+height. With this, 800 updates (two minutes of one core) reach a BLEU of 15, and with the recipe's own learning rate 3.
+`--updates` shortens or lengthens all trainings, and the learning rate with them. The last five of twenty checkpoints
+are averaged. A run that was stopped resumes when the command is repeated.
 
-Models so small train hardly faster on two threads than on one, so that two cores do best with two commands at a time,
-with NMT_THREADS=1 and the same --home: what one of them has made the other does not make again. As it is without
-options, context takes 24 minutes of one core so, averaging 35, regularisation 23, korean 32 (8 of tatoeba with --pieces
-1200 --updates 600), and table3 150, beside other work. A larger machine can have more --updates and --seeds.
+Models of this size train hardly faster on two threads than on one. On two cores it is best to run two commands at a
+time, with NMT_THREADS=1 and the same `--home`: neither makes again what the other has made. Without options, context
+takes 24 minutes of one core, averaging 35, regularisation 23, korean 32 (8 with tatoeba, `--pieces 1200 --updates 600`)
+and table3 150, beside other work. A larger machine can have more `--updates` and `--seeds`.
 """
 
 import argparse
@@ -55,7 +54,7 @@ _FEWEST_UPDATES = 10
 _SIDES = {"source": "en", "target": "ko"}
 _BATCHES = ("train.max_tokens=1024", "train.micro_batch_tokens=1024")
 _REGULARISED = ("model.dropout=0.1", "train.label_smoothing=0.1")
-"""As in section 5.4 of Vaswani et al. 2017."""
+"""Options of Vaswani et al. (2017, section 5.4)."""
 _SMALL_EXPORT = ("export.precisions=[fp32]", "export.parity_sentences=100", "evaluate.interval_samples=0")
 _AVERAGES = (
     "average.checkpoints=1",
@@ -70,7 +69,7 @@ _REGULARISATIONS = ("", "model.dropout=0", "train.label_smoothing=0", "model.dro
 
 @dataclass(frozen=True)
 class Experiment:
-    """What `nmt compare` is to run, and what has to be known to read its table."""
+    """Experiment: the recipes for `nmt compare`, and the facts that are needed to read its table."""
 
     rows: Sequence[str]
     of_all: Sequence[str]
@@ -176,7 +175,7 @@ def of_recipe(recipe: str, change: str) -> str:
 
 
 def schedule(recipe: str, updates: int) -> list[str]:
-    """Changes by which a recipe's learning rate rises for twice the share of so many updates, to half the height."""
+    """Return changes by which the learning rate rises for twice its share of the updates, to half the height."""
     train = load_recipe(recipe).train
     if train.learning_rate_schedule == "constant":
         return []
@@ -197,7 +196,7 @@ def length(updates: int) -> list[str]:
 
 
 def averaged(checkpoints: int) -> list[str]:
-    """Changes by which the average is of so many last checkpoints."""
+    """Return the changes by which this many last checkpoints are averaged."""
     return [f"train.keep_checkpoints={checkpoints}", f"average.checkpoints={checkpoints}"]
 
 

@@ -1,4 +1,4 @@
-"""What `compare.py` prints beside the table of `nmt compare`: the paper's numbers, and what averaging was worth."""
+"""Make the tables of `compare.py` beside the table of `nmt compare`: the paper's numbers, and gains from averaging."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ class Variation:
     """A row of Table 3 of Vaswani et al. 2017, in the proportions of a smaller model."""
 
     family: str
-    """A to E, as there; F is for what the paper does not have."""
+    """Family of the paper, A to E. F is a change that the paper does not have."""
     change: str
-    """Of the smaller model, as `nmt compare` takes it."""
+    """Change of the smaller model, as `nmt compare` takes it."""
     published: str = ""
-    """The nearest row of the paper; empty: none."""
+    """Nearest row of the paper. Empty if there is none."""
     perplexity: float = math.nan
     """The paper's, per wordpiece of newstest2013."""
     bleu: float = math.nan
@@ -47,8 +47,8 @@ TABLE_3 = (
     Variation("E", "model.positions=learned", "learned positions", 4.92, 25.7),
     Variation("F", "model.positions=rotary"),
 )
-"""Numbers are those of the paper, whose "8" heads of base are 4 in the smaller model, and so on: what compares is the
-direction of a change, not its size."""
+"""Rows with the paper's numbers. Its base has 8 heads and the smaller model 4, and so on, so the directions of changes
+can be compared, and not their sizes."""
 
 
 def beside_the_paper(table: Sequence[ComparedRecipe], variations: Mapping[str, Variation]) -> list[str]:
@@ -109,7 +109,7 @@ def _by_seed(row: ComparedRecipe, base: ComparedRecipe, name: str) -> list[float
 
 
 def _way(difference: float, spread: float, *, higher_is_better: bool) -> str:
-    """Better or worse; even, if it is no larger than its spread over the seeds."""
+    """Return better or worse, or even if the difference is not larger than its spread over the seeds."""
     if abs(difference) <= spread:
         return "even"
     return "better" if (difference > 0) == higher_is_better else "worse"

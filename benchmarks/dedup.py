@@ -1,11 +1,11 @@
-"""Exact deduplication from text shards to text shards: ours, polars' `unique` and DuckDB, in one run.
+"""Measure exact deduplication from text shards to text shards, in one run with polars' `unique` and DuckDB.
 
     .venv/bin/python benchmarks/dedup.py [--pairs N] [--folder FOLDER] [--contenders NAME ...]
 
-The text is made, the same each time: Parquet shards of 250,000 pairs of about 100 bytes, of which 23% are copies of an
-earlier pair. Each contender is a process of its own with one thread; its CPU seconds count from the start of the
+The text is generated, and is the same each time: Parquet shards of 250,000 pairs of about 100 bytes, of which 23% are
+copies of an earlier pair. Each contender is a process with one thread. Its CPU seconds count from the start of the
 interpreter to its end, and its peak memory is the largest resident set. All must keep the same number of pairs.
-DuckDB is no dependency of this package: `pip install duckdb`.
+DuckDB is not a dependency of this package: `pip install duckdb`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ VOCABULARY = 30_000
 
 
 def main() -> None:
-    """Make the text, run each contender, print the table; fail if one keeps another number of pairs."""
+    """Make the text, run each contender, and print the table. Fail if one keeps another number of pairs."""
     parser = argparse.ArgumentParser(description="Exact deduplication: pairs per CPU-second and peak memory.")
     parser.add_argument("--pairs", type=int, default=10_000_000, help="how many (10,000,000)")
     parser.add_argument("--folder", type=Path, help="where text and results go; kept for the next run (temporary)")
@@ -115,7 +115,7 @@ def generate(text: Path, _: Path, pairs: int) -> None:
 
 
 def ours(text: Path, out: Path, pairs: int) -> None:
-    """Keys of each shard, the file-bucket shuffle, and each shard without its drops; one worker."""
+    """Run ours with one worker: keys of each shard, the shuffle through files, and each shard without its drops."""
     import numpy as np
     import polars as pl
 
@@ -157,7 +157,7 @@ def duckdb_distinct(text: Path, out: Path, pairs: int) -> None:
 
 
 def duckdb_by_hash(text: Path, out: Path, pairs: int) -> None:
-    """The first row of each hash, by its number; so the text is read twice and is in no hash table."""
+    """Keep the first row of each hash, by its number. So the text is read twice and is in no hash table."""
     rows = f"read_parquet('{text}/*.parquet', filename=true, file_row_number=true)"
     number = f"(parse_filename(filename, true)::BIGINT * {SHARD_PAIRS} + file_row_number)"
     first = f"SELECT min({number}) FROM {rows} GROUP BY hash(source, target)"

@@ -1,11 +1,11 @@
-"""Encoding to token shards: pairs per CPU-second, against byte-pair encoding by Hugging Face's tokenizers.
+"""Measure encoding to token shards in pairs per CPU-second, against byte-pair encoding by Hugging Face's tokenizers.
 
     .venv/bin/pip install tokenizers
     .venv/bin/python benchmarks/encode.py SOURCE TARGET [--pieces N] [--times N]
 
-Both learn as many pieces from the same lines, then read the same Parquet shard of text and write the same kind of
-Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two differ, as
-their vocabularies do; ours are compared with what SentencePiece gives line by line.
+Both learn the same number of pieces from the same lines. They then read the same Parquet shard of text and write the
+same kind of Parquet shard of ids, each alone in a process of one thread. Learning is not counted. The ids of the two
+differ, as their vocabularies do. Ours are compared with the ids that SentencePiece gives line by line.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def lines_of(file: Path) -> list[str]:
-    """Lines of a text file; only a line feed ends one."""
+    """Return the lines of a text file. Only a line feed ends a line."""
     content = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return content.decode("utf-8").removesuffix("\n").split("\n")
 
@@ -104,7 +104,7 @@ def measure(worker: str, folder: Path) -> float:
 
 
 def encode_ours(folder: Path) -> None:
-    """What a worker of the stage `encode` does."""
+    """Encode as a worker of the stage `encode` does."""
     encode_shard(
         ShardTask(
             text=(str(folder / TEXT),),
@@ -119,7 +119,7 @@ def encode_ours(folder: Path) -> None:
 
 
 def encode_theirs(folder: Path) -> None:
-    """The same with `encode_batch_fast`, which leaves out the offsets that nobody needs here."""
+    """Encode with `encode_batch_fast`, which leaves out the offsets that are not needed here."""
     import tokenizers
 
     model = tokenizers.Tokenizer.from_file(str(folder / THEIR_MODEL))
@@ -127,7 +127,7 @@ def encode_theirs(folder: Path) -> None:
 
 
 def encode_plainly(folder: Path) -> None:
-    """The same with SentencePiece, line by line."""
+    """Encode with SentencePiece, line by line."""
     encode_lines(folder, Tokenizer(folder / SPM_FILE).encode)
 
 

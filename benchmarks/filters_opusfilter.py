@@ -1,7 +1,7 @@
-"""OpusFilter's side of `filters.py`, run by an interpreter that has OpusFilter and nothing of this project.
+"""Run OpusFilter's side of `filters.py`, by an interpreter that has OpusFilter and nothing of this project.
 
-It goes the way of OpusFilter's own steps `preprocess` and `filter`: one pipeline over the pairs, each filter asked only
-of the pairs that those before it keep.
+It works like OpusFilter's own steps `preprocess` and `filter`: one pipeline over the pairs, in which each filter only
+sees the pairs that the filters before it keep.
 """
 
 import json
@@ -43,7 +43,7 @@ _LANGUAGES = ["en", "de"]
 
 
 def main() -> None:
-    """Judge the pairs of the file that the first argument names; the second is a method of language identification."""
+    """Judge the pairs of the first argument's file. The second argument is a method of language identification."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     asked = _FILTERS + ([_identification(sys.argv[2])] if sys.argv[2] else [])

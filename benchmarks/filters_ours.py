@@ -1,4 +1,4 @@
-"""Our side of `filters.py`: normalises and judges the pairs of a file, and prints what it took and what it kept."""
+"""Run our side of `filters.py`: normalise and judge the pairs of a file, and print the time and what was kept."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 
 
 def main() -> None:
-    """Judge the pairs of the file that the first argument names; identify languages if there is a second one."""
+    """Judge the pairs of the first argument's file. Identify languages if there is a second argument."""
     clean = CleanConfig(
         expected_length_ratio=1.0,
         min_language_probability=0.2 if sys.argv[2] else 0.0,
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _kept(shard: pl.DataFrame, rules: CleanRules) -> pl.Series:
-    """Whether each pair is kept: the plan of the stage `clean` up to the filters."""
+    """Return True for each pair that is kept, by the plan of the stage `clean` up to the filters."""
     sides = [pl.col("source"), pl.col("target")]
     return (
         shard.lazy()

@@ -1,30 +1,30 @@
-"""Training on one GPU: target tokens per second of Transformer base and big, and where the rest of the time goes.
+"""Measure training on one GPU: target tokens per second of Transformer base and big, and where the other time goes.
 
     python benchmarks/gpu.py --output gpu.json        # or benchmarks/gpu.sh, which finds the interpreter
     python benchmarks/gpu.py --output gpu.json --only "matrix rate" base profile    # sections whose names begin so
-    python benchmarks/gpu.py --output /tmp/tiny.json --device cpu --tiny      # that the program itself runs
+    python benchmarks/gpu.py --output /tmp/tiny.json --device cpu --tiny      # to check that the program itself runs
 
-Needs this repository, torch with CUDA, numpy, pyarrow, pydantic, safetensors and sentencepiece; text is made
-(`synthetic.py`), no more than 10 MB. All sections run one after the other within `--limit` seconds; one that fails is
-noted with its traceback and one that there is no time for as skipped, and the others go on. The order is that of
-importance. Everything is in one JSON file, which is written anew after each section.
+This needs the repository, torch with CUDA, numpy, pyarrow, pydantic, safetensors and sentencepiece. The text is
+generated (`synthetic.py`), no more than 10 MB. All sections run one after the other within `--limit` seconds, the most
+important ones first. A section that fails is noted with its traceback, and one for which there is no time as skipped.
+The others still run. Everything is in one JSON file, which is written again after each section.
 
 - Matrix rate: the best of several large products in bf16, on random numbers, each the mean of 20.
 - Checks: `gpu_checks.py`.
 - Loss: one pass over 25,088 tokens, forward and backward, and its matrix products alone.
 - Training: the real trainer in one process, in bf16, packed batches of 25,088 + 25,088 tokens an update, vocabulary of
   37,888, dropout 0.1 and 0.3, Adam. Tokens per second are target tokens without padding, </s> included, as the trainer
-  reports them over 25 updates each, after a warm-up, in which layers are compiled; the median counts. They include all
-  that an update takes: data, copies, logging; not validation, nor checkpoints. MFU is 6 FLOP per parameter and target
-  token (0.381 GFLOP for base, 1.290 for big: embeddings count once, as the output matrix; attention's own products do
-  not) by the measured matrix rate. Spans of an update are those of `watched.py`, of the GPU's clock. Peak memory is
-  that of tensors.
+  reports them over 25 updates each, after a warm-up in which layers are compiled. The median counts. They include
+  everything that an update takes: data, copies and logging, but no validation and no checkpoints. MFU is 6 FLOP per
+  parameter and target token (0.381 GFLOP for base, 1.290 for big: embeddings count once, as the output matrix, and
+  attention's own products do not count), divided by the measured matrix rate. Spans of an update come from
+  `watched.py`, by the GPU's clock. Peak memory counts tensors.
 - Profile: the kernels that take most of the GPU's time in 5 updates of base, DDP, compiled.
 
-What an update of base takes on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 32.3
-in all under the profiler): matrix products 14.3 (9.5 TFLOP, 12.1 at the measured matrix rate); layer norms, dropout,
-residual sums and ReLU 8.9; attention 3.6; softmax and loss 1.6; Adam 0.6. A host needs 56 ms to start them one by one,
-so each layer is one CUDA graph.
+Time of an update of base on an H200, by its kernels (`gpu-h200.json`, in milliseconds; 25,088 + 25,088 tokens, 32.3 in
+all under the profiler): matrix products 14.3 (9.5 TFLOP, 12.1 at the measured matrix rate); layer norms, dropout,
+residual sums and ReLU 8.9; attention 3.6; softmax and loss 1.6; Adam 0.6. A host needs 56 ms to start the kernels one
+by one, so each layer is one CUDA graph.
 """
 
 import argparse
@@ -81,7 +81,7 @@ class Report:
         self.sections: dict[str, Any] = {}
 
     def section(self, name: str, needs_seconds: float, work: Callable[[], dict[str, Any]]) -> None:
-        """Do one section; whatever becomes of it, the next one is done."""
+        """Run one section. If it fails, the next one still runs."""
         if self._only and not name.startswith(self._only):
             return
         passed = time.monotonic() - self._began

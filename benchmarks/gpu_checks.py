@@ -1,7 +1,7 @@
-"""What must hold before speed counts for anything: checks of `gpu.py` that need the device itself.
+"""Check on the device itself what must hold before speed matters, for `gpu.py`.
 
-Each check returns what it found and whether that is within its limits, and touches nothing but the product: its
-attention, its loss, its trainer. On a CPU the same code runs, to be tested; what it checks there is less.
+Each check returns its result and whether that is within its limits. It uses only the product: its attention, its loss
+and its trainer. On a CPU the same code runs, to be tested, and checks less.
 """
 
 import math
@@ -100,7 +100,7 @@ def _with_gradients(function: Callable[..., Tensor], qkv: Sequence[Tensor], weig
 
 
 def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
-    """The frame of a sub-layer in half precision against fp32: value and gradients; and how much dropout drops."""
+    """Compare the frame of a sub-layer in half precision with fp32, in value and gradients. Check its dropout."""
     device, dtype = world.device, torch.bfloat16 if world.device.type == "cuda" else torch.float32
     torch.manual_seed(1)
     frame = Residual(ModelConfig(dropout=0.1)).to(device)
@@ -126,7 +126,7 @@ def residual(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
 
 def packed_and_padded(data: Path, folder: Path, world: World) -> dict[str, Any]:
-    """The loss of the same pairs, packed and padded, in fp32 and in bf16; each against padded fp32."""
+    """Compare the loss of the same pairs, packed and padded, in fp32 and in bf16, with padded fp32."""
     pairs = read_pairs([data / DEV_FILE])
     rows = np.arange(min(64, len(pairs)))
     totals = [-(-int(side.lengths[rows].sum()) // 8) * 8 + 64 for side in (pairs.source, pairs.target)]
@@ -171,7 +171,7 @@ def fsdp_and_ddp(data: Path, folder: Path, world: World) -> dict[str, Any]:
 
 
 def compiled_and_eager(data: Path, folder: Path, world: World) -> dict[str, Any]:
-    """The dev loss after each of 20 updates of two passes each, with layers compiled, and without; in bf16 on a GPU."""
+    """Compare the dev loss after each of 20 updates of two passes, with and without compiled layers (bf16 on a GPU)."""
     precision = "bf16" if world.device.type == "cuda" else "fp32"
     compiled, eager = (
         _train(data, folder / f"{kind}", world, {"precision": precision, "compile_layers": kind})

@@ -1,12 +1,12 @@
-"""What int8 costs by how its weights are rounded: as ours are, or to all of 8 bits, which may overflow.
+"""Measure what int8 costs by the rounding of its weights: scaled as ours are, or with all 8 bits, which may overflow.
 
     .venv/bin/python benchmarks/int8_weights.py BUNDLE WEIGHTS \
         --source test.en.gz --reference test.de.gz --dev dev.en.gz [--lines 400]
 
-BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from.
-"exact" computes the products in PyTorch as the integers are, and keeps past keys and values in fp32; "this CPU" is ONNX
-Runtime, with all that a bundle has in int8. A CPU without VNNI adds two products of 8 bits in 16, and cuts off what
-does not fit. Counted are lines that come out as in fp32, and BLEU.
+BUNDLE is an artifact of `export`, and WEIGHTS the `model.safetensors` of the artifact of `average` that it was made
+from. "exact" computes the products of the integers in PyTorch, and keeps past keys and values in fp32. "this CPU" is
+ONNX Runtime, with everything that a bundle has in int8. A CPU without VNNI adds two products of 8 bits in 16 bits, and
+cuts off what does not fit. The table counts the lines that come out as in fp32, and BLEU.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class ExactKernels(Kernels):
 
 
 def _with_all_bits(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """As `integers_of`, with the greatest of each row at 127 whatever is beside it."""
+    """Round as `integers_of` does, but with the greatest weight of each row at 127, whatever is beside it."""
     scale_O = weight_OI.abs().amax(dim=1) / 127
     return (weight_OI / scale_O[:, None]).round().to(torch.int8), scale_O
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("weights", type=Path)
     for name in ("source", "reference", "dev"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="text in gzip")
-    parser.add_argument("--lines", type=int, default=400, help="of source and reference, the first so many (400)")
+    parser.add_argument("--lines", type=int, default=400, help="number of first lines of source and reference (400)")
     options = parser.parse_args()
     tokenizers = Tokenizers.load(options.bundle)
     heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]

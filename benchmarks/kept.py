@@ -1,14 +1,17 @@
-"""What a home that has been used for years costs: seconds of commands beside much that is kept.
+"""Measure what a home costs that has been used for years: seconds of commands beside much that is kept.
 
     .venv/bin/python benchmarks/kept.py plan [--artifacts 2000 10000] [--times 3]
     .venv/bin/python benchmarks/kept.py rerun [--models 1500] [--runs 2000] [--times 3]
     .venv/bin/python benchmarks/kept.py text [--gigabytes 2] [--times 3]
 
-`plan`: `nmt plan quickstart` in an empty home, and beside so many artifacts of other recipes. `rerun`: `nmt run`, all
-of it reused, in a home with nothing else and in a copy of it with so many registered models and earlier runs, in turn.
-`text`: `nmt plan` of a recipe with so much text of this machine, the first time and again, with the bytes that the
-process has read. Each ends with 1 if a bar is missed: 3 s for 10,000 artifacts, 1.2 times for the rerun, and no second
-reading of the text. The first two bars are of CPU-seconds, so that other work on the machine does not decide.
+- `plan`: `nmt plan quickstart` in an empty home, and beside this many artifacts of other recipes.
+- `rerun`: `nmt run`, all of it reused, in a home with nothing else, and in a copy of it with this many registered
+  models and earlier runs, in turn.
+- `text`: `nmt plan` of a recipe with this much local text, the first time and again, with the bytes that the process
+  has read.
+
+Each ends with 1 if a goal is missed: 3 s for 10,000 artifacts, 1.2 times for the rerun, and no second reading of the
+text. The first two goals are in CPU-seconds, so that other work on the machine does not decide.
 """
 
 import argparse

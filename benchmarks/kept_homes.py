@@ -1,4 +1,4 @@
-"""Homes that have been used for years, made in seconds: artifacts, runs and registered models that are valid."""
+"""Make homes that look used for years, in seconds: artifacts, runs and registered models, all of them valid."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ _OF_A_MODEL = {
 
 
 def fill_with_artifacts(home: Path, count: int, recipe: str = "quickstart") -> None:
-    """Put so many artifacts of other recipes into a home: chains of all stages, each chain with a seed of its own."""
+    """Put this many artifacts of other recipes into a home: chains of all stages, each chain with its own seed."""
     store, nothing = Store(home / "artifacts"), Store(home / "nothing")
     made = sum(1 for _ in store.published())
     base = load_recipe(recipe).model_dump()
@@ -54,7 +54,7 @@ def fill_with_artifacts(home: Path, count: int, recipe: str = "quickstart") -> N
 
 
 def fill_with_runs(home: Path, models: int, runs: int) -> None:
-    """Copy the one finished run of a home, and the model that it registered, so many times, row by row of MLflow."""
+    """Copy the one finished run of a home, and the model that it registered, this many times, row by row of MLflow."""
     (summary,) = home.glob("runs/*/summary.json")
     values = json.loads(summary.read_text())
     for number in range(runs):
@@ -69,7 +69,7 @@ def fill_with_runs(home: Path, models: int, runs: int) -> None:
 
 
 def _copy_runs(database: sqlite3.Connection, count: int) -> None:
-    """Copy every run with its tags, parameters and curves; children stay with the copy of their parent."""
+    """Copy every run with its tags, parameters and curves. Children stay with the copy of their parent."""
     database.execute("create temp table first as select run_uuid from runs")
     for number in range(count):
         new = f"substr(run_uuid, 1, 24) || '{number:08x}'"
@@ -94,7 +94,7 @@ def _copy(database: sqlite3.Connection, table: str, changes: Mapping[str, str], 
 
 
 def counts(home: Path) -> dict[str, Any]:
-    """How many runs, models and versions MLflow has."""
+    """Return the numbers of runs, models and versions in MLflow."""
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
         tables = ("runs", "registered_models", "model_versions")
         return {table: database.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}

@@ -1,25 +1,25 @@
-"""The loader alone: tokens per second of one process, memory, and seconds to the middle of an epoch, by corpus size.
+"""Measure the loader alone: tokens per second of one process, memory, and seconds to the middle of an epoch, by size.
 
     .venv/bin/python benchmarks/loader.py [--pairs N ...] [--seconds S] [--folder FOLDER]
     .venv/bin/python benchmarks/loader.py --encoded FOLDER ...
 
-Token shards are made (`synthetic.py`; 20 M pairs take 1.5 GB); the smaller corpora are the first shards of the largest.
-Each cell of the table is a process of its own, which reads, plans, collates and throws away updates of one batch of
-`--batch-tokens` tokens a side, from the start on, over as many epochs as fit into the time.
+Token shards are generated (`synthetic.py`; 20 M pairs take 1.5 GB). The smaller corpora are the first shards of the
+largest. Each cell of the table is a process, which reads, plans, collates and discards updates of one batch of
+`--batch-tokens` tokens a side, from the start, over as many epochs as fit into the time.
 
-- Tokens are those of both sides without padding, over the seconds from the first update to the last, and over the
-  CPU seconds of the whole process in that time, of the loader's thread, pyarrow's and the one that takes updates.
+- Tokens count both sides without padding, over the seconds from the first update to the last, and over the CPU seconds
+  of the whole process in that time: the loader's thread, pyarrow's, and the thread that takes updates.
 - Memory is the resident set: before the shards are opened (interpreter, torch, pyarrow), a quarter of the time after
-  the first update, at the end, and its peak.
-- Middle is the time from making the loader to the first update of the second half of epoch 0; start the same of its
+  the first update, at the end, and at its peak.
+- Middle is the time from making the loader to the first update of the second half of epoch 0, and start the time to its
   first update.
-- Useful is the share of tokens in batches that are no padding, over all updates that were read.
+- Useful is the share of tokens in batches that are not padding, over all updates that were read.
 
-Then a real trainer trains in one process on one thread, and how long it waited for the loader is put in relation to
-the time of its updates, the first ones left out. What the first update waited for is start-up, and shown apart. The
-smaller the model, the less time the loader has; that of the default is three layers on either side, 256 wide.
+Then a real trainer trains in one process on one thread. The time that it waited for the loader is compared with the
+time of its updates, without the first ones. The wait for the first update is start-up, and shown separately. The
+smaller the model, the less time the loader has. The default model has three layers on either side and is 256 wide.
 
-With `--encoded` the useful share of encoded text is printed alone: the folders are artifacts of the stage `encode`.
+With `--encoded`, only the useful share of encoded text is printed. The folders are artifacts of the stage `encode`.
 """
 
 import argparse
@@ -48,7 +48,7 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1", "ARROW_NUM_THREADS": "1", "GOMP_SPINCOUNT
 
 
 def main() -> None:
-    """Measure, and print the tables; a child measures one cell."""
+    """Measure, and print the tables. A child measures one cell."""
     arguments = _arguments()
     if arguments.child:
         job = json.loads(arguments.child)
@@ -116,7 +116,7 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def _child(what: str, **job: Any) -> dict[str, Any]:
-    """What a process that does one job finds."""
+    """Return the result of a process that does one job."""
     command = [sys.executable, __file__, "--child", json.dumps({"what": what, **job})]
     done = subprocess.run(command, env=os.environ | _ONE_THREAD, stdout=subprocess.PIPE, check=False)
     if done.returncode:

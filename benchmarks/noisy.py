@@ -1,14 +1,14 @@
-"""Makes synthetic noisy parallel text, English and German, of any size: the input of `clean.py`.
+"""Make synthetic noisy parallel text, English and German, of any size: the input of `clean.py`.
 
     .venv/bin/python benchmarks/noisy.py PAIRS SOURCE TARGET [--seed N]
 
-Two text files of which line N of one belongs to line N of the other; .gz and .zst are compressed. The same arguments
-give the same bytes, in memory that does not depend on the number of pairs.
+The result is two text files. Line N of one belongs to line N of the other; .gz and .zst are compressed. The same
+arguments give the same bytes. Memory does not depend on the number of pairs.
 
-A sentence is words drawn by a Zipf law from a vocabulary of 27,000 (`noisy_words.py`); its German has, word by word,
-the German of the same rank, a few changed and a few left out. So words, lengths and repeats are spread as in real text,
-and language identification has something to hold on to. More than half the rows are dirty in one of the ways, and by
-the shares, of `noisy_dirt.py`; copies are copies of rows up to millions of lines before.
+A sentence is words drawn by a Zipf law from a vocabulary of 27,000 (`noisy_words.py`). Its German has, word by word,
+the German of the same rank, with a few words changed and a few left out. So words, lengths and repeats are distributed
+as in real text, and language identification has something to work with. More than half the rows are dirty in one of the
+ways, and by the shares, of `noisy_dirt.py`. Copies repeat rows up to millions of lines earlier.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The dirt of the synthetic text: for each kind, its share and what it makes of a pair.
+"""Define the dirt of the synthetic text: for each kind, its share and its effect on a pair.
 
-What it makes are two polars expressions over the columns source, target and variety (Int64, random).
+The effect is two polars expressions over the columns source, target and variety (Int64, random).
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import polars as pl
 from noisy_words import FRENCH
 
 VARIETIES = len(FRENCH) ** 5
-"""How many values the column variety has."""
+"""Number of values of the column variety."""
 
 _SOURCE, _TARGET, _VARIETY = pl.col("source"), pl.col("target"), pl.col("variety")
 _MISREAD = {"ä": "Ã¤", "ö": "Ã¶", "ü": "Ã¼", "ß": "ÃŸ", "Ä": "Ã„", "Ö": "Ã–", "Ü": "Ãœ", "a": "â€™", "i": "Ã©"}
@@ -27,7 +27,7 @@ class Dirt:
     target: pl.Expr = _TARGET
     """The dirty target side."""
     of_earlier_pair: bool = False
-    """Whether it is made of a pair that was there before, and not of a new one."""
+    """True if it is made of an earlier pair, and not of a new one."""
 
 
 def _chosen(values: list[str], digit: int = 0) -> pl.Expr:
@@ -36,7 +36,7 @@ def _chosen(values: list[str], digit: int = 0) -> pl.Expr:
 
 
 def _one_in(rows: int, dirty: pl.Expr, text: pl.Expr) -> pl.Expr:
-    """The dirty text in one of so many rows, the other text in the rest."""
+    """Return the dirty text in one of this many rows, and the other text in the rest."""
     return pl.when(_VARIETY % rows == 0).then(dirty).otherwise(text)
 
 
@@ -92,4 +92,4 @@ DIRT = {
     "symbols": Dirt(10, _SYMBOLS, _SYMBOLS + " #"),
     "repeated words": Dirt(5, target=pl.format("{} {} {} {} {}", _TARGET, *[_FIRST_WORD] * 4)),
 }
-"""What is wrong with the rows; the rest, somewhat less than half, is clean."""
+"""Kinds of dirt. The other rows, somewhat less than half, are clean."""

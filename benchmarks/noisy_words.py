@@ -1,7 +1,7 @@
-"""Vocabularies of the synthetic text: the word of rank n in English, and in German.
+"""Define the vocabularies of the synthetic text: the word of rank n in English, and in German.
 
 The frequent words are real function words. The others are stems with prefixes and suffixes, which look like words of
-the language without being any; so there are as many as a real vocabulary has, and no word list has to be shipped.
+the language and are not. So there are as many words as in a real vocabulary, and no word list has to be shipped.
 """
 
 import random

@@ -1,11 +1,11 @@
-"""What orchestration costs: seconds of a retraining of ten stages that are no stage's work, by who spends them.
+"""Measure orchestration: the seconds of a retraining of ten stages that are not the work of a stage, part by part.
 
     .venv/bin/python benchmarks/orchestration.py [--times N] [--home NMT_HOME]
 
-Runs the small recipe of the integration tests once, so that everything is made: what MLflow says that a stage took,
-less what its manifest says that its work took, is what is around it; `register`, which has no manifest, is shown whole.
-Then runs it again, N times from the command line and N times as a deployment of `nmt up`, where a worker of Prefect's
-starts a process for each run. Of a stage that is reused there are left Prefect's task, MLflow's run, and looking at the
+Runs the small recipe of the integration tests once, so that everything is made. The time of a stage in MLflow, less the
+time of its work in its manifest, is the time around it. `register`, which has no manifest, is shown as a whole. Then
+the recipe runs again, N times from the command line and N times as a deployment of `nmt up`, where a Prefect worker
+starts a process for each run. What remains of a reused stage is Prefect's task, MLflow's run, and the look at the
 artifact. The median run is shown, part by part.
 """
 
@@ -90,9 +90,9 @@ def as_a_deployment(home: Path, api: str) -> Parts:
 
 
 def parts_of(home: Path, flow_run: str, began: float, ended: float) -> tuple[Parts, list[str]]:
-    """Before the first stage, each stage, and after the last, by the times of their MLflow runs; which were made now.
+    """Return the time before, in and after the stages, by their MLflow runs, and the stages that were made now.
 
-    Of a stage that was made now, its work is left out.
+    The work of a stage that was made now is left out.
     """
     query = """
     select r.name, r.start_time / 1e3, r.end_time / 1e3, reused.value, made.value from runs r
@@ -111,7 +111,7 @@ def parts_of(home: Path, flow_run: str, began: float, ended: float) -> tuple[Par
 
 
 def seconds_of_work(home: Path, stage: str, fingerprint: str) -> float:
-    """What the manifest says that a stage took; 0 of `register`, which is no stage of the library."""
+    """Return the seconds of a stage in its manifest, or 0 for `register`, which is no stage of the library."""
     manifest = home / "artifacts" / stage / fingerprint / "manifest.json"
     return float(json.loads(manifest.read_text())["seconds"]) if manifest.is_file() else 0.0
 

@@ -1,12 +1,12 @@
-"""What the gate of precisions decides on trained models: by the difference alone, and by the paired test.
+"""Compare decisions of the gate of precisions on trained models: by the difference alone, and by the paired test.
 
     .venv/bin/python benchmarks/precisions.py [--recipes FILE ...] [--sets 4] [--updates 1500] [--pairs 20000]
 
-Trains the models of some recipes, or five small ones on the made-up text of the quickstart, which differ in seed and
-width. Each is exported, and translates several sets of held-out sentences, of which the dev set is made, in fp32, in
-int8, and in int8 with its cache in fp32. The sets show how
-far a difference moves by chance: a gate that decides by chance says "no" on one set and "yes" on another. Printed is a
-row for each model and set: BLEU in fp32, the difference from it with its interval, and both decisions.
+Trains the models of some recipes, or five small ones on the generated text of the quickstart, which differ in seed and
+width. Each model is exported. It translates several sets of held-out sentences, which are parts of the dev set, in
+fp32, in int8, and in int8 with its cache in fp32. The sets show how far a difference moves by chance: a gate that
+decides by chance says "no" on one set and "yes" on another. A row is printed for each model and set: BLEU in fp32, the
+difference from it with its interval, and both decisions.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def _trained(home: Path, recipe: str, changes: Sequence[str]) -> dict[str, Path]
 
 
 def _sets(dev: Dev, count: int) -> list[Dev]:
-    """The dev set in so many parts, each of sentences from all over it."""
+    """Return the dev set in this many parts, each with sentences from everywhere in it."""
     return [Dev(dev.sources[part::count], dev.references[part::count]) for part in range(count)]
 
 

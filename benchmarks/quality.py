@@ -1,18 +1,18 @@
-"""What cleaning is worth: BLEU and chrF of the same small model on raw, on deduplicated, and on fully cleaned text.
+"""Measure the gain from cleaning: BLEU and chrF of one small model on raw, deduplicated, and fully cleaned text.
 
     .venv/bin/python benchmarks/quality.py FOLDER [--languages en-de] [--updates N] [--home NMT_HOME]
 
-FOLDER holds noisy.XX.gz to train on, dev.XX.gz and test.XX.gz, for both languages XX. Three recipes, which differ in
-`clean` and in nothing else, run through the command line as far as `evaluate`, one after the other:
+FOLDER holds noisy.XX.gz to train on, dev.XX.gz and test.XX.gz, for both languages XX. Three recipes, which differ only
+in `clean`, run through the command line as far as `evaluate`, one after the other:
 
-- raw: no filter that a knob can switch off, and no deduplication; what is empty or unreadable goes all the same;
-- deduplicated: the same, but of pairs that are equal save case, punctuation and spaces one stays;
+- raw: no filter that an option can switch off, and no deduplication. Empty and unreadable pairs are dropped anyway.
+- deduplicated: the same, but one pair remains of those that are equal except for case, punctuation and spaces.
 - cleaned: the defaults.
 
-Text that a dev or test set shares is taken out in all three (`clean.decontaminate`): a model that has seen the test set
-would be scored on its memory. All three have the same number of updates of the same number of tokens, so what costs
-nothing here is the time that dirt takes; each learns its vocabulary from its own text. A run that was stopped goes on
-where it was when the command is repeated, and what is made already is not made again.
+Text that a dev or test set shares is removed in all three (`clean.decontaminate`), because a model that has seen the
+test set would be scored on its memory. All three have the same number of updates of the same number of tokens, so the
+time that dirt takes is not measured here. Each learns its vocabulary from its own text. A run that was stopped resumes
+when the command is repeated, and what is made already is not made again.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def _run(recipe: dict[str, Any], home: Path) -> Any:
     environment = os.environ | {"NMT_HOME": str(home.absolute())}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
     if done.returncode:
-        sys.exit(f"{recipe['name']} ended with {done.returncode}; the same command goes on from there")
+        sys.exit(f"{recipe['name']} ended with {done.returncode}; the same command resumes from there")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -119,7 +119,7 @@ def _stage(summary: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _print_funnel(stage: dict[str, Any]) -> None:
-    """How many pairs each filter dropped."""
+    """Print the number of pairs that each filter dropped."""
     report = json.loads((Path(stage["artifact"]) / "report.json").read_bytes())
     print(f"\n| Dropped for | Pairs | Share |\n| --- | ---: | ---: |\n| (read) | {report['items_in']:,} | |")
     for reason, count in report["dropped"].items():

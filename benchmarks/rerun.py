@@ -1,8 +1,9 @@
-"""How long `nmt run` takes when everything is made already: the seconds of each run, the best and the median.
+"""Measure `nmt run` when everything is made already: the seconds of each run, the best and the median.
 
     .venv/bin/python benchmarks/rerun.py [RECIPE] [--home NMT_HOME] [--times N] [--set section.key=value ...]
 
-The recipe must have been run to the end before. A stage that is not reused is an error: the figure would mean nothing.
+The recipe must have been run to the end before. A stage that is not reused is an error, because the figure would mean
+nothing.
 """
 
 import argparse

@@ -1,25 +1,26 @@
-"""Cost grows with work: the price of an update by number of processes, and by size of the corpus.
+"""Measure the price of an update by the number of processes, and by the size of the corpus.
 
     .venv/bin/python benchmarks/scaling.py [--world 1 2 4] [--pairs N ...] [--parallel apart ddp fsdp]
 
-The real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a process, on
-synthetic token shards (`synthetic.py`). In the first table each process has the same work whatever their number: an
-update has one micro-batch of `--micro-batch-tokens` tokens for each. In the second, one process trains on corpora of
-several sizes.
+This runs the real job, started by the real `torchrun` on this machine (`LocalTorchrun`), with gloo and one thread a
+process, on synthetic token shards (`synthetic.py`). In the first table each process has the same work, whatever their
+number: an update has one micro-batch of `--micro-batch-tokens` tokens for each. In the second, one process trains on
+corpora of several sizes.
 
-- apart: as many jobs of one process each, at the same time, which know nothing of each other: what the machine itself
-  makes of more processes, whose cores share memory and its bandwidth. The other rows are to be compared with these.
-- ms an update: wall-clock time between the points of the curves, the first one left out, without validation and
-  checkpoints; the trainer's own count.
-- CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, one
-  time with more updates, and the difference counts: start, end and checkpoints are in neither table. Gloo sleeps while
-  it waits, so that waiting costs nothing here.
-- The last column is the ratio of the CPU time to that of the first row.
-- Start is from the launch to the end of the shorter job, less its updates.
+- apart: this many jobs of one process each, at the same time, which know nothing of each other. They show what more
+  processes do to the machine itself, whose cores share memory and its bandwidth. Compare the other rows with these.
+- ms an update: wall-clock time between the points of the curves, without the first one, and without validation and
+  checkpoints. It is the trainer's own count.
+- CPU ms an update: user and system time of `torchrun` and all it started, for each process. Each job runs twice, once
+  with more updates, and the difference counts. So start, end and checkpoints are in neither table. Gloo sleeps while it
+  waits, so waiting costs nothing here.
+- The last column is the CPU time relative to the first row.
+- Start is the time from the launch to the end of the shorter job, less its updates.
 
-With more processes than cores they take turns, and wall-clock time must grow by as much: then the CPU time alone says
-what an update costs. It may grow by what is sent: a process reduces 2 (n - 1) / n times the gradients, nothing for one,
-once the size for two, 1.5 times for four. What a network does to that cannot be seen on one machine.
+If there are more processes than cores, they take turns, and wall-clock time must grow accordingly. Then the CPU time
+alone shows the cost of an update. It may grow by what is sent: a process reduces 2 (n - 1) / n times the gradients,
+which is nothing for one, their size for two, and 1.5 times their size for four. The effect of a network cannot be seen
+on one machine.
 """
 
 import argparse
@@ -48,13 +49,13 @@ _APART = "apart"
 
 @dataclass(frozen=True)
 class Job:
-    """What one job took, or several at once."""
+    """Cost of one job, or of several at once."""
 
     updates: int
     milliseconds: float
-    """Of an update, the mean of the jobs."""
+    """Milliseconds of an update, the mean of the jobs."""
     cpu_seconds: float
-    """Of all processes, from start to end."""
+    """CPU seconds of all processes, from start to end."""
     start: float
 
 
@@ -96,7 +97,7 @@ def _corpus(folder: Path, pairs: int) -> Path:
 
 
 def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argparse.Namespace) -> tuple[float, str]:
-    """CPU milliseconds of an update for each process; and the columns of a row up to the last."""
+    """Return the CPU milliseconds of an update for each process, and the columns of a row up to the last."""
     jobs, processes = (world, 1) if parallel == _APART else (1, world)
     kind = "ddp" if parallel == _APART else parallel
     short, long = (
@@ -108,7 +109,7 @@ def _row(folder: Path, data: Path, world: int, parallel: str, arguments: argpars
 
 
 def _sections(data: Path, world: int, parallel: str, updates: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the processes read."""
+    """Return the configuration that the processes read."""
     train = TrainConfig.model_validate(
         {
             "max_updates": updates,
@@ -127,7 +128,7 @@ def _sections(data: Path, world: int, parallel: str, updates: int, arguments: ar
 
 
 def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
-    """Run so many jobs at once, each of so many processes, to their ends."""
+    """Run this many jobs at once, each of this many processes, to their ends."""
     began, cpu = time.perf_counter(), _cpu_seconds_of_children()
     with ThreadPoolExecutor(jobs) as pool:
         times = list(pool.map(lambda _: _seconds(folder, world, sections), range(jobs)))
@@ -137,7 +138,7 @@ def _run(folder: Path, jobs: int, world: int, sections: dict[str, Any]) -> Job:
 
 
 def _seconds(folder: Path, world: int, sections: dict[str, Any]) -> tuple[float, float]:
-    """Of all updates of a job, by its own count, and of one, the first ones left out."""
+    """Return the seconds of all updates of a job, by its own count, and of one update without the first ones."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         run = Path(name)
         (run / CONFIG).write_text(json.dumps(sections))

@@ -1,8 +1,9 @@
-"""Synthetic token shards, for benchmarks of what comes after `encode`: lengths as of real text, ids without a meaning.
+"""Make synthetic token shards for benchmarks of what follows `encode`: lengths as in real text, ids without a meaning.
 
-Source lengths are log-normal with a median of 20 tokens and a mean of 24, end mark included; a target sentence is about
-as long as its source, give or take a quarter; none is longer than 256. That is much like sentences of news in 32,000
-pieces. Ids are Zipf's: of n pieces the k-th is drawn about 1/k as often as the first. A shard is the same each time.
+Source lengths are log-normal with a median of 20 tokens and a mean of 24, end mark included. A target sentence is about
+as long as its source, give or take a quarter. None is longer than 256. That is similar to sentences of news in 32,000
+pieces. Ids follow Zipf's law: of n pieces, the k-th is drawn about 1/k as often as the first. A shard is the same each
+time.
 """
 
 from concurrent.futures import ProcessPoolExecutor

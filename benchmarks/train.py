@@ -1,4 +1,4 @@
-"""Training on the CPU: target tokens per second of ours, of JoeyNMT and of eole, on the same token ids.
+"""Measure training on the CPU: target tokens per second of ours, of JoeyNMT and of eole, on the same token ids.
 
     python3.11 -m venv /tmp/joeynmt
     /tmp/joeynmt/bin/pip install joeynmt==2.3.0 importlib_metadata torch==2.13.0
@@ -7,21 +7,21 @@
     .venv/bin/python benchmarks/train.py FOLDER --joeynmt /tmp/joeynmt/bin/python --eole /tmp/eole/bin/python
 
 FOLDER holds train.XX.gz, dev.XX.gz and test_2016_flickr.XX.gz for both languages XX: the corpus Multi30k. The CPU build
-of torch is enough for the others; importlib_metadata and aiohttp are what their own requirements forget.
+of torch is enough for the others. importlib_metadata and aiohttp are missing from their own requirements.
 
-Ours cleans, learns a joint vocabulary and encodes; the others read what it trains on, each piece as a word: its number.
-All train the same Transformer (by default 3+3 layers, 256 wide, 8,000 pieces, one matrix for the three embeddings) by
-Adam, with label smoothing 0.1 and dropout 0.1, on the same threads, one after the other, `--times` times in turn; the
-median counts. What is counted is target tokens without padding, </s> included, over wall-clock time of the training
-loop, after a warm-up, without validation and checkpoints; both are each program's own count.
+Ours cleans, learns a joint vocabulary and encodes. The others read its training text, with each piece as a word that is
+the piece's number. All train the same Transformer (by default 3+3 layers, 256 wide, 8,000 pieces, one matrix for the
+three embeddings) by Adam, with label smoothing 0.1 and dropout 0.1, on the same threads, one after the other, `--times`
+times in turn. The median counts. The figure is target tokens without padding, </s> included, over wall-clock time of
+the training loop, after a warm-up, without validation and checkpoints. Both are each program's own count.
 
-A limit on the tokens of a batch means something else to each: JoeyNMT does not sort by length, and at the same limit
-its batches hold half as many tokens that are no padding. So a short run first measures how many target tokens an update
-has, and the limit of the others is scaled such that they have as many as ours. What cannot be made equal: JoeyNMT and
-eole have biases in attention, and JoeyNMT drops out attention weights and the feed-forward layer's inside as well.
+A limit on the tokens of a batch means something different in each. JoeyNMT does not sort by length, and at the same
+limit its batches hold half as many tokens that are not padding. So a short run first measures the target tokens of an
+update, and the limit of the others is scaled so that they have as many as ours. Some differences remain: JoeyNMT and
+eole have biases in attention, and JoeyNMT also applies dropout to attention weights and inside the feed-forward layer.
 
-The others compute in fp32, eole in bf16 as well (JoeyNMT refuses it on a CPU); ours in both. All get the settings of
-the OpenMP runtime that our trainer has: they matter on a busy machine.
+The others compute in fp32, and eole in bf16 as well (JoeyNMT refuses it on a CPU). Ours computes in both. All get the
+settings of the OpenMP runtime that our trainer has, because they matter on a busy machine.
 """
 
 import argparse
@@ -51,7 +51,7 @@ _PIECES = 8_000
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run did after its warm-up."""
+    """Measurements of one run after its warm-up."""
 
     updates: int
     target_tokens: float
@@ -126,7 +126,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _contenders(arguments: argparse.Namespace, folder: Path) -> dict[str, Train]:
-    """Who trains, by the name of its row; ours in fp32 comes first."""
+    """Return the contenders by the name of their row. Ours in fp32 comes first."""
     recipe = _recipe(arguments)
     _write_text(_run_ours(recipe, folder, "encode"), folder)
     pythons = {"joeynmt": arguments.joeynmt, "eole": arguments.eole}
@@ -173,7 +173,7 @@ def _recipe(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_ours(recipe: dict[str, Any], folder: Path, until: str) -> Path:
-    """Run a recipe through the command line; the folder of the last artifact."""
+    """Run a recipe through the command line. Return the folder of the last artifact."""
     file = folder / "recipe.yaml"
     file.write_text(yaml.safe_dump(recipe, sort_keys=False))
     command = [str(Path(sys.executable).with_name("nmt")), "run", str(file), "--until", until, "--json"]
@@ -182,7 +182,7 @@ def _run_ours(recipe: dict[str, Any], folder: Path, until: str) -> Path:
 
 
 def _write_text(encoded: Path, folder: Path) -> None:
-    """What was encoded, as text whose words are piece numbers, </s> left out; and the vocabulary."""
+    """Write the encoded text with piece numbers as words, without </s>, and the vocabulary."""
     for name, pattern in {"train": "train-*.parquet", "dev": "dev.parquet"}.items():
         shards = [pq.read_table(file) for file in sorted(encoded.glob(pattern))]
         for side in ("source", "target"):
@@ -217,7 +217,7 @@ def _train_other(python: Path, system: str, job: dict[str, Any], max_tokens: int
 
 
 def _last_line(command: list[str], environment: Mapping[str, str]) -> str:
-    """Run a command to its end; the last line that it printed."""
+    """Run a command to its end. Return the last line that it printed."""
     done = subprocess.run(command, env=environment, capture_output=True, check=False, encoding="utf-8")
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-2_000:]}\n{done.stderr[-4_000:]}")

@@ -1,7 +1,7 @@
-"""eole's side of `train.py`, run by an interpreter that has eole and nothing of this project.
+"""Run eole's side of `train.py`, by an interpreter that has eole and nothing of this project.
 
-It trains through eole's own `train`, on text whose words are piece numbers. Time and tokens are those of its own
-reports: wall-clock time of the loop, and target tokens without padding, </s> included.
+It trains through eole's own `train`, on text whose words are piece numbers. Time and tokens come from its own reports:
+wall-clock time of the loop, and target tokens without padding, </s> included.
 """
 
 import json
@@ -19,7 +19,7 @@ _NEVER = 1_000_000_000
 
 
 def main() -> None:
-    """Train as the job file that the first argument names says; the last line printed is what was measured."""
+    """Train by the job file of the first argument. The last line printed is the measurement."""
     job = json.loads(Path(sys.argv[1]).read_bytes())
     torch.set_num_threads(job["threads"])
     points: list[dict[str, float]] = []

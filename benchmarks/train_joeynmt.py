@@ -1,7 +1,7 @@
-"""JoeyNMT's side of `train.py`, run by an interpreter that has JoeyNMT and nothing of this project.
+"""Run JoeyNMT's side of `train.py`, by an interpreter that has JoeyNMT and nothing of this project.
 
-It trains through JoeyNMT's own `train`, on text whose words are piece numbers. Time and tokens are those of its own log
-lines: wall-clock time of the loop, and target tokens without padding, </s> included.
+It trains through JoeyNMT's own `train`, on text whose words are piece numbers. Time and tokens come from its own log:
+wall-clock time of the loop, and target tokens without padding, </s> included.
 """
 
 import json
@@ -29,7 +29,7 @@ class _Measured(joeynmt.training.TrainManager):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Train as the job file that the first argument names says; the last line printed is what was measured."""
+    """Train by the job file of the first argument. The last line printed is the measurement."""
     job = json.loads(Path(sys.argv[1]).read_bytes())
     folder = Path(job["folder"])
     torch.set_num_threads(job["threads"])

@@ -1,31 +1,31 @@
-"""Translating: tokens per second of ours, of CTranslate2 and of others, with the same weights, rules and token ids.
+"""Measure translation: tokens per second of ours, of CTranslate2 and of others, with the same weights, rules and ids.
 
     python3.11 -m venv /tmp/ct2
     /tmp/ct2/bin/pip install ctranslate2==4.8.5 numpy safetensors
     .venv/bin/python benchmarks/translate.py BUNDLE WEIGHTS --ctranslate2 /tmp/ct2/bin/python \
         --source test.en.gz --reference test.de.gz [--source ... --reference ...] [--eager] [--shortlist]
 
-BUNDLE is an artifact of `export`, WEIGHTS the `model.safetensors` of the artifact of `average` that it was made from;
-the same weights are converted for the others (`translate_grow.py` makes larger ones of them). Each
-contender is a process of its own with its model loaded, and all are asked in turn, `--times` times; a ratio is the
-median of the ratios of pairs that ran one after the other.
+BUNDLE is an artifact of `export`, and WEIGHTS the `model.safetensors` of the artifact of `average` that it was made
+from. The same weights are converted for the others (`translate_grow.py` makes larger ones of them). Each contender is a
+process with its model loaded. All are asked in turn, `--times` times. A ratio is the median of the ratios of pairs that
+ran one after the other.
 
-Counted are tokens of the translations, end marks left out, over the wall-clock time (and over the CPU time of all
-threads) from token ids to token ids: sorting by length and making batches count, tokenisation and loading do not. All
-have `--threads` CPU threads. Before that each gets the settings that are fastest for it on the first text (or so many
-of its lines), of several sizes of a batch, and CTranslate2 of several arrangements of threads and instruction sets;
+The figure is tokens of the translations, without end marks, over the wall-clock time (and over the CPU time of all
+threads) from token ids to token ids. Sorting by length and making batches count. Tokenisation and loading do not. All
+have `--threads` CPU threads. Before that, each gets the settings that are fastest for it on the first text (or on its
+first lines): of several sizes of a batch, and for CTranslate2 of several arrangements of threads and instruction sets.
 `--settings FILE` keeps them.
 
-The rules are the same for all but one: CTranslate2 divides a sum of log-probabilities by length^alpha, ours by
-((5 + length) / 6)^alpha. Timed is alpha 1, CTranslate2's default, with which both find the same hypotheses and may call
-another one the best. Without any penalty it searches by a rule of its own, on until the best hypothesis ends, which
-finds others. So texts are compared with an alpha that is next to nothing: if fewer than 99% of the lines in fp32 are
-identical to CTranslate2's, the exit status is 1. No translation is longer than its source and 50 tokens; CTranslate2
-knows one limit for a batch, that of its longest line. Lines that any contender does not end before the limit are left
-out, for all. Bars that are missed are told; with `--enforce-bars` the exit status is 1 then too.
+One rule differs: CTranslate2 divides a sum of log-probabilities by length^alpha, ours by ((5 + length) / 6)^alpha.
+Speed is measured with alpha 1, CTranslate2's default, with which both find the same hypotheses and may rank another one
+first. Without any penalty CTranslate2 searches by another rule, until the best hypothesis ends, which finds other
+hypotheses. So texts are compared with an alpha that is almost zero: if fewer than 99% of the lines in fp32 are
+identical to CTranslate2's, the exit status is 1. No translation is longer than its source and 50 tokens. CTranslate2
+has one limit for a batch, the limit of its longest line. Lines that any contender does not end before the limit are
+left out, for all. Goals that are missed are reported. With `--enforce-bars`, the exit status is 1 then too.
 
-With `--shortlist` ours takes part once more, with the shortlist of the bundle, as a contender of other translations.
-Without `--ctranslate2` it is compared with nobody else.
+With `--shortlist`, ours takes part once more, with the shortlist of the bundle, as a contender with other translations.
+Without `--ctranslate2`, it is compared with no other program.
 """
 
 import argparse
@@ -58,7 +58,7 @@ _ISAS: list[dict[str, str]] = [
     {"CT2_USE_MKL": "1"},
     {"CT2_USE_MKL": "1", "CT2_FORCE_CPU_ISA": "AVX512"},
 ]
-"""What CTranslate2 is told of a CPU's instructions and libraries to use: nothing, or what it may not take by itself."""
+"""Environments that choose CTranslate2's instruction sets and libraries: its default, or one that it may not choose."""
 _BATCHES = [128, 256, 512, 1_024, 2_048, 4_096]
 """Source tokens: small ones hold less padding, which counts for more with a beam. With the one in the middle (the
 later of two) environments are compared."""
@@ -74,7 +74,7 @@ class Text:
     references: list[str]
 
     def without(self, places: set[int]) -> "Text":
-        """The same without some lines."""
+        """Return the text without some lines."""
         kept = [place for place in range(len(self.sources)) if place not in places]
         return Text(self.name, [self.sources[place] for place in kept], [self.references[place] for place in kept])
 
@@ -123,7 +123,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--times", type=int, default=7, help="runs of each, in turn (7)")
-    parser.add_argument("--lines", type=int, help="of each text, the first so many (all)")
+    parser.add_argument("--lines", type=int, help="number of first lines of each text (all)")
     parser.add_argument(
         "--search-lines", type=int, help="of the first text, to search for the best settings with (all)"
     )
@@ -132,7 +132,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--isas", nargs="+", type=json.loads, default=_ISAS, help="environments for CTranslate2 on a CPU, JSON"
     )
-    parser.add_argument("--enforce-bars", action="store_true", help="end with 1 if a bar is missed")
+    parser.add_argument("--enforce-bars", action="store_true", help="end with 1 if a goal is missed")
     parser.add_argument("--settings", type=Path, help="JSON file that keeps the settings that were found best")
     parser.add_argument("--transformers", help="Python interpreter that has transformers: Marian takes part in fp32")
     parser.add_argument("--eager", action="store_true", help="our model in PyTorch takes part as well")
@@ -153,7 +153,7 @@ def read_lines(file: Path) -> list[str]:
 
 
 def converted(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """What `contenders` is told of models: the bundle, and what the others read, converted into a folder."""
+    """Return the models for `contenders`: the bundle, and the others' models, converted into a folder."""
     heads = json.loads((options.bundle / "config.json").read_text(encoding="utf-8"))["num_heads"]
     models: dict[str, Any] = {"bundle": options.bundle, "weights": options.weights, "heads": heads}
     script = Path(__file__).with_name("translate_ctranslate2.py")

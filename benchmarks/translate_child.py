@@ -1,7 +1,7 @@
-"""What the contenders of `translate.py` have in common: a process that is asked over a pipe. Standard library only.
+"""Answer questions over a pipe: the part that all contenders of `translate.py` share. Standard library only.
 
-A question is one line of JSON on standard input, an answer one line on what was standard output. The first question
-loads the model, the second brings the text, and from then on each question translates it once.
+A question is one line of JSON on standard input, and an answer one line on what was standard output. The first question
+loads the model, the second brings the text, and each question after that translates it once.
 """
 
 import gc
@@ -23,13 +23,13 @@ class Contender(Protocol):
     """A loaded model."""
 
     def prepare(self, sources: Sequence[Ids]) -> None:
-        """Take the text, as ids without end marks; what is done here is not timed."""
+        """Take the text, as ids without end marks. This is not timed."""
 
     def translate(self, question: Question) -> Any:
-        """Translate the text; this is what is timed."""
+        """Translate the text. This is timed."""
 
     def targets(self, translated: Any) -> list[Ids]:
-        """Ids of what `translate` gave, without end marks; this is not timed."""
+        """Return the ids of the translations, without end marks. This is not timed."""
 
 
 def serve(load: Callable[[Question], Contender]) -> None:

@@ -1,4 +1,4 @@
-"""Who takes part in `translate.py`: how each is started, asked, and given its best settings."""
+"""List the contenders of `translate.py`: how each is started, asked, and given its best settings."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from typing import Any
 from translate_child import Ids, Question
 
 Settings = dict[str, Any]
-"""Of one contender: `workers`, `threads` of each, `batch_tokens`, and `environment`."""
+"""Settings of one contender: `workers`, `threads` of each, `batch_tokens`, and `environment`."""
 
 _FOLDER = Path(__file__).parent
 _LOADED_WITH = ("workers", "threads")
@@ -22,7 +22,7 @@ _HOPELESS = 1.6
 
 
 class EndedError(SystemExit):
-    """A contender's process has ended by itself; who does not expect that ends with the message."""
+    """A contender's process has ended by itself. A caller that does not expect that ends with the message."""
 
 
 class Child:
@@ -70,9 +70,9 @@ class Contender:
     name: str
     command: Sequence[str]
     load: Question
-    """What its first question says, settings apart."""
+    """First question to the contender, without its settings."""
     choices: Mapping[str, Sequence[Any]]
-    """The values that the sweep tries of each of `Settings`; workers and threads come as pairs."""
+    """Values that the sweep tries for each of `Settings`. Workers and threads come as pairs."""
     children: dict[str, Child] = field(default_factory=dict)
     """Loaded models, by what they were loaded with."""
 
@@ -127,7 +127,7 @@ def best_settings(contender: Contender, sources: Sequence[Ids], rules: Question,
 
 @dataclass
 class _Stopwatch:
-    """How long a contender takes for a text, by its settings."""
+    """Measure the time that a contender takes for a text, by its settings."""
 
     contender: Contender
     sources: Sequence[Ids]

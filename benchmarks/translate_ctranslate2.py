@@ -1,11 +1,11 @@
-"""CTranslate2's side of `translate.py`, run by an interpreter that has ctranslate2, numpy and safetensors.
+"""Run CTranslate2's side of `translate.py`, by an interpreter that has ctranslate2, numpy and safetensors.
 
     translate_ctranslate2.py                                             to be asked (`translate_child.py`)
     translate_ctranslate2.py WEIGHTS HEADS FOLDER QUANTISATION           to convert weights of ours into a model
 
-Converted are the weights as they are trained, by CTranslate2's own classes: sinusoidal positions are written down as
-ours lie (sines in even columns), embeddings are scaled by the square root of their width, and there are neither biases
-in attention nor one of the output. The words of its vocabulary are numbers: pieces are given to it as ids.
+The weights are converted as they are trained, by CTranslate2's own classes. Sinusoidal positions are written in our
+order (sines in even columns), embeddings are scaled by the square root of their width, and neither attention nor the
+output has biases. The words of its vocabulary are numbers, because it gets pieces as ids.
 """
 
 import sys

@@ -1,19 +1,19 @@
-"""A bundle made anew by the code as it is: of a model as it was trained, or of that model grown to a larger size.
+"""Make a bundle with the current code, of a model as it was trained, or of that model grown to a larger size.
 
     .venv/bin/python benchmarks/translate_grow.py BUNDLE WEIGHTS FOLDER --dev dev.en.gz dev.de.gz [--base] \
         [--text train.en.gz train.de.gz]
 
-A base model takes days to train where there is no GPU, and a random one translates nothing: its translations end at no
-sensible length, and no rounding does it any harm. A grown one says what the small one says at the cost of a large one.
-Each value is repeated: in the residual stream (norms see the same mean and deviation), within heads, over heads, and
-inside of the feed-forward layer; what multiplies so many equal values is divided by their number. Layers that are added
-change next to nothing, and pieces that are added are next to impossible. What cannot be repeated is the positions, for
-they are computed: they are those of the small width, repeated, which the file of weights notes for the others.
+A base model takes days to train without a GPU, and a random one translates nothing: its translations end at no sensible
+length, and no rounding harms it. A grown model gives the translations of the small one at the cost of a large one. Each
+value is repeated: in the residual stream (norms see the same mean and deviation), within heads, over heads, and inside
+the feed-forward layer. Weights that multiply repeated values are divided by the number of repetitions. Layers that are
+added change almost nothing, and pieces that are added are almost impossible. Positions cannot be repeated, because they
+are computed: they are the positions of the small width, repeated, which the file of weights notes for the others.
 
-FOLDER gets `average/model.safetensors` and `export/`, the bundle, by the stage `export` itself; it calibrates and
+FOLDER gets `average/model.safetensors` and `export/`, the bundle, by the stage `export` itself, which calibrates and
 compares on the dev text. A model to grow has one matrix for its three embeddings. With `--text`, training text, the
-bundle has a shortlist. Pieces that are added are in no text: a real vocabulary of as many has longer lists, which
-`--frequent` makes up for.
+bundle has a shortlist. Added pieces are in no text, so the lists are shorter than with a real vocabulary of this
+size. `--frequent` makes up for that.
 """
 
 import argparse
@@ -38,11 +38,11 @@ from nmt_core.tokenizer.tokenizer import SPM_FILE, Tokenizers, tokenizer_files
 
 BASE_PIECES = 32_000
 _ADDED = 1e-5
-"""Deviation of the weights with which an added layer writes into the residual stream; its values are about 1."""
+"""Deviation of the weights with which an added layer writes into the residual stream, whose values are about 1."""
 _IMPOSSIBLE = 100.0
 """The logit of an added piece is minus this, whatever the state."""
 _TOLERANCE = 1e-3
-"""Of the export's comparison, in nats: of values that are equal the roundings are equal too, and add up."""
+"""Tolerance of the export's comparison, in nats. Equal values have equal roundings, which add up."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("weights", type=Path, help="the averaged weights")
     parser.add_argument("folder", type=Path, help="where to write")
     parser.add_argument("--dev", type=Path, nargs=2, required=True, help="text to calibrate on and to compare on")
-    parser.add_argument("--lines", type=int, help="of the dev text, the first so many (all): large models take long")
+    parser.add_argument("--lines", type=int, help="number of first lines of the dev text (all): large models take long")
     parser.add_argument("--text", type=Path, nargs=2, help="training text, to make a shortlist from")
     parser.add_argument("--frequent", type=int, help="most frequent pieces of the shortlist (as usual)")
     parser.add_argument("--precisions", nargs="+", default=PRECISIONS, help="fp32 and others (all)")
@@ -132,7 +132,7 @@ def grown(
 
 
 class _Growth:
-    """How the arrays of one size become those of another."""
+    """Mapping from the arrays of one size to the arrays of another."""
 
     def __init__(self, small: ModelConfig, large: ModelConfig) -> None:
         self.width = large.d_model // small.d_model
@@ -153,7 +153,7 @@ class _Growth:
         return split.repeat(more, axis=1).reshape(-1, *array.shape[1:])
 
     def array(self, name: str, array: Array, *, is_added: bool) -> Array:
-        """The array of a layer; one of an added layer is made up."""
+        """Return the array of a layer. The array of an added layer is made up."""
         part = name.split(".", 2)[2]
         if "norm" in part:
             return (
@@ -197,7 +197,7 @@ def add_pieces(file: Path, pieces: int) -> None:
 
 
 def _write_dev(folder: Path, files: tuple[Path, Path], lines: int | None) -> None:
-    """What the stage `split` leaves of the dev text."""
+    """Write the dev text as the stage `split` does."""
     _write_pairs(folder / "dev.parquet", files, lines)
     (folder / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
 

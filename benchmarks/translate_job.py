@@ -1,11 +1,11 @@
-"""Memory of a translation job, however large its input is.
+"""Measure the memory of a translation job, for inputs of any size.
 
     benchmarks/translate_job.py BUNDLE --lines 1000000 10000000 [--folder FOLDER] [--threads 2]
 
-BUNDLE is the folder of an exported model; the smallest there is will do, for what is measured is the job and not the
-model. For each number of lines, a file of short lines is made and translated in a process of its own. Counted is the
-resident memory of that process (RSS, of /proc): when the model is loaded and the first chunks are done, at its peak
-from then on, and how it grew from the first to the last tenth of the chunks. Nothing is subtracted.
+BUNDLE is the folder of an exported model. The smallest one will do, because the job is measured and not the model. For
+each number of lines, a file of short lines is made and translated in its own process. The figure is the resident memory
+of that process (RSS, of /proc): when the model is loaded and the first chunks are done, at its peak from then on, and
+its growth from the first to the last tenth of the chunks. Nothing is subtracted.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _LINES_AT_ONCE = 100_000
 
 
 def make_text(file: Path, lines: int) -> None:
-    """Lines of one or two short words; one in eight is empty."""
+    """Write lines of one or two short words. One line in eight is empty."""
     with file.open("w") as opened:
         for first in range(0, lines, _LINES_AT_ONCE):
             numbers = range(first, min(first + _LINES_AT_ONCE, lines))

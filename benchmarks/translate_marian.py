@@ -1,10 +1,10 @@
-"""The side of transformers in `translate.py`: Marian's model and `generate`, with the same weights.
+"""Run the side of transformers in `translate.py`: Marian's model and `generate`, with the same weights.
 
     python3.11 -m venv /tmp/marian
     /tmp/marian/bin/pip install transformers==5.23.0 torch==2.13.0 numpy safetensors
 
-The conversion is exact: positions are written over Marian's own, which lie otherwise, and the biases that its attention
-has and ours has not are zero. Its layers are post-norm, with one matrix for three embeddings; other models are refused.
+The conversion is exact. Our positions replace Marian's, which have another order, and the biases that its attention has
+and ours has not are zero. Its layers are post-norm, with one matrix for three embeddings. Other models are refused.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What `translate.py` measured, and its tables."""
+"""Collect the measurements of `translate.py`, and make its tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from statistics import median
 from typing import Any
 
 BARS = {("int8", 5): 1.20, ("int8", 1): 1.12, ("fp32", 5): 1.12, ("fp32", 1): 1.08, ("fp16", 4): 1.0, ("fp16", 1): 1.0}
-"""How many times as many tokens per second as CTranslate2 ours is to have, by precision and beam size."""
+"""Goals: ours has this many times as many tokens per second as CTranslate2, by precision and beam size."""
 LOADED_BARS = {"fp32": {"seconds": 1.5}, "int8": {"seconds": 1.5, "rss": 400.0}}
-"""Seconds that loading ours on a CPU may take, and megabytes that a loaded model may; for one of the size of base."""
+"""Goals for loading ours on a CPU: the most seconds and megabytes of a model of the size of base."""
 LEAST_IDENTICAL = 0.99
 """Share of lines that are to be identical to CTranslate2's in fp32."""
 
@@ -27,10 +27,10 @@ class Row:
     cpus: Sequence[float]
     bleu: float
     identical: float
-    """Share of the lines that are those of ours in the same precision, without a length penalty."""
+    """Share of the lines that equal ours in the same precision, without a length penalty."""
 
     def ratios(self, ours: "Row") -> tuple[float, float]:
-        """How many times as many tokens per second, and per CPU-second, ours has: the median of the pairs."""
+        """Return the speed of ours relative to this row, per second and per CPU-second: the median of the pairs."""
         more = ours.tokens / self.tokens
         walls = [theirs / of_ours for theirs, of_ours in zip(self.walls, ours.walls, strict=True)]
         cpus = [theirs / of_ours for theirs, of_ours in zip(self.cpus, ours.cpus, strict=True)]
@@ -52,7 +52,7 @@ class Loaded:
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """A table in Markdown; ours comes first of each comparison."""
+    """Print a Markdown table. Ours comes first in each comparison."""
     head = [
         "Text",
         "Precision",
@@ -91,7 +91,7 @@ def print_loaded(models: Sequence[Loaded]) -> None:
 
 
 def missed(rows: Sequence[Row], models: Sequence[Loaded]) -> list[str]:
-    """Where ours is not as much faster than CTranslate2 as it is to be, or takes too much to load."""
+    """Return a line for each goal that is missed, in speed or in loading."""
     found = []
     ours = rows[0]
     for row in rows:
@@ -107,7 +107,7 @@ def missed(rows: Sequence[Row], models: Sequence[Loaded]) -> list[str]:
 
 
 def unlike(rows: Sequence[Row]) -> list[str]:
-    """Where CTranslate2 makes too many other lines of the same weights."""
+    """Return a line for each row in which CTranslate2 gives too many other lines with the same weights."""
     return [
         f"{row.text}, beam {row.beam}: {row.identical:.2%}"
         for row in rows

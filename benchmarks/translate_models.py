@@ -1,4 +1,4 @@
-"""Weights of ours, read without PyTorch: what `translate.py` converts for the others. Needs numpy and safetensors."""
+"""Read our weights without PyTorch, for `translate.py` to convert for the others. Needs numpy and safetensors."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ _EMBEDDINGS = ("output.weight", "target_embedding.weight", "source_embedding.wei
 
 
 class Weights:
-    """A file that `safetensors.torch.save_model` wrote; of matrices that are tied it holds one."""
+    """File that `safetensors.torch.save_model` wrote. It holds one of the matrices that are tied."""
 
     def __init__(self, file: Path) -> None:
         with safe_open(file, "np") as reader:
@@ -36,7 +36,7 @@ class Weights:
 
     @property
     def is_pre_norm(self) -> bool:
-        """Whether the norms stand before the sub-layers."""
+        """True if the norms are before the sub-layers."""
         return "encoder_norm.weight" in self.arrays
 
     def positions(self, length: int) -> Array:
@@ -48,7 +48,7 @@ class Weights:
         return encoding.repeat(width // base, axis=1).astype(np.float32)
 
     def sizes(self, heads: int) -> dict[str, Any]:
-        """The settings of `ModelConfig` with which a model has these weights; no shape tells the number of heads."""
+        """Return the options of `ModelConfig` that give these weights. No shape shows the number of heads."""
         inner = self["decoder.0.feed_forward.inner.weight"]
         embeddings = sum(name in self.arrays for name in _EMBEDDINGS)
         return {

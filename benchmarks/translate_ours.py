@@ -1,4 +1,4 @@
-"""Our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
+"""Run our side of `translate.py`: a bundle in ONNX Runtime, or its weights in PyTorch, kernel by kernel."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,7 +14,7 @@ from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
 Sample = tuple[tuple[str, Any], ...]
-"""Knobs of sampling and their values, by name; none: nothing is drawn."""
+"""Options of sampling and their values, by name. Without any, nothing is sampled."""
 
 
 class Asked:

@@ -1,10 +1,10 @@
-"""Sampling: tokens per second of ours and of CTranslate2, with the same weights; greedy search of both beside it.
+"""Measure sampling: tokens per second of ours and of CTranslate2, with the same weights, beside greedy search of both.
 
     .venv/bin/python benchmarks/translate_sample.py BUNDLE WEIGHTS --ctranslate2 PYTHON --source test.en.gz
 
-What is counted, and how both are asked in turn, stands in `translate.py`. Each draws other translations, so speeds are
-compared, not times: tokens of the translations over the time that they took. Both have the settings that are best for
-greedy search of the same lines. Neither is asked for scores.
+`translate.py` explains what is counted, and how both are asked in turn. Each draws other translations, so speeds are
+compared and not times: tokens of the translations over the time that they took. Both have the settings that are best
+for greedy search of the same lines. Neither is asked for scores.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("weights", type=Path, help="the averaged weights that it was made from")
     parser.add_argument("--ctranslate2", required=True, help="Python interpreter that has CTranslate2")
     parser.add_argument("--source", type=Path, required=True, help="text to translate, plain or .gz")
-    parser.add_argument("--lines", type=int, default=200, help="the first so many (200)")
+    parser.add_argument("--lines", type=int, default=200, help="number of first lines (200)")
     parser.add_argument("--precisions", nargs="+", default=["fp32", "int8"], help="(fp32 int8)")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (2)")
     parser.add_argument("--times", type=int, default=5, help="runs of each, in turn (5)")

@@ -1,14 +1,14 @@
-"""One run of the trainer in this process, watched from outside: where the time of each update goes.
+"""Run the trainer once in this process, and watch from outside where the time of each update goes.
 
-The trainer is the product's own and knows of nothing. It asks before each update whether to stop: there an update
-begins. `Objective.forward` is wrapped for the time of the run, and the optimizer's hooks tell when a step begins and
-ends. On a GPU the marks are events in its stream, so nothing waits for it; each span lasts until the next mark:
+The trainer is the product's own and is not changed. It asks before each update whether to stop: there an update begins.
+`Objective.forward` is wrapped for the time of the run, and the optimizer's hooks mark when a step begins and ends. On a
+GPU the marks are events in its stream, so nothing waits for it. Each span lasts until the next mark:
 
 - input: copying the batch (and, for FSDP, gathering the outermost weights);
-- forward: model and loss, with that part of the backward pass that the loss computes at once;
+- forward: model and loss, with the part of the backward pass that the loss computes at once;
 - backward: the rest of it, the reduction of gradients, and their norm;
 - optimizer: the step;
-- between: zeroing gradients, looking at the loss, logging, and waiting for data, which is told apart by the loader.
+- between: zeroing gradients, looking at the loss, logging, and waiting for data, which the loader counts separately.
 """
 
 import os
@@ -38,21 +38,21 @@ _SPANS = ("input", "forward", "backward", "optimizer", "between")
 
 @dataclass
 class Run:
-    """What was seen of one run."""
+    """Observations of one run."""
 
     parameters: int
     points: list[dict[str, float]] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
-    """When each update began on the host, in seconds."""
+    """Start of each update on the host, in seconds."""
     waited: list[float] = field(default_factory=list)
-    """How long the loader had been waited for by then."""
+    """Seconds that the trainer had waited for the loader by then."""
     spans: list[dict[str, float]] = field(default_factory=list)
     """Milliseconds of each update by span."""
     peak_bytes: int = 0
-    """Most memory that tensors took on the GPU; 0 without one."""
+    """Peak memory of tensors on the GPU, or 0 without one."""
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
-    """At the end, on the CPU; as far as they are whole."""
+    """Weights at the end, on the CPU, as far as this process has them complete."""
 
     def point(self, values: Mapping[str, float]) -> None:
         """See `Listener.point`."""
@@ -71,12 +71,12 @@ class Run:
         return [point["dev_loss"] for point in self.points if "dev_loss" in point]
 
     def rates(self, warm_up: int) -> list[float]:
-        """Target tokens per second between the points of the curves after so many updates."""
+        """Return target tokens per second between the points of the curves after this many updates."""
         name = "target_tokens_per_second"
         return [point[name] for point in self.points if name in point and point["update"] > warm_up]
 
     def span_means(self, warm_up: int) -> dict[str, float]:
-        """Mean milliseconds of an update by span, after so many updates, and of waiting for data on the host."""
+        """Return mean milliseconds of an update by span, after this many updates, and of the wait for data."""
         counted = self.spans[warm_up:]
         means = {name: sum(each.get(name, 0) for each in counted) / max(1, len(counted)) for name in _SPANS}
         # Updates are counted from the second look on: the first comes after the loader's start.
@@ -128,7 +128,7 @@ def train(
     configs: tuple[ModelConfig, TrainConfig],
     before_update: Callable[[int], bool] = lambda update: False,
 ) -> Run:
-    """Train, or go on in this folder.
+    """Train, or resume in this folder.
 
     Args:
         data: folder of token shards.
@@ -164,7 +164,7 @@ def train(
 
 @contextmanager
 def _watching(marks: _Marks) -> Iterator[list[Loader]]:
-    """Mark the spans of what runs in the block; the loaders that it uses."""
+    """Mark the spans of the code in the block. Yield the loaders that it uses."""
     loaders: list[Loader] = []
     forward, enter = Objective.forward, Loader.__enter__
 

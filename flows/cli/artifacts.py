@@ -161,7 +161,7 @@ def _unfinished_uploads(settings: "Settings", days: int) -> str:
     return (
         f"{len(uploads):,} uploads to {address} were started more than {days} days ago and never completed. Their "
         "parts take up space, and gc does not remove them: set the bucket's rule AbortIncompleteMultipartUpload "
-        "(infra/README.md shows how)"
+        "(docs/how-to/share-artifacts.md shows how)"
     )
 
 

@@ -148,7 +148,8 @@ class ClusterApi:
                 raise NoAnswerError(message) from None
             raise ConfigError(
                 f"NMT_LAUNCHER: Kubernetes refuses {self._kind.plural}.{self._kind.group} in namespace "
-                f"{self.namespace} ({message}): see infra/README.md for the operators and rights that it needs"
+                f"{self.namespace} ({message}): docs/how-to/run-on-kubernetes.md "
+                "names the operators and rights that it needs"
             ) from None
 
 

@@ -18,8 +18,6 @@ _POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import t
 _BYTES_OF_GRAPHS = 80_000
 """Bytes of the graphs of one precision without weights."""
 _CHECKPOINTS_TO_RESUME = 3  # the maximum at one time: the newest, the one before, and the one being written
-
-
 _LOOKED_AT = 50  # newest artifacts of a stage: a store may hold thousands
 
 

@@ -146,6 +146,7 @@ class Loader:
         return Update(epoch, number, tuple(self._passes(micro_batches)), target_tokens, tuple(micro_batches))
 
     def _passes(self, micro_batches: list[MicroBatch]) -> Iterator[Pass]:
+        """Yield the passes of this process: as many as any other process has, some of which may count for nothing."""
         share, joined = self._share, 1
         if self._batching == "packed":
             joined = max(1, share.max_tokens_per_pass // max(self._plan.capacity.source, self._plan.capacity.target))

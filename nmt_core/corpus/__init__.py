@@ -1,4 +1,4 @@
-"""Fetch, clean and split parallel text, and account for every row. README.md describes this for users.
+"""Fetch, clean and split parallel text, and account for every row. For users, `docs/how-to/add-text.md` describes it.
 
 download.py       runs the stage `download`: fetching/ gets the files, or toy/ makes a corpus
 sources.py        identifies a download by the content of its files

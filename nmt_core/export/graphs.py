@@ -44,7 +44,10 @@ from nmt_core.search.onnx_step import (
 from nmt_core.search.shortlist import BLOCK_PIECES
 
 _ALIGNING_LAYERS = 2
-"""Number of the decoder's last layers that align words. Two are better than the last one (`benchmarks/README.md`)."""
+"""Number of the decoder's last layers that align words.
+
+Two are better than the last one (`docs/reference/benchmarks-record.md`, "Alignments").
+"""
 
 
 def export_graphs(

@@ -17,6 +17,7 @@ _OPSET, _IR_VERSION = 20, 10
 _CONTRIBUTED_OPSET = 1
 """Version of ONNX Runtime's own operators."""
 _SMALLEST_SHARED = 1_024
+"""Size in bytes from which a constant goes to the shared file. A smaller one stays in its graph."""
 _ALIGNMENT = 4_096
 """Alignment of constants in bytes. It is the size of a memory page, so that ONNX Runtime can map the file."""
 

@@ -165,10 +165,12 @@ class Transformer(TranslationModel):
 
 
 def _is_compiled_by_rows(device: torch.device) -> bool:
+    """Return True on a CPU in half precision, where `Rows` keeps the number of sizes to compile for small."""
     return device.type == "cpu" and torch.is_autocast_enabled("cpu")
 
 
 def _in_rows(ids: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
+    """Return padded ids in the layout `Rows`. Ids in another layout are returned unchanged."""
     if not isinstance(layout, Padded):
         return ids, layout
     rows = Rows.of(layout, *ids.shape)

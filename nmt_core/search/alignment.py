@@ -2,8 +2,8 @@
 
 A piece of the translation is linked to the source piece with the most attention at the step that produces it. The
 attention is the mean over all heads of the decoder's last two layers, which was the best of the variants that were
-measured (`benchmarks/README.md`). A piece that attends most to the end mark is not linked. Two words are linked if any
-of their pieces are.
+measured (`docs/reference/benchmarks-record.md`). A piece that attends most to the end mark is not linked. Two words
+are linked if any of their pieces are.
 
 Letters: see `nmt_core.models`. Here W counts words.
 """

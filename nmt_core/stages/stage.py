@@ -197,7 +197,8 @@ def run_stage(
     """Reuse or make the artifact of a stage. Safe against other processes that need the same artifact.
 
     Args:
-        stage, config, store: the stage, the recipe and the store of the artifact.
+        config: the recipe.
+        store: the store of the artifact.
         inputs: artifacts of the stages that this one needs.
         job: reporter, resources, workers and launcher.
         force: run the stage even if its artifact exists.

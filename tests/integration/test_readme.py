@@ -77,11 +77,23 @@ def test_it_is_short() -> None:
     assert 350 <= len(re.findall(r"\w[\w.,'-]*", prose)) <= 450
 
 
-@pytest.mark.parametrize("file", ["README.md", "CONTRIBUTING.md", "infra/README.md"])
+def anchors(page: Path) -> set[str]:
+    """Anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "file", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "infra/README.md", "benchmarks/README.md"]
+)
 def test_links_lead_somewhere(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)\)", text):
-        assert (ROOT / file).parent.joinpath(target).exists(), target
+    links = re.findall(r"\]\((?!https?://)([^)#]+)(?:#([^)]*))?\)", text)
+    assert links
+    for target, anchor in links:
+        page = (ROOT / file).parent / target
+        assert page.exists(), target
+        assert not anchor or anchor in anchors(page), f"{target}#{anchor}"
 
 
 def test_make_targets_exist() -> None:

@@ -1,4 +1,4 @@
-"""The prose of the code: patterns that make a reader solve a sentence first are counted, and held near zero."""
+"""The prose of code and pages: patterns that make a reader solve a sentence first are counted, and held near zero."""
 
 import ast
 import io
@@ -12,7 +12,13 @@ import pytest
 import nmt_core
 
 ROOT = Path(nmt_core.__file__).parent.parent
-FILES = sorted([*ROOT.glob("nmt_core/**/*.py"), *ROOT.glob("flows/**/*.py")])
+FILES = sorted(file for folder in ("nmt_core", "flows", "benchmarks") for file in ROOT.glob(f"{folder}/**/*.py"))
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "infra/*.md", "benchmarks/*.md")
+    for page in ROOT.glob(pattern)
+    if page.name != "CHANGELOG.md"  # entries of earlier releases stay as they were
+)
 
 BEGINNINGS = {
     "a question": r"(What|Who|Whose|Whether|How|Where|Which|Why|When)\b",
@@ -93,9 +99,31 @@ def test_plain_words(pattern: str) -> None:
     assert len(found) <= MOST, "\n".join(found)
 
 
+@pytest.mark.parametrize("pattern", WORDS)
+def test_plain_words_on_the_pages(pattern: str) -> None:
+    found = [
+        listed(page, number, line.strip())
+        for page in PAGES
+        for number, line in outside_of_code(page)
+        if re.search(WORDS[pattern], line)
+    ]
+    assert len(found) <= MOST, "\n".join(found)
+
+
+def outside_of_code(page: Path) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines of a page that are in no fenced block, without the code spans in them."""
+    is_code = False
+    for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), start=1):
+        is_fence = line.lstrip().startswith("```")
+        is_code ^= is_fence
+        if not is_code and not is_fence:
+            yield number, re.sub(r"`[^`]*`", "", line)
+
+
 def test_the_patterns_are_found(tmp_path: Path) -> None:
     """The counts are not zero because nothing is looked at."""
     assert sum(1 for file in FILES for _ in docstrings(file)) > 1_500
+    assert sum(1 for page in PAGES for _ in outside_of_code(page)) > 1_500
     file = tmp_path / "bad.py"
     file.write_text('def f():\n    """What goes on; those of his."""\n    # nobody but for him\n')
     [(line, text)] = docstrings(file)

@@ -19,7 +19,11 @@ from typer.main import get_command
 
 import flows.settings
 from flows.cli.app import app
-from nmt_core.config import PipelineConfig
+from nmt_core.config import CleanConfig, LanguagesConfig, PipelineConfig
+from nmt_core.corpus.cleaning.filters import knobs
+from nmt_core.corpus.cleaning.thresholds import rules_for
+from nmt_core.corpus.duplicates import exact
+from nmt_core.corpus.held_out import decontaminate
 from nmt_core.recipes.reference import option_reference
 
 ROOT = Path(__file__).parents[3]
@@ -155,10 +159,9 @@ def test_each_setting_that_the_code_reads_is_in_the_reference() -> None:
     assert read >= {"NMT_HOME", "NMT_THREADS", "NMT_STRICT_VERSIONS"}
     listed = {name for names, _ in generate.setting_entries(flows.settings.__doc__) for name in names}
     assert {name for name in listed if f"`{name}`" not in page} == set()
-    inner = {
-        name for name in read - listed if f"`{name}" not in (ROOT / "infra" / "README.md").read_text(encoding="utf-8")
-    }
-    assert read - listed <= inner, "settings that people set are in the table of flows/settings"
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = {name for name in read - listed if f"`{name}" in pages}
+    assert shown == set(), "settings that people set are in the table of flows/settings"
 
 
 def test_a_docstring_without_a_table_of_settings_is_refused() -> None:
@@ -206,6 +209,7 @@ def test_options_that_a_page_names_exist(page: str) -> None:
             assert name in OPTIONS, f"{page}: {name}"
 
 
+SIDES = ("source", "target")
 CORPORA = ["mine", "crawled", "back-translated", "subtitles"]
 FRAGMENTS = [
     (str(page.relative_to(ROOT)), text) for page in PAGES for text in blocks(page, "yaml") if "base:" not in text
@@ -220,11 +224,35 @@ def test_parts_of_recipes_on_the_pages_are_valid(page: str, text: str) -> None:
 
 
 def test_figures_of_the_benchmarks_are_those_that_were_measured() -> None:
-    record = "".join((ROOT / file).read_text(encoding="utf-8") for file in ("benchmarks/README.md", "README.md"))
+    record = "".join(
+        (ROOT / file).read_text(encoding="utf-8") for file in ("docs/reference/benchmarks-record.md", "README.md")
+    )
     rows = [line for line in (ROOT / "docs/reference/benchmarks.md").read_text().splitlines() if line.startswith("|")]
     figures = [figure for row in rows for figure in re.findall(r"\d[\d,.]*\d", re.sub(r"2026-\d\d(-\d\d)?", "", row))]
     assert len(figures) > 80
     assert [figure for figure in figures if figure not in record] == []
+
+
+def test_the_table_of_filters_has_every_reason_with_its_option() -> None:
+    switches = ("numbers", "addresses", "end_marks", "brackets")
+    options = {f"{name}_must_match": True for name in switches} | {f"{side}_word_list": "words" for side in SIDES}
+    rules = rules_for(CleanConfig.model_validate(options), LanguagesConfig(source="en", target="de"), "mine")
+    reasons = knobs(rules) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
+    assert len(reasons) > 25
+    table = [line for line in (ROOT / "docs/reference/filters.md").read_text().splitlines() if line.startswith("| `")]
+    for reason, option in reasons.items():
+        rows = [row for row in table if f"`{reason}`" in row.split("|")[1]]
+        assert len(rows) == 1, reason
+        section, _, name = option.partition(".")
+        assert section != "clean" or f"`{name}`" in rows[0].split("|")[3], f"{reason}: {option}"
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    folders = "nmt_core|flows|infra|tests|benchmarks|docs"
+    names = re.findall(rf"`((?:{folders})/[\w./-]*)[^`]*`", (ROOT / page).read_text(encoding="utf-8"))
+    made_by_the_user = {"infra/.env"}
+    assert {name for name in names if not (ROOT / name).exists()} <= made_by_the_user
 
 
 def test_the_guide_to_a_report_explains_each_of_its_parts() -> None:
