@@ -6,6 +6,7 @@ index.py          reads `corpora.json`, the list of the downloaded corpora, thei
 reading.py        reads the rows of a download; nmt_core/formats parses the files
 clean.py          runs the stage `clean`, which cuts the rows into shards
 shard.py          cleans one shard
+scripts.py        counts words and weighs letters by the script of the text
 normalize.py      spells equal sentences equally, and computes the keys by which sentences count as copies
 cleaning/         decides which pairs are dropped: filters/, thresholds.py, language_id.py, scorers.py (programs of
                   others), cross_entropy.py with ngrams.py (closeness to a domain), unchecked.py (inactive filters)

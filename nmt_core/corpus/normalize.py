@@ -15,6 +15,7 @@ import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
+from nmt_core.corpus import scripts
 from nmt_core.spelling import INVISIBLE, SPACES, Punctuation, Rule, UnicodeForm, moses_rules
 
 # UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
@@ -44,8 +45,6 @@ _NEEDS_WORK = {
 _REPLACEMENT_CHARACTER = "\ufffd"
 
 _NOT_IN_KEYS = r"[\p{P}\p{S}]"
-_UNSPACED_LANGUAGES = frozenset({"bo", "ja", "km", "lo", "my", "th", "yue", "zh"})
-_UNSPACED_SCRIPTS = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
 
 
 def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Expr:
@@ -108,41 +107,19 @@ def hashed(text: pl.Expr) -> pl.Expr:
     return cast(pl.Expr, NonCryptographicHashingNameSpace(text).xxh3_64())
 
 
-def words(text: pl.Expr, language: str) -> pl.Expr:
+def words(text: pl.Expr) -> pl.Expr:
     """Return the list of words of each sentence, in lower case and without punctuation.
 
-    In languages that write no spaces, each character of the script is a word.
+    A letter of a script without spaces is a word (see `scripts`).
     """
-    folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "")
-    if not has_spaces(language):
-        return folded.str.extract_all(word_pattern(language))
+    folded = scripts.with_spaces(text.str.to_lowercase()).str.replace_all(_NOT_IN_KEYS, "")
     single = folded.str.replace_all(r" {2,}", " ").str.strip_chars(" ")
     return pl.when(single != "").then(single.str.split(" ")).otherwise(pl.lit([], dtype=pl.List(pl.String)))
 
 
-def has_spaces(language: str) -> bool:
-    """Return True if a language writes spaces between its words."""
-    return language not in _UNSPACED_LANGUAGES
-
-
-def word_pattern(language: str) -> str:
-    """Return a regular expression that matches one word."""
-    if has_spaces(language):
-        return r"\S+"
-    return rf"[{_UNSPACED_SCRIPTS}]|[^\s{_UNSPACED_SCRIPTS}]+"
-
-
-def word_count(text: pl.Expr, language: str) -> pl.Expr:
-    """Return the number of words of a normalised sentence."""
-    if has_spaces(language):  # normalised text has single spaces, and only between words
-        return pl.when(text == "").then(0).otherwise(text.str.count_matches(" ", literal=True) + 1)
-    return text.str.count_matches(word_pattern(language))
-
-
-def long_word_pattern(language: str, characters: int) -> str:
-    """Return a regular expression that matches a word of at least `characters` characters."""
-    not_in_words = r"\s" if has_spaces(language) else rf"\s{_UNSPACED_SCRIPTS}"
-    return rf"[^{not_in_words}]{{{characters},}}"
+def word_count(spaced: pl.Expr) -> pl.Expr:
+    """Return the number of words of a normalised sentence that has passed `scripts.with_spaces`."""
+    return pl.when(spaced == "").then(0).otherwise(spaced.str.count_matches(" ", literal=True) + 1)
 
 
 def _repair(text: pl.Series) -> pl.Series:

@@ -8,11 +8,13 @@ test set.
 from collections import Counter
 from collections.abc import Sequence
 
+import polars as pl
+
 from nmt_core.config import LanguagesConfig
+from nmt_core.corpus import scripts
 from nmt_core.evaluate.length_bucket import LengthBucket
 from nmt_core.evaluate.test_sets import TestSet
 from nmt_core.scoring import score
-from nmt_core.search.long_lines import joiner
 
 _MOST_BUCKETS = 8
 _FEWEST_SENTENCES = 10
@@ -20,7 +22,7 @@ _FEWEST_SENTENCES = 10
 
 def by_length(test: TestSet, hypotheses: Sequence[str], languages: LanguagesConfig) -> list[LengthBucket]:
     """Return the buckets of one test set, shortest sentences first."""
-    has_words = bool(joiner(languages.source))
+    has_words = not scripts.is_mostly_unspaced(pl.Series(test.sources, dtype=pl.String))
     lengths = [len(source.split()) if has_words else len("".join(source.split())) for source in test.sources]
     buckets = []
     for shortest, longest in ranges(lengths):

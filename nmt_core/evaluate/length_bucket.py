@@ -15,7 +15,7 @@ class LengthBucket(BaseModel):
     mean: float
     """Mean length of the sources, in `unit`."""
     unit: str
-    """`words`, or `characters` if the source language has no spaces between words."""
+    """`words`, or `characters` if most of the sources are in scripts without spaces between words."""
     sentences: int
     """Number of sentences."""
     bleu: float

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.corpus import normalize
+from nmt_core.corpus import normalize, scripts
 from nmt_core.tokenizer.bulk import BulkEncoder
 from nmt_core.tokenizer.pretokenize import BOUNDARY
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizer
@@ -70,12 +70,10 @@ def unused_pieces(tokenizer: Tokenizer, used_V: np.ndarray) -> list[str]:
 
 
 def _words(lines: Sequence[str]) -> int:
-    """Return the number of words, counted by script because the stage does not know the language.
-
-    The rule for Chinese is used: it keeps words between spaces whole.
-    """
+    """Return the number of words, counted by script because the stage does not know the language."""
     text = pl.Series("text", lines, dtype=pl.String).to_frame()
-    return int(text.select(normalize.word_count(pl.col("text"), "zh").sum()).item())
+    single = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars(" ")
+    return int(text.select(normalize.word_count(scripts.with_spaces(single)).sum()).item())
 
 
 def _byte_pieces(tokenizer: Tokenizer) -> np.ndarray:

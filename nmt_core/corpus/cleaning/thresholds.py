@@ -7,8 +7,7 @@ There are four levels. For each option, a later level wins:
 3. entries that name this corpus and no pair
 4. entries that name both
 
-If two entries are on the same level, the later one in the recipe wins. If `expected_length_ratio` is still 0, which
-means the usual ratio between the languages, it comes from the built-in table of languages below.
+If two entries are on the same level, the later one in the recipe wins.
 """
 
 from collections.abc import Mapping
@@ -19,11 +18,10 @@ from pydantic import ValidationError
 from nmt_core.config import CleanConfig, FilterConfig, LanguagesConfig
 from nmt_core.errors import ConfigError
 
-# Number of characters that a language needs for one English character. Measured: German 1.09 (newstest2014) to 1.20
-# (Debian), French 1.15 and Czech 0.86 (Multi30k; captions), Korean 0.49 (news, talks) to 0.55 (Debian, essays).
-# Japanese and Chinese are rounded from usual values in news text, not measured. For other languages 1 is close enough
-# for a ratio that may be as large as 4.
-_CHARACTERS = {"en": 1.0, "de": 1.15, "fr": 1.15, "cs": 0.9, "ko": 0.5, "ja": 0.45, "zh": 0.33, "yue": 0.33}
+# Number of characters that a language needs for one English character, weighed by their scripts (`corpus/scripts.py`).
+# Measured: German 1.09 (newstest2014) to 1.20 (Debian), French 1.15 and Czech 0.86 (Multi30k; captions). For other
+# languages 1 is close enough for a ratio that may be as large as 4.
+_CHARACTERS = {"en": 1.0, "de": 1.15, "fr": 1.15, "cs": 0.9}
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class CleanRules:
     """Rules that decide whether a pair of one corpus is kept."""
 
     thresholds: FilterConfig
-    """Thresholds of this corpus in this pair. `expected_length_ratio` is never 0."""
+    """Thresholds of this corpus in this pair."""
     clean: CleanConfig
     """Section `clean` of the recipe, for the rules of all corpora: spelling, scores, external filters."""
     languages: LanguagesConfig
@@ -54,8 +52,6 @@ def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> C
         for override in config.overrides:
             if (override.pair, override.corpus) == scope:
                 values |= override.model_dump(exclude={"pair", "corpus"}, exclude_none=True)
-    if not values["expected_length_ratio"]:
-        values["expected_length_ratio"] = expected_length_ratio(languages)
     try:  # each value is within its bounds, but values of two levels may contradict each other
         thresholds = FilterConfig.model_validate(values)
     except ValidationError as error:
@@ -64,6 +60,6 @@ def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> C
     return CleanRules(thresholds, config, languages)
 
 
-def expected_length_ratio(languages: LanguagesConfig) -> float:
-    """Return the usual number of source characters for one target character."""
+def usual_length_ratio(languages: LanguagesConfig) -> float:
+    """Return the usual number of source characters for one target character, both weighed by their scripts."""
     return _CHARACTERS.get(languages.source, 1.0) / _CHARACTERS.get(languages.target, 1.0)

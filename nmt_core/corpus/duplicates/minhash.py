@@ -238,8 +238,7 @@ def _sign(task: _Sign) -> None:
 
 def _words(pairs: pl.DataFrame) -> tuple[Words, Indices]:
     """Return the hashes of the words of each pair, one pair after the other, and the number of words of each pair."""
-    # The rules of Chinese also fit text with spaces, where they split the words at the spaces.
-    source, target = (normalize.words(pl.col(side), "zh").alias(side) for side in ("source", "target"))
+    source, target = (normalize.words(pl.col(side)).alias(side) for side in ("source", "target"))
     lists = pairs.select(source, target)
     sizes = [lists[side].list.len().to_numpy().astype(np.int64) for side in lists.columns]
     hashes = [_hashed(lists[side]) for side in lists.columns]

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from nmt_core.config import CleanConfig, LanguagesConfig
-from nmt_core.corpus import normalize
+from nmt_core.corpus import normalize, scripts
 from nmt_core.spelling import Spelling
 
 REASON = "held_out"
@@ -37,11 +37,12 @@ class _Words:
     """Index of the sentence of each word, in ascending order."""
 
     @staticmethod
-    def of(text: pl.Series, language: str, least: int) -> "_Words":
+    def of(text: pl.Series, least: int) -> "_Words":
         """Return the words of sentences with at least `least` words. Some shorter sentences may be included."""
-        long_enough = normalize.word_count(pl.col("text"), language) >= least  # punctuation marks count as words here
+        spaced = scripts.with_spaces(pl.col("text"))
+        long_enough = normalize.word_count(spaced) >= least  # punctuation marks count as words here
         long = text.to_frame("text").with_row_index("row").filter(long_enough)
-        lists = long.select(normalize.words(pl.col("text"), language)).to_series()
+        lists = long.select(normalize.words(pl.col("text"))).to_series()
         words = lists.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word")))
         row = np.repeat(long["row"].cast(pl.Int64).to_numpy(), lists.list.len().to_numpy())
         return _Words(words.to_series().to_numpy(), row)
@@ -98,8 +99,8 @@ class HeldOut:
         if not self.names:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
         found = np.full(pairs.height, len(self.names))  # this index means none
-        for side, language in self._languages.items():
-            words = _Words.of(pairs[side], language, self._short)
+        for side in self._languages:
+            words = _Words.of(pairs[side], self._short)
             runs = {length: words.ngrams(length) for length in {self._long, self._short}}
             for position, name in enumerate(self.names):
                 hit = pairs[f"{side}_key"].is_in(self._keys[name, side].implode()).to_numpy().copy()
@@ -111,7 +112,7 @@ class HeldOut:
 
     def _runs(self, text: pl.Series, side: str) -> dict[int, Hashes]:
         """Return the hashes of the runs of words that reveal a held-out sentence, by their length in words."""
-        words = _Words.of(text, self._languages[side], self._short)
+        words = _Words.of(text, self._short)
         runs = {self._long: words.ngrams(self._long)[0]}
         if self._short < self._long:
             runs[self._short] = words.shorter_than(self._long).ngrams(self._short)[0]

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from nmt_core.config import SIDES
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters import agreement, form, language, outside, repetition, word_lists
-from nmt_core.corpus.cleaning.filters.base import Filter, Step, languages_by_side
+from nmt_core.corpus.cleaning.filters.base import Filter, Step
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 Columns = dict[str, pl.DataType]
@@ -24,7 +25,7 @@ def steps(rules: CleanRules) -> list[Step]:
     """
     copies = [agreement.copy()] if rules.thresholds.drop_copies else []
     of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
-    plain = Step([*of_form, *agreement.filters(rules)])
+    plain = Step([*of_form, *agreement.filters(rules)], form.measures(rules))
     lists = Step(word_lists.filters(rules))
     found = [plain, *_of_words(rules), lists, *language.steps(rules), *outside.steps(rules)]
     return [step for step in found if step.filters]
@@ -38,9 +39,8 @@ def _of_words(rules: CleanRules) -> Iterator[Step]:
     if config.max_copied_share < 1:
         asked.append(agreement.near_copy(config))
     if config.max_repeated_words:
-        asked.append(repetition.repeated_words(config, rules.languages))
-    sides = languages_by_side(rules.languages)
-    yield Step(asked, [normalize.words(pl.col(side), code).alias(f"{side}_words") for side, code in sides.items()])
+        asked.append(repetition.repeated_words(config))
+    yield Step(asked, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in SIDES])
 
 
 def knobs(rules: CleanRules) -> dict[str, str]:
@@ -100,7 +100,8 @@ def _verdicts(table: pl.DataFrame, plan: Sequence[Step], added: Columns) -> pl.D
         asked = measured.with_columns(reason=_reason(step.filters)).collect()
         dropped = asked.filter(pl.col("reason").is_not_null())
         settled.extend(_valued(dropped.filter(reason=rule.reason), rule) for rule in step.filters)
-        left = asked.filter(pl.col("reason").is_null()).drop("reason")
+        kept = [name for name in asked.columns if name in looked_at.columns or name in added or name == "row"]
+        left = asked.filter(pl.col("reason").is_null()).select(kept).drop("reason")
     verdicts = pl.concat([_only(part, added) for part in (*settled, left)])
     return verdicts.sort("row").drop("row")
 

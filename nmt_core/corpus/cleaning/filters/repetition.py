@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
-from nmt_core.corpus import normalize
-from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
+from nmt_core.config import SIDES, FilterConfig
+from nmt_core.corpus import normalize, scripts
+from nmt_core.corpus.cleaning.filters.base import Filter
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,15 @@ class _Lists:
     values: NDArray[Any]
     ends: NDArray[np.int64]
     """Index at which each list ends."""
+    words: pl.Series | None = None
+    """The values as text, if they are words."""
 
     def repeating(self, length: int, times: int) -> NDArray[np.intp]:
         """Return the lists in which a run of `length` values occurs more than `times` times in a row."""
         same = np.flatnonzero(self.values[length:] == self.values[:-length])
+        if length == 1 and self.words is not None:
+            # A single letter of a script without spaces may legitimately occur four times in a row.
+            same = same[~scripts.is_unit(self.words.gather(same)).to_numpy()]
         run = length * times  # consecutive values that equal the value `length` places later
         if len(same) < run:
             return np.empty(0, np.intp)
@@ -49,18 +54,17 @@ def repeated_characters(config: FilterConfig) -> Filter:
     return Filter("repeated_characters", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
 
 
-def repeated_words(config: FilterConfig, languages: LanguagesConfig) -> Filter:
+def repeated_words(config: FilterConfig) -> Filter:
     """Return the filter of repeated words, over the columns source_words and target_words.
 
     The columns are lists of words in lower case, without punctuation.
     """
     times = config.max_repeated_words
     drop, value = [], []
-    for side, language in languages_by_side(languages).items():
-        # If each character counts as a word, a character may legitimately occur four times in a row.
-        lengths = range(1 if normalize.has_spaces(language) else 2, config.longest_repeated_run + 1)
+    lengths = range(1, config.longest_repeated_run + 1)
+    for side in SIDES:
         drop.append(_repeats(pl.col(f"{side}_words"), _hashes_of_words, lengths, times))
-        value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths))
+        value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths, scripts.is_unspaced))
     knob = "clean.max_repeated_words"
     return Filter("repeated_words", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
 
@@ -71,8 +75,9 @@ def _characters(text: pl.Series) -> _Lists:
 
 
 def _hashes_of_words(words: pl.Series) -> _Lists:
-    flat = words.explode(empty_as_null=False).to_frame("word").select(normalize.hashed(pl.col("word"))).to_series()
-    return _Lists(flat.to_numpy(), words.list.len().cast(pl.Int64).cum_sum().to_numpy())
+    flat = words.explode(empty_as_null=False).alias("word")
+    hashes = flat.to_frame().select(normalize.hashed(pl.col("word"))).to_series()
+    return _Lists(hashes.to_numpy(), words.list.len().cast(pl.Int64).cum_sum().to_numpy(), flat)
 
 
 def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: Sequence[int], times: int) -> pl.Expr:
@@ -88,13 +93,19 @@ def _repeats(column: pl.Expr, lists_of: Callable[[pl.Series], _Lists], lengths: 
     return column.map_batches(find, return_dtype=pl.Boolean)
 
 
-def _most_in_a_row(column: pl.Expr, lengths: Sequence[int]) -> pl.Expr:
-    """Return how many times in a row the most repeated run occurs. This is slow, and meant for dropped pairs."""
+def _most_in_a_row(
+    column: pl.Expr, lengths: Sequence[int], is_ignored: Callable[[str], bool] = lambda value: False
+) -> pl.Expr:
+    """Return how many times in a row the most repeated run occurs. This is slow, and meant for dropped pairs.
 
-    def count(values: Sequence[object], length: int) -> int:
+    Runs of one ignored value do not count.
+    """
+
+    def count(values: Sequence[str], length: int) -> int:
         most = same = 0
         for place in range(len(values) - length):
-            same = same + 1 if values[place] == values[place + length] else 0
+            is_same = values[place] == values[place + length] and not (length == 1 and is_ignored(values[place]))
+            same = same + 1 if is_same else 0
             most = max(most, same)
         return 1 + most // length
 

@@ -1,35 +1,59 @@
-"""List the script in which each language is written."""
+"""List the scripts in which each language is written, as its messages and the Declaration of Human Rights are."""
+
+_LATIN, _CYRILLIC, _ARABIC = r"\p{Latin}", r"\p{Cyrillic}", r"\p{Arabic}"
 
 _SCRIPTS = {
-    r"\p{Latin}": "af az ca cs cy da de en eo es et eu fi fil fr ga gl hr ht hu id is it la lb lt lv ms mt nb nl nn no "
-    "pl pt ro sk sl so sq sv sw tl tr uz vi xh yo zu",
-    r"\p{Cyrillic}": "be bg kk ky mk mn ru tg tt uk",
-    r"\p{Arabic}": "ar fa ps sd ug ur",
-    r"\p{Devanagari}": "hi mr ne sa",
-    r"\p{Hangul}": "ko",
-    r"\p{Hiragana}\p{Katakana}\p{Han}ー": "ja",
-    r"\p{Han}\p{Bopomofo}": "yue zh",
+    _LATIN: "aa ace af ak als an ast ay ban bcl bi br ca ceb ch co cs csb cy da de dsb ee en eo es et eu ext fi fil "
+    "fj fo fr frp fur fy ga gd gl gn gsw gv ha haw hr hsb ht hu ia id ie ig ilo io is it jam jbo kab kg ki kl kw la lb "
+    "lg li lij lmo ln lt ltg lv mg mh mi min mt mwl na nap nb nds ng nl nn no nr nso nv ny oc om pam pap pcm pl pms pt "
+    "qu rm rn ro rup rw sc scn sco se sg sk sl sm sn so sq ss st su sv sw szl tet tl tn to tpi ts tw ty ve vec vep vo "
+    "wa war wo xh yo zam zu",
+    _CYRILLIC: "ab ba bg bua ce cv kbd koi krc kv ky lez mhr mk mrj os ru rue sah tyv udm uk",
+    _ARABIC: "ar ary arz azb bal ckb glk mzn pnb ps skr ur",
+    # Languages of two scripts may be in either.
+    _LATIN + _CYRILLIC: "be bs cnr crh sr tk tt uz",
+    _LATIN + _CYRILLIC + _ARABIC: "az kk ku",
+    _LATIN + _ARABIC: "ms",
+    _LATIN + r"\p{Javanese}": "jv",
+    _LATIN + r"\p{Han}": "vi",
+    _CYRILLIC + r"\p{Mongolian}": "mn",
+    _CYRILLIC + _ARABIC: "tg",
+    _CYRILLIC + _LATIN + _ARABIC: "ug",
+    _ARABIC + _CYRILLIC: "fa",
+    _ARABIC + r"\p{Devanagari}": "ks sd",
+    r"\p{Devanagari}": "awa bh bho brx doi gom hi hne mag mai mr ne new sa",
+    r"\p{Hangul}\p{Han}": "ko",
+    r"\p{Hiragana}\p{Katakana}\p{Han}ーｰ": "ja",
+    r"\p{Han}\p{Bopomofo}": "gan hak hsn lzh nan wuu yue zh",
     r"\p{Greek}": "el",
     r"\p{Hebrew}": "he yi",
     r"\p{Armenian}": "hy",
     r"\p{Georgian}": "ka",
     r"\p{Ethiopic}": "am ti",
     r"\p{Bengali}": "as bn",
+    r"\p{Bengali}\p{Meetei_Mayek}": "mni",
     r"\p{Gujarati}": "gu",
-    r"\p{Gurmukhi}": "pa",
+    r"\p{Gurmukhi}\p{Arabic}": "pa",
+    r"\p{Oriya}": "or",
+    r"\p{Ol_Chiki}\p{Devanagari}\p{Bengali}": "sat",
     r"\p{Tamil}": "ta",
     r"\p{Telugu}": "te",
     r"\p{Kannada}": "kn",
     r"\p{Malayalam}": "ml",
     r"\p{Sinhala}": "si",
+    r"\p{Thaana}": "dv",
     r"\p{Thai}": "th",
     r"\p{Lao}": "lo",
     r"\p{Khmer}": "km",
-    r"\p{Myanmar}": "my",
-    r"\p{Tibetan}": "bo",
+    r"\p{Myanmar}": "mnw my shn",
+    r"\p{Tibetan}": "bo dz",
+    r"\p{Tifinagh}\p{Latin}": "ber zgh",
+    r"\p{Cherokee}": "chr",
+    r"\p{Yi}": "ii",
+    r"\p{Canadian_Aboriginal}\p{Latin}": "cr iu oj",
 }
 SCRIPT_OF_LANGUAGE = {language: script for script, languages in _SCRIPTS.items() for language in languages.split()}
-"""Characters of a language's script, as the inside of a character class of a regular expression, by ISO 639 code.
+"""Characters of a language's scripts, as the inside of a character class of a regular expression, by ISO 639 code.
 
-Languages that have several scripts (Serbian) or that are not listed are not checked.
+Languages that are not listed are not checked.
 """

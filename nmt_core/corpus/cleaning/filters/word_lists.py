@@ -1,7 +1,7 @@
 """Filter pairs by word lists: drop a pair with a side that holds a word or phrase of a file, such as profanity.
 
-Case is ignored. Only whole words match ("class" does not hold "ass"). In languages without spaces between words, a
-phrase matches anywhere.
+Case is ignored. Only whole words match ("class" does not hold "ass"). In scripts without spaces between words, a phrase
+matches anywhere.
 
 `read` reads the file once, in the process that has the recipe. A worker on another machine cannot use the path, and the
 file may be edited while the text is cleaned. Workers get the phrases from an address (`CleanRules.word_lists`).
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import polars as pl
 
-from nmt_core.config import CleanConfig, LanguagesConfig
-from nmt_core.corpus import normalize
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
+from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 from nmt_core.errors import ConfigError
@@ -39,10 +39,10 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
 def filters(rules: CleanRules) -> list[Filter]:
     """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
     asked = []
-    for side, language in languages_by_side(rules.languages).items():
+    for side in SIDES:
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
-            found = _found(pl.col(side), phrases, whole=normalize.has_spaces(language))
+            found = _found(pl.col(side), phrases)
             asked.append(Filter(f"{side}_word_list", f"clean.{side}_word_list", found.is_not_null(), found))
     return asked
 
@@ -67,7 +67,7 @@ def _phrases(file: str, knob: str, spelling: Spelling) -> tuple[str, ...]:
     return kept
 
 
-def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> pl.Expr:
+def _found(text: pl.Expr, phrases: Callable[[], list[str]]) -> pl.Expr:
     """Return the first phrase that occurs in each sentence, in sentence order, or null if there is none."""
 
     def find(series: pl.Series) -> pl.Series:
@@ -76,7 +76,7 @@ def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> p
         held = lower.gather(rows)
         hits = held.str.extract_many(phrases(), overlapping=True).to_list()
         first = [
-            next((phrase for phrase in found if not whole or _is_whole(phrase, sentence)), None)
+            next((phrase for phrase in found if _is_whole(phrase, sentence)), None)
             for sentence, found in zip(held.to_list(), hits, strict=True)
         ]
         nothing = pl.repeat(None, len(series), dtype=pl.String, eager=True)
@@ -86,12 +86,20 @@ def _found(text: pl.Expr, phrases: Callable[[], list[str]], *, whole: bool) -> p
 
 
 def _is_whole(phrase: str, sentence: str) -> bool:
-    """Return True if a phrase occurs in a sentence without a letter or digit next to it."""
+    """Return True if a phrase occurs in a sentence without a letter or digit next to it.
+
+    Letters of scripts without spaces do not count: they are words of their own.
+    """
     start = sentence.find(phrase)
     while start >= 0:
         end = start + len(phrase)
         before, after = sentence[max(start - 1, 0) : start], sentence[end : end + 1]
-        if not (before.isalnum() or after.isalnum()):
+        if not (_are_joined(before, phrase[0]) or _are_joined(phrase[-1], after)):
             return True
         start = sentence.find(phrase, start + 1)
     return False
+
+
+def _are_joined(left: str, right: str) -> bool:
+    """Return True if two adjacent characters, either of which may be missing, are in one word."""
+    return bool(left and right) and right.isalnum() and left.isalnum() and not scripts.is_unspaced(left + right)

@@ -90,8 +90,15 @@ def test_text_in_its_own_script_is_kept(verdict: Verdict, language: str, text: s
 
 
 def test_a_language_whose_script_is_not_known_is_not_checked(verdict: Verdict) -> None:
-    assert "sr" not in SCRIPT_OF_LANGUAGE
-    assert verdict(("I am a student.", "Ја сам студент."), "en-sr") == (None, None)
+    assert "tlh" not in SCRIPT_OF_LANGUAGE
+    assert verdict(("I am a student.", "Ја сам студент."), "en-tlh") == (None, None)
+
+
+@pytest.mark.parametrize("text", ["Ја сам студент.", "Ja sam student."])
+@pytest.mark.parametrize("language", ["sr", "uz", "kk", "az", "tt"])
+def test_a_language_of_two_scripts_may_be_in_either(verdict: Verdict, language: str, text: str) -> None:
+    assert verdict(("I am a student.", text), f"en-{language}") == (None, None)
+    assert verdict(("I am a student.", "我是一个学生。"), f"en-{language}") == ("wrong_script", "0.0")
 
 
 def test_text_without_spaces_has_words_too(verdict: Verdict) -> None:
@@ -99,6 +106,67 @@ def test_text_without_spaces_has_words_too(verdict: Verdict) -> None:
 
     assert verdict(pair, "en-zh") == (None, None)
     assert verdict(pair, "en-zh", max_words=16) == ("too_many_words", "18")
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("lzh", "子曰學而時習之不亦說乎有朋自遠方來不亦樂乎人不知而不慍不亦君子乎有子曰其為人也孝弟而好犯上者鮮矣"),
+        ("wuu", "伲搿搭个人侪欢喜到公园里向去荡荡白相相看看花草听听鸟叫搭仔邻舍隔壁讲讲闲话吃吃茶日脚过得蛮适意"),
+        ("shn", "ၵူၼ်းၵူႈၵေႃႉပဵၼ်ၵူၼ်းလွတ်ႈလႅဝ်းမီးသုၼ်ႇလႄႈၵိတ်ႇသၵ်ႉသီႇမိူၼ်ၵၼ်တႄႇႁူမ်ႈၵၼ်ယူႇသဝ်းတီႈၼႂ်းလုမ်ႈၽႃႉၼႆႉ"),
+        ("dz", "འགྲོ་བ་མི་རིགས་ག་ར་དབང་ཆ་འདྲ་མཏམ་འབད་སྒྱེཝ་ལས་ག་ར་གིས་གཅིག་གིས་གཅིག་ལུ་སྤུན་ཆའི་དམ་ཚིག་བསྟན་དགོས"),
+        ("nod", "ᨣᩫ᩠ᨶᨴᩢ᩠ᨦᩉᩖᩣ᩠ᨿᨠᩮᩥ᩠ᨯᨾᩣᨾᩦᩋᩥᩔᩁᩓᩈ᩠ᨿᨦᨠᩢ᩠ᨶᨶᩱᩈᩢ᩠ᨠᨠᩥ᩠ᨿᩓᩈᩥᨴ᩠ᨵᩥᨴᩩᨠᨣᩫ᩠ᨶᨾᩦᨲᩫ᩠ᨶᩁᩪᩉᩓᨴᩢ᩠ᨦᨣᩬ᩠ᨿᨷᨭᩥᨷᩢ᩠ᨲᩅᩬᨦᨣᩢ᩠ᨶᩴᨯ᩠ᩅ᩠ᨿᨩᩱ"),
+    ],
+)
+def test_a_sentence_without_spaces_is_no_long_word(verdict: Verdict, language: str, text: str) -> None:
+    pair = (
+        "A sentence of about the same length as its translation, with a few words more to fill it up to here.",
+        text,
+    )
+
+    assert verdict(pair, f"en-{language}", min_script_share=0, max_length_ratio=20) == (None, None)
+    assert verdict(pair[::-1], f"{language}-en", min_script_share=0, max_length_ratio=20) == (None, None)
+    assert verdict(pair, f"en-{language}", max_words=20, min_script_share=0)[0] == "too_many_words"
+
+
+def test_a_long_word_is_found_in_any_script(verdict: Verdict) -> None:
+    assert verdict((SOUND[0], "狗在" + "x" * 41 + "花园"), "en-zh", min_script_share=0) == ("long_word", "41")
+    far = {"min_script_share": 0, "max_length_ratio": 20, "max_repeated_words": 0}
+    assert verdict((SOUND[0], "子曰" * 40), "en-de", **far) == (None, None)
+
+
+def test_lengths_are_weighed_by_the_script_of_the_text(verdict: Verdict) -> None:
+    english, chinese = "The dog is in the garden today, and it is asleep.", "狗今天在花园里，正在睡觉。"
+
+    for language in ("zh", "lzh", "yue", "de"):
+        assert verdict((english, chinese), f"en-{language}", min_script_share=0, max_length_ratio=2) == (None, None)
+    assert verdict((english, "狗"), "en-lzh") == ("length_ratio", "16.33")
+
+
+@pytest.mark.parametrize(
+    ("language", "pair"),
+    [
+        ("zh", ('(run "git revert --continue" to continue)', '（执行 "git revert --continue" 以继续）')),
+        ("zh", ('"default_transaction_isolation" is "serializable"', '"default_transaction_isolation"为"可串行化"')),
+        (
+            "zh",
+            ("Set default_transaction_isolation to serializable", "设 default_transaction_isolation 为 serializable"),
+        ),
+        ("yue", ("Use --allow-unauthenticated-packages", "用 --allow-unauthenticated-packages")),
+        ("ja", ("Use --allow-unauthenticated-packages here", "--allow-unauthenticated-packages を使う")),
+        ("ko", ("the option max-parallel-workers is unknown", "max-parallel-workers 옵션 모름")),
+    ],
+)
+def test_names_of_options_are_no_wrong_script(verdict: Verdict, language: str, pair: tuple[str, str]) -> None:
+    assert verdict(pair, f"en-{language}", max_copied_share=1) == (None, None)
+    assert verdict(pair[::-1], f"{language}-en", max_copied_share=1) == (None, None)
+
+
+def test_text_with_a_character_of_its_script_may_still_be_in_another(verdict: Verdict) -> None:
+    pair = ("The file cannot be opened by this program.", "Die Datei lässt sich hier nicht öffnen 了")
+
+    assert verdict(pair, "en-zh") == ("wrong_script", "0.09")
+    assert verdict((pair[0], "这 file cannot be opened by 个 program"), "en-zh", max_copied_share=1) == (None, None)
 
 
 def test_script_classes_are_disjoint_lists_of_languages() -> None:
