@@ -5,7 +5,7 @@ import polars as pl
 from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters.base import Filter, either, first_side, languages_by_side
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.scripts import letters_of
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
@@ -88,11 +88,8 @@ def _wrong_script(config: FilterConfig, languages: LanguagesConfig) -> list[Filt
         foreign = pl.col(side).str.count_matches(rf"[\p{{Alphabetic}}--[{script}]]")
         return pl.when(letters > 0).then(1 - foreign / letters).otherwise(1.0)
 
-    shares = [
-        share(side, SCRIPT_OF_LANGUAGE[language])
-        for side, language in languages_by_side(languages).items()
-        if language in SCRIPT_OF_LANGUAGE
-    ]
+    scripts = {side: letters_of(getattr(languages, side), languages.script(side)) for side in SIDES}
+    shares = [share(side, script) for side, script in scripts.items() if script]
     if not shares:
         return []
     least = pl.min_horizontal(shares)
