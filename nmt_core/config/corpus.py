@@ -23,7 +23,9 @@ def _is_charset(name: str) -> str:
             "".encode(name)  # unlike `lookup`, this rejects codecs that are not charsets
             codecs.lookup(name)
     except (LookupError, UnicodeError):
-        raise ValueError(f"{name!r} is not the name of a charset: write one such as windows-1252 or shift_jis") from None
+        raise ValueError(
+            f"{name!r} is not the name of a charset: write one such as windows-1252 or shift_jis"
+        ) from None
     return name
 
 

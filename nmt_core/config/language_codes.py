@@ -28,8 +28,9 @@ _TWO_LETTERS = {code: codes.split()[0] for codes in re.split(r"[|\n]", _CODES.st
 # Macro-languages of ISO 639-3 (and the former `sh`), each with the members whose text is often published under its
 # code, or the reverse. Chinese and Arabic are left out: their other members are written differently.
 _MACRO = """
-no nb nn|tl fil|sh bs hr sr cnr|az azj azb|uz uzs|sq als aln|mn khk|ku kmr ckb|et ekk vro|lv ltg|qu quy quz|ay ayr|gn gug
-mg plt|om gaz|ps pbt pbu|yi ydd|ff fuv fuf|fa prs|ms zlm|sc sro src|iu ike|kv kpv koi|kg kng|ak tw fat|bik bcl|lah pnb
+no nb nn|tl fil|sh bs hr sr cnr|az azj azb|uz uzs|sq als aln|mn khk|ku kmr ckb|et ekk vro|lv ltg|qu quy quz|ay ayr
+gn gug|mg plt|om gaz|ps pbt pbu
+yi ydd|ff fuv fuf|fa prs|ms zlm|sc sro src|iu ike|kv kpv koi|kg kng|ak tw fat|bik bcl|lah pnb
 kok gom knn|zza diq kiu|hmn mww|cr crk|oj ojb|ar arb|zh cmn
 """
 _MEMBERS = {
@@ -128,6 +129,8 @@ def fit(tag: str, wanted: str) -> int:
     scripts, regions = (found.known_script, asked.known_script), (found.region, asked.region)
     if any(all(pair) and pair[0] != pair[1] for pair in (scripts, regions)):
         return 0
-    return rank + 2 * (bool(asked.known_script) and scripts[0] == scripts[1]) + (
-        bool(asked.region) and regions[0] == regions[1]
+    return (
+        rank
+        + 2 * (bool(asked.known_script) and scripts[0] == scripts[1])
+        + (bool(asked.region) and regions[0] == regions[1])
     )

@@ -69,14 +69,16 @@ class LanguagesConfig(Section):
     def _take_tags_apart(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        parts = {}
+        parts: dict[str, str] = {}
         for side in SIDES:
             tag = values.get(side)
             parsed = parse_tag(tag) if isinstance(tag, str) else None
             if not parsed or not parsed.variant:
                 continue
             if values.get(f"{side}_variant") not in (None, "", parsed.variant):
-                raise ValueError(f"{side}={tag!r} and {side}_variant={values[f'{side}_variant']!r}: give one of the two")
+                raise ValueError(
+                    f"{side}={tag!r} and {side}_variant={values[f'{side}_variant']!r}: give one of the two"
+                )
             parts |= {side: parsed.language, f"{side}_variant": parsed.variant}
         return values | parts
 

@@ -289,8 +289,8 @@ def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     value = f" ({sample.value})" if sample.value else ""
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), for example in "
-        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {knobs.get(reason, 'the file')}, or check corpus.train "
-        "and languages"
+        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {knobs.get(reason, 'the file')}, or check "
+        "corpus.train and languages"
     )
 
 

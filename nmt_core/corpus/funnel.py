@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from nmt_core.stages.stage import StageReport
 
@@ -75,7 +75,7 @@ class CleanReport(StageReport):
     """Number of pairs dropped because they share text with a dev or test set, by set."""
     skipped: dict[str, str]
     """Reasons why whole corpora were left out, by the name of the corpus."""
-    notes: dict[str, str] = {}
+    notes: dict[str, str] = Field(default_factory=dict)
     """How the files of a corpus were read where they left a choice, such as the columns taken, by corpus."""
     repaired: int
     """Number of kept pairs in which entities or mojibake were repaired."""

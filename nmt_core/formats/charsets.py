@@ -18,10 +18,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_BINARY = tuple(magic for magics in signatures.FILES.values() for magic in magics) + (
-    b"\xde\x12\x04\x95",
-    b"\x95\x04\x12\xde",
-)
+_MO = (b"\xde\x12\x04\x95", b"\x95\x04\x12\xde")
+_BINARY = (*_MO, *(magic for magics in signatures.FILES.values() for magic in magics))
 _TAR_MAGIC_AT = 257
 _COMMON = " \n\r\t"
 _FEWEST_COMMON = 0.005  # of all characters, in text of any language that is in UTF-16

@@ -44,18 +44,22 @@ _OF_PEOPLE = tuple(
     for target in ("reference", "ref", "pe", "postedit", "post edit")
 )
 """Roles of data sets about machine translation: here `target` may be the output of a machine."""
-_NOUNS = frozenset("text sentence segment seg string line content sent txt str".split())
+_NOUNS = frozenset(["text", "sentence", "segment", "seg", "string", "line", "content", "sent", "txt", "str"])
 _NUMBERED = frozenset({"1", "2", "a", "b"})  # only behind a noun
-_MACHINE = frozenset(
-    "mt hyp hypothesis hypotheses nmt smt machine hter mqm bleurt comet system z annotators mean".split()
-)
-_NO_TEXT = frozenset(
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MACHINE = _words("mt hyp hypothesis hypotheses nmt smt machine hter mqm bleurt comet system z annotators mean")
+_NO_TEXT = _words(
     "id ids idx index lang language languages lid score scores url uri domain len length count tokens token date time "
     "split label category key licence license origin provenance user author similarity quality rating type tags tag "
     "probability prob margin laser labse bicleaner doc docid document hash md5 sha256 file filename path lp corpus "
-    "collection number num no".split()
+    "collection number num no"
 )
-_OTHER_WORDS = frozenset("context comment notes note name title description meta metadata from to".split())
+_OTHER_WORDS = _words("context comment notes note name title description meta metadata from to")
 
 
 class _Candidate(NamedTuple):
@@ -148,9 +152,7 @@ def _by_roles(names: Sequence[Words], columns: Sequence[int]) -> list[tuple[int,
     return of_people + groups[0] if of_people and groups and groups[0] else of_people or (groups or [[]])[0]
 
 
-def _paired(
-    names: Sequence[Words], columns: Sequence[int], roles: Iterable[tuple[str, str]]
-) -> list[tuple[int, int]]:
+def _paired(names: Sequence[Words], columns: Sequence[int], roles: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
     found = []
     for source, target in roles:
         for one in columns:

@@ -121,9 +121,7 @@ def columns_of_table(rows: Sequence[Sequence[str]], layout: Layout, place: str) 
     return Columns(source, target, document), False
 
 
-def find_columns(
-    names: Sequence[str], layout: Layout, place: str, is_text: Sequence[bool] | None = None
-) -> Columns:
+def find_columns(names: Sequence[str], layout: Layout, place: str, is_text: Sequence[bool] | None = None) -> Columns:
     """Return the columns of a table whose columns have the given names.
 
     A side's column is the one that the recipe names or numbers. Otherwise the names decide: languages (`en` and `de`,
@@ -162,8 +160,7 @@ def _note(layout: Layout, source: int, target: int, names: Sequence[str]) -> Non
     shown = [names[place] if place < len(names) else f"column {place + 1}" for place in (source, target)]
     others = [name for place, name in enumerate(names) if place not in (source, target)]
     layout.note(
-        f"took {shown[0]!r} as source and {shown[1]!r} as target"
-        + (f"; not used: {some(others)}" if others else "")
+        f"took {shown[0]!r} as source and {shown[1]!r} as target" + (f"; not used: {some(others)}" if others else "")
     )
 
 

@@ -102,19 +102,21 @@ def _csv_rows(
             columns, has_header = columns_of_table(sample, layout, place)
             del first[blanks : blanks + int(has_header)]
         records = chain(first, records)
+    source, target, document = columns or Columns(0, 1)
+    last = max(source, target)
     for record in records:
-        yield record if isinstance(record, Row) else _row_of(record, columns or Columns(0, 1), delimiter)
+        if isinstance(record, Row):
+            yield record
+        elif last >= len(record):
+            yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+        elif document is None or document >= len(record):
+            yield Row(record[source], record[target])
+        else:
+            yield Row(record[source], record[target], None, None, record[document])
 
 
 def _is_blank(record: list[str] | Row) -> bool:
     return not isinstance(record, Row) and not any(field.strip() for field in record)
-
-
-def _row_of(record: list[str], columns: Columns, delimiter: str) -> Row:
-    if max(columns.source, columns.target) >= len(record):
-        return Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
-    document = record[columns.document] if columns.document is not None and columns.document < len(record) else None
-    return Row(record[columns.source], record[columns.target], document=document)
 
 
 def names_in(first: list[str] | Row, delimiter: str) -> list[str]:

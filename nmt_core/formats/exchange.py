@@ -105,11 +105,11 @@ class _Tmx:
         source, target = self._in(self._layout.source_language), self._in(self._layout.target_language)
         if not source or not target:
             there = ", ".join(dict.fromkeys(tag for tag, _ in self._variants)) or "none"
-            sides = (next(iter(texts), None) for texts in (source, target))
-            yield row_of(*sides, MISSING_LANGUAGE, f"only {there}")
+            first = [texts[0] if texts else None for texts in (source, target)]
+            yield row_of(first[0], first[1], MISSING_LANGUAGE, f"only {there}")
             return
         for number in range(max(len(source), len(target))):
-            yield row_of(*(texts[min(number, len(texts) - 1)] for texts in (source, target)))
+            yield row_of(source[min(number, len(source) - 1)], target[min(number, len(target) - 1)])
 
     def _in(self, language: str) -> list[Text]:
         """Return the variants that fit a language best."""

@@ -1,8 +1,8 @@
 """Read translations of programs: gettext PO and MO.
 
 The source is the msgid and the target the msgstr. An entry with plural forms gives a pair for each form of the msgstr:
-the form for one thing belongs to the msgid, the others to the msgid_plural. A language with one form for all numbers has
-it in both pairs.
+the form for one thing belongs to the msgid, the others to the msgid_plural. A language with one form for all numbers
+has it in both pairs.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class _Header:
         singular = 0
         if plural:
             with contextlib.suppress(ValueError, RecursionError, ZeroDivisionError, TypeError):  # of a wrong formula
-                singular = int(gettext.c2py(plural[1].strip())(1))  # type: ignore[attr-defined]
+                singular = int(gettext.c2py(plural[1].strip())(1))
         return cls(language[1] if language else "", singular)
 
     def pairs(self, singular: _T, plural: _T | None, forms: Sequence[_T]) -> Iterator[tuple[_T, _T | None]]:

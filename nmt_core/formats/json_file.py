@@ -171,7 +171,9 @@ def _records_in(value: dict[str, Any], place: str) -> Sequence[Any]:
         if all(isinstance(part, list) for part in columns):
             return [dict(zip(value, row, strict=False)) for row in zip(*columns, strict=False)]
         rows = [part for part in columns if isinstance(part, dict)]
-        if len(rows) == len(columns) and all(key.isdecimal() and part.keys() == rows[0].keys() for part in rows for key in part):
+        if len(rows) == len(columns) and all(
+            key.isdecimal() and part.keys() == rows[0].keys() for part in rows for key in part
+        ):
             return [{name: value[name][key] for name in value} for key in rows[0]]
     return [value]
 

@@ -130,9 +130,9 @@ def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
         kind = kind or _table_kind(head, name)
         if kind is None or kind is Kind.SGM:
             raise DataError(
-                f"{stream.name}: holds one side of a corpus, not both (its first line, {_first_line(head)!r}, has no tab, "
-                "and no table, JSON or known markup was recognised): name a file for each side, or give a table its "
-                "suffix (.tsv, .csv, .jsonl)"
+                f"{stream.name}: holds one side of a corpus, not both (its first line, {_first_line(head)!r}, "
+                "has no tab, and no table, JSON or known markup was recognised): name a file for each side, or give a "
+                "table its suffix (.tsv, .csv, .jsonl)"
             )
         return kind
     if kind in _BOTH_SIDED:

@@ -1,9 +1,9 @@
 """Parse XML as a stream of events, in the memory of one unit.
 
 Nothing outside the file is loaded. A file that declares its own entities is rejected: a few lines of them can expand
-to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common. Characters and entities that XML forbids
-are common too, and are repaired (see `xml_repair`). Where a fault remains, as in a tag without its partner, the unit
-with the fault is dropped, and parsing resumes at the next unit.
+to gigabytes. A bare `<!DOCTYPE tmx SYSTEM "tmx14.dtd">` is harmless and common. Characters and entities that XML
+forbids are common too, and are repaired (see `xml_repair`). Where a fault remains, as in a tag without its partner, the
+unit with the fault is dropped, and parsing resumes at the next unit.
 """
 
 import re
@@ -255,9 +255,9 @@ class _Parser:
     def _start(self, element: str, attributes: dict[str, str]) -> None:
         local = element.rpartition(":")[2]
         handler, around = self._handler, self._around
-        if local in handler.units and not self._is_replaying and self._hidden is None:
-            if any(name.rpartition(":")[2] == local for name in around):
-                raise _NestedUnitError(element, self._expat.CurrentByteIndex, self._at)
+        is_unit = local in handler.units and not self._is_replaying and self._hidden is None
+        if is_unit and any(name.rpartition(":")[2] == local for name in around):
+            raise _NestedUnitError(element, self._expat.CurrentByteIndex, self._at)
         self._root = self._root or element
         around.append(element)
         if self._is_replaying or self._hidden is not None:

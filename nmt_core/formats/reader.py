@@ -38,8 +38,9 @@ def read(files: Sequence[TextFile], layout: Layout) -> Iterator[pl.DataFrame]:
 
     Returns:
         Tables of at most 50,000 rows with the columns source, target (String), line (Int64), fault and value (String).
-        `line` counts from 1 over the whole corpus. In TMX, XLIFF and gettext files it counts the pairs of units. `fault`
-        and `value` are null if the row can be used. The text of a row with a fault is the part of it that can be shown.
+        `line` counts from 1 over the whole corpus. In TMX, XLIFF and gettext files it counts the pairs of units.
+        `fault` and `value` are null if the row can be used. The text of a row with a fault is the part of it that can
+        be shown.
         With `layout.documents`, the column `document` (Int64) holds the number of the document, from 1.
 
     Raises:
@@ -74,8 +75,8 @@ class _Documents:
     def _by_name(self, rows: pl.DataFrame) -> pl.DataFrame:
         if "document" not in rows.columns:
             raise DataError(
-                f"documents={self._layout.documents!r}: the files have no columns: set it to {BLANK_LINES}, or leave it "
-                "out"
+                f"documents={self._layout.documents!r}: the files have no columns: set it to {BLANK_LINES}, or leave "
+                "it out"
             )
         names = rows["document"]
         begins = names.ne_missing(names.shift(1))

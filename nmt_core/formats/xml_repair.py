@@ -15,7 +15,7 @@ GAP = "\ufdd0"
 """Noncharacter in place of a code that stands alone in a text."""
 
 _DEL = b"\x7f"
-_SPACES, _CONTROLS = b"\x0b\x0c", bytes(range(0x00, 0x09)) + bytes(range(0x0E, 0x20))
+_SPACES, _CONTROLS = b"\x0b\x0c", bytes(range(0x09)) + bytes(range(0x0E, 0x20))
 _ALLOWED = bytes.maketrans(_SPACES + _CONTROLS, b" " * len(_SPACES) + _DEL * len(_CONTROLS))
 # U+FDD0 to U+FDEF, and the last two code points of each plane.
 _NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]|\xef\xbf[\xbe\xbf]|[\xf0-\xf4][\x80-\xbf]\xbf[\xbe\xbf]")

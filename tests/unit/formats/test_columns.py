@@ -136,9 +136,7 @@ def test_numbers_in_json_are_no_text(read_both: Reader) -> None:
         ("en chinese_simplified", "zh", "chinese_simplified"),
     ],
 )
-def test_scripts_regions_and_macro_languages(
-    columns: str, language: str, expected: str, read_both: Reader
-) -> None:
+def test_scripts_regions_and_macro_languages(columns: str, language: str, expected: str, read_both: Reader) -> None:
     record = json.dumps({column: column for column in columns.split()}).encode()
 
     assert read_both("a.jsonl", record, target_language=language).rows()[0][1] == expected

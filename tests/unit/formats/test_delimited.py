@@ -254,7 +254,13 @@ def test_quotes_in_tsv_that_no_program_writes_are_data(pairs: list[Pair], read_b
     assert rows_of(read_both("a.tsv", content.encode())) == good(*pairs)
 
 
-WORDS = st.text(st.sampled_from('ab ",\n\t'), max_size=8).map(lambda text: f"x{text}x")
+WORDS = (
+    st.text(st.sampled_from('ab ",\n\t'), max_size=8)
+    .map(lambda text: f"x{text}x")
+    .filter(
+        lambda text: not {"\n", "\t"} <= set(text)  # two lines of as many fields as the others, whatever the quotes say
+    )
+)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

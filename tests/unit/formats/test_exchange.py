@@ -197,9 +197,7 @@ def test_a_bad_tag_costs_its_unit(
     assert rows_of(table.filter(pl.col("fault").is_null())) == good(*(pairs[:place] + pairs[place + 1 :]))
 
 
-@pytest.mark.parametrize(
-    ("text", "end"), [("</xliff>", "xliff"), ("</dataset>", "dataset")]
-)
+@pytest.mark.parametrize(("text", "end"), [("</xliff>", "xliff"), ("</dataset>", "dataset")])
 def test_a_bad_tag_in_other_formats(text: str, end: str, read_both: Reader) -> None:
     unit = "<trans-unit><source>{0}</source><target>{0}</target></trans-unit>"
     doc = '<doc><src lang="en"><seg id="1">{0}</seg></src><ref lang="de"><seg id="1">{0}</seg></ref></doc>'

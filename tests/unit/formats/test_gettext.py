@@ -181,7 +181,7 @@ def test_every_form_of_a_plural_is_in_a_pair(name: str, read_both: Reader) -> No
     content = f'{header}msgid "one"\nmsgid_plural "many"\n{made}'
 
     assert rows_of(read_both("a", content.encode())) == good(*expected)
-    fuzzy = content.replace("msgid \"one\"", '#, fuzzy\nmsgid "one"')
+    fuzzy = content.replace('msgid "one"', '#, fuzzy\nmsgid "one"')
     assert rows_of(read_both("a", fuzzy.encode())) == [(*pair, "fuzzy", None) for pair in expected]
     compiled = mo({"one\0many": "\0".join(forms)}, header=f"Plural-Forms: {rule}\n" if rule else "")
     assert rows_of(read_both("a", compiled)) == good(*expected)

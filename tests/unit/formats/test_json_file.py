@@ -39,7 +39,9 @@ def test_a_single_object_over_lines_is_a_record(read_both: Reader) -> None:
     assert read_both("a.json", json.dumps(RECORDS[0], indent=1).encode()).rows() == [("a", "A", 1, None, None)]
 
 
-@pytest.mark.parametrize("bad", ['{"en": "x" "de": "X"}', '{"en": "x', "7", '"text"', '{"en": "x", "de": 5}', "{en: 1}"])
+@pytest.mark.parametrize(
+    "bad", ['{"en": "x" "de": "X"}', '{"en": "x', "7", '"text"', '{"en": "x", "de": 5}', "{en: 1}"]
+)
 @pytest.mark.parametrize("block", [1, 1 << 21])
 def test_a_damaged_record_costs_itself(
     bad: str, block: int, read_both: Reader, monkeypatch: pytest.MonkeyPatch
@@ -60,7 +62,7 @@ def test_an_array_without_an_end_is_refused(read_both: Reader) -> None:
 
 
 def test_an_object_that_is_damaged_is_refused(read_both: Reader) -> None:
-    with pytest.raises(DataError, match="a JSON object over several lines, and damaged .*: repair it"):
+    with pytest.raises(DataError, match=r"a JSON object over several lines, and damaged .*: repair it"):
         read_both("a.json", b'{"en": "a",\n broken')
 
 
@@ -74,8 +76,10 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=20), st.booleans(), st.sampled_from([None, 1]))
-def test_any_array_is_read_back(read_both: Reader, pairs: list[tuple[str, str]], ascii: bool, indent: int | None) -> None:
+def test_any_array_is_read_back(
+    read_both: Reader, pairs: list[tuple[str, str]], is_ascii: bool, indent: int | None
+) -> None:
     records = [{"en": source, "de": target} for source, target in pairs]
-    content = json.dumps(records, ensure_ascii=ascii, indent=indent).encode()
+    content = json.dumps(records, ensure_ascii=is_ascii, indent=indent).encode()
 
     assert read_both("a.json", content).rows() == [(*pair, number, None, None) for number, pair in enumerate(pairs, 1)]

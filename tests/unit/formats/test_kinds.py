@@ -54,7 +54,7 @@ TMX = b'<?xml version="1.0"?>\n<!-- a -->\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<t
         (b'{"data": [{"en": "a"}]}', ".json"),
         (b'\n\n{"en": "a"}\n', ".jsonl"),
         (b'{"en": "a"\n{"en": "b"}\n', ".jsonl"),
-        (b'\n\na\tb\n', ".tsv"),
+        (b"\n\na\tb\n", ".tsv"),
         (b'{"en": "a"}\n', ".jsonl"),
         (b'{"a\tb": "' + b"x" * 100_000, ".jsonl"),
         (TMX, ".tmx"),

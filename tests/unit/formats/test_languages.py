@@ -1,7 +1,7 @@
 import pytest
 
-from nmt_core.formats import Layout
 from nmt_core.config.language_codes import Tag, parse_tag
+from nmt_core.formats import Layout
 from nmt_core.formats.languages import canonical, direction, fit, same_language
 
 

@@ -177,9 +177,10 @@ def test_documents_end_at_blank_lines(read_both: Reader, read_sides: Reader) -> 
     table = read_both("a.tsv", b"a\tA\nb\tB\n\n\t\nc\tC\n\n", documents="blank_lines")
 
     for found in (sides, table):
-        assert found.with_columns(source=found["source"].str.strip_chars()).select(
-            "source", "document", "fault"
-        ).rows() == expected
+        assert (
+            found.with_columns(source=found["source"].str.strip_chars()).select("source", "document", "fault").rows()
+            == expected
+        )
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet"])

@@ -70,9 +70,7 @@ _BY_CODE = {
     "Tibt": r"\p{Tibetan}",
 }
 SCRIPT_OF_LANGUAGE = {
-    language: script
-    for script, languages in (_SCRIPTS | _SEVERAL_SCRIPTS).items()
-    for language in languages.split()
+    language: script for script, languages in (_SCRIPTS | _SEVERAL_SCRIPTS).items() for language in languages.split()
 }
 """Characters of a language's scripts, as the inside of a character class of a regular expression, by ISO 639 code.
 
