@@ -22,12 +22,20 @@ INVISIBLE = (
 )
 """Invisible characters, as the contents of a character class."""
 
-SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
-"""White space of any kind and length. One space replaces it."""
+SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\u3164\uffa0]+"
+"""White space of any kind and length, with the blank of Braille and the Hangul fillers. One space replaces it."""
+
+WIDE_FILLERS = r"[\u3164\uffa0]"
+"""Hangul fillers that look like a space. A Unicode form may turn them into the fillers of old syllables."""
+
+LONE_FILLERS = r"(^| )(?:[\u115f\u1160]+(?: |$))+"
+"""Words that consist of the fillers of old Hangul syllables only, so that nothing is seen. The first group stays."""
 
 # C1 controls are mojibake. They are removed here, because the repair of training text needs more than one line.
 _INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
 _SPACES = re.compile(SPACES)
+_WIDE_FILLERS = re.compile(WIDE_FILLERS)
+_LONE_FILLERS = re.compile(LONE_FILLERS)
 
 _NO_BREAK_SPACE = r"[\u00a0\u202f]"
 _COMMA_IN_NUMBERS = frozenset({"cs", "de", "es", "fr"})
@@ -110,7 +118,9 @@ class Spelling(NamedTuple):
         if self.punctuation == "moses":
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)
-        return _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, _INVISIBLE.sub("", line))).strip(" ")
+        line = _WIDE_FILLERS.sub(" ", _INVISIBLE.sub("", line))
+        line = _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, line))
+        return _LONE_FILLERS.sub(r"\1", line).strip(" ")
 
 
 AS_IT_IS = Spelling()

@@ -20,6 +20,7 @@ _COLUMNS = {
     "dropped": ("Reason", "Pairs"),
     "held_out": ("Held-out set", "Pairs"),
     "skipped": ("Corpus", "Reason"),
+    "notes": ("Corpus", "Reading"),
     "planted": ("Kind", "Rows"),
     "source_languages": ("Language", "Pairs"),
     "target_languages": ("Language", "Pairs"),

@@ -1,14 +1,35 @@
 """`corpus`: sources of the text."""
 
+import codecs
 import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nmt_core.config.section import Section
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
+
+
+def _as_text(value: Any) -> Any:
+    """Return a number as text: YAML reads `source_column: 3` as a number."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _is_charset(name: str) -> str:
+    try:
+        if name:
+            "".encode(name)  # unlike `lookup`, this rejects codecs that are not charsets
+            codecs.lookup(name)
+    except (LookupError, UnicodeError):
+        raise ValueError(
+            f"{name!r} is not the name of a charset: write one such as windows-1252 or shift_jis"
+        ) from None
+    return name
+
+
+Column = Annotated[str, BeforeValidator(_as_text)]
 
 
 class ToyCorpusConfig(Section):
@@ -52,12 +73,21 @@ class ParallelCorpus(Section):
     member: str = ""
     """Pattern of the members to read from a zip or tar archive, such as *.tsv or de-en/*. Empty means the one member
     that holds the text, or the one for each language."""
-    source_column: str = ""
-    """Source column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means the column named
-    after the language, or else column 1."""
-    target_column: str = ""
-    """Target column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means the column named
-    after the language, or else column 2."""
+    source_column: Column = ""
+    """Source column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means the column
+    that is named after the language, or else after the side (source, src). In a table without a header, it means the
+    first column of text."""
+    target_column: Column = ""
+    """Target column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means the column
+    that is named after the language, or else after the side (target, tgt, ref). In a table without a header, it means
+    the second column of text."""
+    encoding: Annotated[str, AfterValidator(_is_charset)] = ""
+    """Charset of the files, such as windows-1252, shift_jis or utf-16-le. Empty means UTF-8, or what a file declares or
+    shows: the charset in the header of XML and PO, and UTF-16 with or without a byte order mark."""
+    documents: Column = ""
+    """Way to tell the documents of a corpus apart: blank_lines (a line that is blank on both sides ends a document), or
+    the column that holds the name of each pair's document, by its name or its number from 1. The number of the document
+    is then stored with each pair, in the column `document`. Empty means that documents are not told apart."""
     licence: str = ""
     """Licence of the text. Empty means the known licence of the address, or else `corpus.licence`. A change never
     retrains a model: the model card shows the current value, while `corpora.json` and the column `licence` of the

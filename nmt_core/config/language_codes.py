@@ -1,9 +1,12 @@
-"""Language codes. This package names each language by its shortest ISO 639 code.
+"""Language codes and tags. This package names each language by its shortest ISO 639 code.
 
-`de`, `deu`, `ger`, `DE-at` and `de_CH` are all German. Both the configuration and the readers of files use this module.
+`de`, `deu`, `ger`, `DE-at` and `de_CH` are all German. A tag may add a script and a region: `zh-Hant-TW`, `sr_Latn`,
+`pt_BR`, `zho_Hans` (FLORES), `sr@latin` (POSIX). Both the configuration and the readers of files use this module.
 """
 
+import functools
 import re
+from typing import NamedTuple
 
 # ISO 639-1, then ISO 639-3, and the bibliographic code of ISO 639-2 where it differs.
 _CODES = """
@@ -21,7 +24,80 @@ sw swa swh|ta tam|te tel|tg tgk|th tha|ti tir|tk tuk|tl tgl|tn tsn|to ton|tr tur
 uk ukr|ur urd|uz uzb uzn|ve ven|vi vie|vo vol|wa wln|wo wol|xh xho|yi yid|yo yor|za zha|zh zho chi cmn|zu zul
 """
 _TWO_LETTERS = {code: codes.split()[0] for codes in re.split(r"[|\n]", _CODES.strip()) for code in codes.split()}
-_TAG = re.compile(r"([A-Za-z]{2,3})(?:[-_@.][A-Za-z0-9-]{1,12})*")
+
+# Macro-languages of ISO 639-3 (and the former `sh`), each with the members whose text is often published under its
+# code, or the reverse. Chinese and Arabic are left out: their other members are written differently.
+_MACRO = """
+no nb nn|tl fil|sh bs hr sr cnr|az azj azb|uz uzs|sq als aln|mn khk|ku kmr ckb|et ekk vro|lv ltg|qu quy quz|ay ayr
+gn gug|mg plt|om gaz|ps pbt pbu
+yi ydd|ff fuv fuf|fa prs|ms zlm|sc sro src|iu ike|kv kpv koi|kg kng|ak tw fat|bik bcl|lah pnb
+kok gom knn|zza diq kiu|hmn mww|cr crk|oj ojb|ar arb|zh cmn
+"""
+_MEMBERS = {
+    group.split()[0]: frozenset(group.split()[1:]) for group in re.split(r"[|\n]", _MACRO.strip()) if group.strip()
+}
+
+_TAG = re.compile(
+    r"(?P<language>[A-Za-z]{2,3})(?:[-_](?P<extension>[A-Za-z]{3}))?(?:[-_](?P<script>[A-Za-z]{4}))?"
+    r"(?:[-_](?P<region>[A-Za-z]{2}|[0-9]{3}))?(?P<rest>(?:[-_.@][A-Za-z0-9-]{1,12})*)"
+)
+_EXTENDED = frozenset({"zh", "ar", "ms"})  # a member may follow the macro-language: zh-yue, zh-cmn-Hans
+_MODIFIERS = {"@latin": "Latn", "@cyrillic": "Cyrl", "@devanagari": "Deva", "@arabic": "Arab"}
+_SCRIPTS_OF_REGIONS = {
+    "zh": {"TW": "Hant", "HK": "Hant", "MO": "Hant", "CN": "Hans", "SG": "Hans", "MY": "Hans"},
+    "pa": {"PK": "Arab", "IN": "Guru"},
+    "sr": {"ME": "Latn"},
+    "az": {"IR": "Arab"},
+    "uz": {"AF": "Arab"},
+    "kk": {"CN": "Arab"},
+    "mn": {"CN": "Mong"},
+}
+
+_MACRO_FIT, _FIT = 4, 8
+
+
+class Tag(NamedTuple):
+    """A language with the script and the region that its tag names. Empty means that the tag names none."""
+
+    language: str
+    """Shortest ISO 639 code."""
+    script: str = ""
+    """ISO 15924 code, such as Latn."""
+    region: str = ""
+    """ISO 3166 code, such as BR, or a number of UN M49."""
+
+    @property
+    def known_script(self) -> str:
+        """Script that the tag names, or else the one that its region implies."""
+        return self.script or _SCRIPTS_OF_REGIONS.get(self.language, {}).get(self.region, "")
+
+    @property
+    def variant(self) -> str:
+        """Script and region as a recipe spells them: `Hant`, `BR` or `Hant_TW`."""
+        return "_".join(filter(None, (self.script, self.region)))
+
+    def __str__(self) -> str:
+        return "_".join(filter(None, self))
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_tag(text: str) -> Tag | None:
+    """Return the parts of a language tag, or None if the text is not one."""
+    match = _TAG.fullmatch(text.strip())
+    if not match:
+        return None
+    language, extension = match["language"].casefold(), (match["extension"] or "").casefold()
+    language = _TWO_LETTERS.get(language, language)
+    if extension and language in _EXTENDED:
+        language = _TWO_LETTERS.get(extension, extension)
+    script = (match["script"] or "").title()
+    modifier = next((name for sign, name in _MODIFIERS.items() if sign in match["rest"].casefold()), "")
+    return Tag(language, script or modifier, (match["region"] or "").upper())
+
+
+def is_code(text: str) -> bool:
+    """Return True if a text is the code of a language with a code of two letters, and nothing else."""
+    return text.casefold() in _TWO_LETTERS
 
 
 def canonical(tag: str) -> str:
@@ -29,5 +105,32 @@ def canonical(tag: str) -> str:
 
     Text that is not a tag is returned unchanged.
     """
-    primary = match[1].casefold() if (match := _TAG.fullmatch(tag.strip())) else tag
-    return _TWO_LETTERS.get(primary, primary)
+    parsed = parse_tag(tag)
+    return parsed.language if parsed else tag
+
+
+@functools.lru_cache(maxsize=4096)
+def fit(tag: str, wanted: str) -> int:
+    """Return how well the tag of a text fits the language that is wanted. 0 means that it does not fit.
+
+    The language must be the same, or one of the two the macro-language of the other: text in `no` fits `nb`. Scripts
+    and regions must not contradict each other: `pt` fits `pt_BR`, and `pt_PT` does not. Text in `zh_TW` is in `Hant`.
+    A higher number means that more parts agree.
+    """
+    found, asked = parse_tag(tag), parse_tag(wanted)
+    if not found or not asked:
+        return _FIT if tag == wanted else 0
+    if found.language == asked.language:
+        rank = _FIT
+    elif found.language in _MEMBERS.get(asked.language, ()) or asked.language in _MEMBERS.get(found.language, ()):
+        rank = _MACRO_FIT
+    else:
+        return 0
+    scripts, regions = (found.known_script, asked.known_script), (found.region, asked.region)
+    if any(all(pair) and pair[0] != pair[1] for pair in (scripts, regions)):
+        return 0
+    return (
+        rank
+        + 2 * (bool(asked.known_script) and scripts[0] == scripts[1])
+        + (bool(asked.region) and regions[0] == regions[1])
+    )

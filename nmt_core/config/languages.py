@@ -1,10 +1,17 @@
 """`languages`: source and target language."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
-from nmt_core.config.language_codes import canonical
+from nmt_core.config.language_codes import canonical, parse_tag
 from nmt_core.config.section import Section
 
 Side = Literal["source", "target"]
@@ -27,13 +34,66 @@ def is_shortest_code(codes: str) -> str:
     return codes
 
 
-Language = Annotated[str, Field(pattern="^[a-z]{2,3}$"), AfterValidator(is_shortest_code)]
+_PATTERN = "^[A-Za-z]{2,3}([-_@.][A-Za-z0-9]+)*$"  # a form shows it: a tag is taken apart before it is stored
+_VARIANT = "^([A-Z][a-z]{3})?(_?([A-Z]{2}|[0-9]{3}))?$"
+
+Language = Annotated[str, Field(pattern=_PATTERN), AfterValidator(is_shortest_code)]
 
 
 class LanguagesConfig(Section):
     """Source and target language."""
 
     source: Language = "en"
-    """Language of the source text: its shortest ISO 639 code, such as en (not eng)."""
+    """Language of the source text: its shortest ISO 639 code, such as en (not eng). A script, a region, or both may
+    follow where a corpus distinguishes them, as in zh_Hant, sr_Latn and pt_BR. Without them, text in any script and
+    from any region is accepted."""
     target: Language = "ko"
-    """Language of the target text: its shortest ISO 639 code, such as ko (not kor)."""
+    """Language of the target text: its shortest ISO 639 code, such as ko (not kor). A script, a region, or both may
+    follow, as in zh_Hant, sr_Latn and pt_BR."""
+    source_variant: str = Field("", pattern=_VARIANT)
+    """Script and region of the source text, if `source` names them: Hant, BR or Hant_TW. Empty means any."""
+    target_variant: str = Field("", pattern=_VARIANT)
+    """Script and region of the target text, if `target` names them: Hant, BR or Hant_TW. Empty means any."""
+
+    def tag(self, side: Side) -> str:
+        """Return the language of a side with its script and region, such as `zh_Hant`."""
+        return "_".join(filter(None, (getattr(self, side), getattr(self, f"{side}_variant"))))
+
+    def script(self, side: Side) -> str:
+        """Return the ISO 15924 code of the script that the recipe names for a side. Empty means any script."""
+        tag = parse_tag(self.tag(side))
+        return tag.known_script if tag else ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_tags_apart(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        parts: dict[str, str] = {}
+        for side in SIDES:
+            tag = values.get(side)
+            parsed = parse_tag(tag) if isinstance(tag, str) else None
+            if not parsed or not parsed.variant:
+                continue
+            if values.get(f"{side}_variant") not in (None, "", parsed.variant):
+                raise ValueError(
+                    f"{side}={tag!r} and {side}_variant={values[f'{side}_variant']!r}: give one of the two"
+                )
+            parts |= {side: parsed.language, f"{side}_variant": parsed.variant}
+        return values | parts
+
+    @field_validator(*SIDES)
+    @classmethod
+    def _is_a_code(cls, code: str) -> str:
+        if not code.islower() or not code.isalpha():
+            raise ValueError(
+                f"{code!r} is not the tag of a language: write an ISO 639 code, with a script or a region behind it if "
+                "need be, as in en, zh_Hant or pt_BR"
+            )
+        return code
+
+    @model_serializer(mode="wrap")
+    def _leave_out_empty_variants(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A recipe that names no variant keeps the fingerprint that it had before there were variants.
+        values: dict[str, Any] = make(self)
+        return {name: value for name, value in values.items() if value or not name.endswith("_variant")}

@@ -57,7 +57,8 @@ def identity(config: PipelineConfig) -> Identity:
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanReport:
     """Write `train-NNNNN.parquet` and `dropped-NNNNN.parquet`, one of each for every shard.
 
-    The former holds source, target, corpus, line, licence and the requested scores. The latter holds corpus, line,
+    The former holds source, target, corpus, line, licence, the requested scores, and the number of the document if a
+    corpus of the recipe tells documents apart. The latter holds corpus, line,
     reason, value, source and target. The text is normalised in both.
 
     Raises:
@@ -103,6 +104,8 @@ class _Cleaning:
         self._judged = {corpus.name: _Judged(corpus) for corpus in self._index.corpora if corpus.role == "train"}
         self._skipped = dict(self._index.skipped)
         self._drops: list[str] = []
+        self._notes: dict[str, dict[str, None]] = {}
+        self._has_documents = any(found.corpus.documents for found in self._judged.values())
 
     def judge(self) -> None:
         """Read and judge all pairs, and skip the corpora that prove to be bad."""
@@ -147,7 +150,8 @@ class _Cleaning:
             storage.remove([task.passed, task.dropped, task.drops])
             share = (number + 1) / len(tasks)
             self._job.reporter.progress(_COMPARED + (1 - _COMPARED) * share, 1, f"{total.kept.total():,} pairs kept")
-        return total.report(self._skipped, _order(self._config))
+        notes = {name: "; ".join(found) for name, found in self._notes.items()}
+        return total.report(self._skipped, _order(self._config), notes)
 
     def _shards(self) -> list[RawShard]:
         """Return the judged shards of all corpora that are not skipped, in the order of the recipe and its lines."""
@@ -197,7 +201,15 @@ class _Cleaning:
         """Yield the rows of a corpus, `clean.shard_pairs` at a time. The last shard may be smaller."""
         clean, waiting = self._config.clean, pl.DataFrame()
         size = clean.shard_pairs
-        for rows in reading.rows(self._download, corpus, self._config.languages, clean.max_line_bytes):
+
+        def note(text: str) -> None:
+            if text not in self._notes.setdefault(corpus.name, {}):
+                self._notes[corpus.name][text] = None
+                self._job.reporter.log(f"corpus {corpus.name}: {text}")
+
+        for rows in reading.rows(self._download, corpus, self._config.languages, clean.max_line_bytes, note):
+            if self._has_documents and not corpus.documents:
+                rows = rows.with_columns(document=pl.lit(None, pl.Int64))
             waiting = pl.concat([waiting, rows]) if waiting.height else rows
             while waiting.height >= size:
                 yield waiting.head(size)
@@ -274,10 +286,11 @@ def _nothing_left(config: PipelineConfig, report: CleanReport) -> str:
     reason, count = next(iter(report.dropped.items()))
     knobs = _filter_knobs(config) | exact.KNOBS | {decontaminate.REASON: decontaminate.KNOB}
     sample = next(sample for sample in report.samples if sample.reason == reason)
+    value = f" ({sample.value})" if sample.value else ""
     return (
         f"clean: none of the {report.items_in:,} pairs is left; {reason!r} dropped most ({count:,}), for example in "
-        f"corpus {sample.corpus}, line {sample.line:,}: change {knobs.get(reason, 'the file')}, or check corpus.train "
-        "and languages"
+        f"corpus {sample.corpus}, line {sample.line:,}{value}: change {knobs.get(reason, 'the file')}, or check "
+        "corpus.train and languages"
     )
 
 

@@ -217,6 +217,8 @@ class _Download:
             files=tuple(placed),
             source_column=corpus.source_column or found.source_column,
             target_column=corpus.target_column or found.target_column,
+            encoding=corpus.encoding,
+            documents=corpus.documents,
         )
 
     def _resolve(self, corpus: ParallelCorpus) -> tuple[Resolution, str]:

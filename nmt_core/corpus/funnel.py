@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from nmt_core.stages.stage import StageReport
 
@@ -75,6 +75,8 @@ class CleanReport(StageReport):
     """Number of pairs dropped because they share text with a dev or test set, by set."""
     skipped: dict[str, str]
     """Reasons why whole corpora were left out, by the name of the corpus."""
+    notes: dict[str, str] = Field(default_factory=dict)
+    """How the files of a corpus were read where they left a choice, such as the columns taken, by corpus."""
     repaired: int
     """Number of kept pairs in which entities or mojibake were repaired."""
     funnel: list[FunnelRow]
@@ -161,7 +163,7 @@ class Tally:
         both = [*self.samples.get(reason, []), *samples]
         self.samples[reason] = sorted(both, key=lambda ranked: ranked[0])[:_SAMPLES_PER_REASON]
 
-    def report(self, skipped: dict[str, str], order: Sequence[str]) -> CleanReport:
+    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str]) -> CleanReport:
         """Return the report. `order` lists the reasons in the order of their filters, for the funnel."""
         reasons: Counter[str] = Counter()
         for (_, reason), count in self.dropped.items():
@@ -174,6 +176,7 @@ class Tally:
             dropped=_most_first(reasons),
             held_out=_most_first(self.held_out),
             skipped=skipped,
+            notes=notes,
             repaired=self.repaired,
             funnel=self._funnel(order),
             source_languages=_shown(self.source_languages),

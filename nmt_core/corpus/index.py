@@ -55,6 +55,8 @@ class StoredCorpus(BaseModel):
     """Files of the corpus. If each side has its own files, source and target files match in their order."""
     source_column: str = ""
     target_column: str = ""
+    encoding: str = ""
+    documents: str = ""
 
     @property
     def label(self) -> str:

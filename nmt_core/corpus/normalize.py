@@ -16,7 +16,7 @@ import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
 from nmt_core.corpus import scripts
-from nmt_core.spelling import INVISIBLE, SPACES, Punctuation, Rule, UnicodeForm, moses_rules
+from nmt_core.spelling import INVISIBLE, LONE_FILLERS, SPACES, WIDE_FILLERS, Punctuation, Rule, UnicodeForm, moses_rules
 
 # UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
 # characters of these classes. C1 control characters have no other use. A no-break space, the second half of an "à", has
@@ -37,7 +37,7 @@ _STABLE: dict[UnicodeForm, str] = {
     "NFKC": r"\x00-\x7f\u00c0-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e\u0400-\u0482\u2018-\u201f"
     r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3",
 }
-_ODD_SPACES = r"\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_ODD_SPACES = r"\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\u3164\uffa0"
 _NEEDS_WORK = {
     form: f"[{INVISIBLE}{_ODD_SPACES}]|[^{stable}]|^ |  | $|{_NEEDS_REPAIR}" for form, stable in _STABLE.items()
 }
@@ -147,8 +147,10 @@ def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:
     """Remove invisible characters, compose, and fold white space. In this order the function is idempotent."""
     return (
         text.str.replace_all(f"[{INVISIBLE}]", "")
+        .str.replace_all(WIDE_FILLERS, " ")
         .str.normalize(form)
         .str.replace_all(SPACES, " ")
+        .str.replace_all(LONE_FILLERS, "${1}")
         .str.strip_chars(" ")
         .rename(text.name)
     )

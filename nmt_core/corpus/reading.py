@@ -1,6 +1,6 @@
 """Read the text of a download artifact: training corpora as a stream of rows, dev and test sets as whole tables."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polars as pl
 
@@ -8,22 +8,35 @@ from nmt_core import formats
 from nmt_core.config import LanguagesConfig
 from nmt_core.corpus.index import CorpusIndex, Role, StoredCorpus
 from nmt_core.errors import DataError
+from nmt_core.formats.rows import DOCUMENT_END
 from nmt_core.store.artifacts import Artifact
 
 
 def rows(
-    download: Artifact, corpus: StoredCorpus, languages: LanguagesConfig, max_line_bytes: int
+    download: Artifact,
+    corpus: StoredCorpus,
+    languages: LanguagesConfig,
+    max_line_bytes: int,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of one corpus in tables with the columns source, target, line, fault and value.
 
-    See `formats.read`.
+    See `formats.read`. If the corpus tells documents apart, there is another column `document`. `note` gets what a user
+    should know about how the files were read, such as the columns that were taken.
 
     Raises:
         DataError: a file is damaged or of the wrong kind. Some rows may have been yielded before.
     """
     files = [formats.TextFile(download.path / file.file, file.side, file.member) for file in corpus.files]
     layout = formats.Layout(
-        languages.source, languages.target, corpus.source_column, corpus.target_column, max_line_bytes
+        source_language=languages.tag("source"),
+        target_language=languages.tag("target"),
+        source_column=corpus.source_column,
+        target_column=corpus.target_column,
+        max_line_bytes=max_line_bytes,
+        encoding=corpus.encoding,
+        documents=corpus.documents,
+        note=note,
     )
     try:
         yield from formats.read(files, layout)
@@ -42,6 +55,7 @@ def held_out_sets(download: Artifact, role: Role, languages: LanguagesConfig) ->
     for corpus in CorpusIndex.of(download).corpora:
         if corpus.role == role:
             pairs = pl.concat(rows(download, corpus, languages, max_line_bytes=1 << 24))
+            pairs = pairs.filter(pl.col("fault").ne_missing(DOCUMENT_END))
             faulty = pairs.filter(pl.col("fault").is_not_null())
             if faulty.height:
                 row = faulty.row(0, named=True)

@@ -32,6 +32,8 @@ _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that no bit of a key is lost
 
 ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
+DOCUMENT = "document"
+"""Column for the number of a pair's document in its corpus, from 1. It exists if a corpus tells documents apart."""
 DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
 
 
@@ -61,9 +63,9 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     dropped, passed = table.filter(is_dropped), table.filter(~is_dropped)
     keys = ["place", "pair_key", "source_key", "target_key", *(["score"] if clean.prefer == "best" else [])]
     scores = [name for name in table.columns if name.startswith("score_")]
-    storage.write(
-        passed.select("source", "target", "corpus", "line", *scores, "repaired", *keys), shard.passed, level=1
-    )
+    documents = [name for name in table.columns if name == DOCUMENT]
+    columns = ["source", "target", "corpus", "line", *documents, *scores, "repaired", *keys]
+    storage.write(passed.select(columns), shard.passed, level=1)
     storage.write(dropped.select(*DROPPED_COLUMNS, "place"), shard.dropped, level=1)
     tally = Tally(before=Histograms.of(table))
     tally.read[shard.corpus] = table.height
@@ -167,7 +169,8 @@ def finish_shard(shard: JudgedShard) -> Tally:
         value=_where("keeper", shard.corpora)
     )
     dropped = pl.concat([storage.read(shard.dropped), copies.select(*DROPPED_COLUMNS, "place")]).sort("place")
-    storage.write(train.select(*TRAIN_COLUMNS, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    documents = [name for name in train.columns if name == DOCUMENT]
+    storage.write(train.select(*TRAIN_COLUMNS, *documents, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     storage.write(dropped.select(DROPPED_COLUMNS), shard.all_dropped, row_group_pairs=ROW_GROUP_PAIRS)
     tally = Tally(after=Histograms.of(train), repaired=train.filter("repaired").height)
     tally.kept.update(dict(train["corpus"].value_counts(name="count").iter_rows()))

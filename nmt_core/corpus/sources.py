@@ -17,6 +17,9 @@ from nmt_core.formats import FileSide
 from nmt_core.store.artifacts import Identity
 from nmt_core.store.digests import sha256_of
 
+_READING = ("source_column", "target_column", "encoding", "documents", "member")
+"""Options of a corpus that decide what is read of its files."""
+
 
 def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelCorpus, ...]:
     """Return the corpora that the recipe names for a role, in recipe order."""
@@ -56,7 +59,7 @@ def identity(config: PipelineConfig) -> Identity:
 
 
 def _identity_of(files: ParallelCorpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
-    parts = {name: getattr(files, name) for name in ("source_column", "target_column", "member")}
+    parts = {name: getattr(files, name) for name in _READING}
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
     try:
         found = resolve_here(files, config.languages)

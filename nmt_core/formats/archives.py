@@ -18,7 +18,7 @@ from nmt_core.config import SIDES
 from nmt_core.errors import DataError
 from nmt_core.formats import tars
 from nmt_core.formats.kinds import Kind, data_name
-from nmt_core.formats.languages import same_language
+from nmt_core.formats.languages import fit
 from nmt_core.formats.layout import FileSide, Layout, TextFile
 from nmt_core.formats.streams import ByteStream, Readable, unpacked
 
@@ -105,8 +105,10 @@ def _of_side(names: Sequence[str], side: FileSide, layout: Layout) -> list[str]:
     if side == "target":
         own, other = other, own
     parts = {name: _stem_and_language(name) for name in names}
-    partners = {stem for stem, tag in parts.values() if same_language(tag, other)}
-    found = {name: stem for name, (stem, tag) in parts.items() if same_language(tag, own)}
+    partners = {stem for stem, tag in parts.values() if fit(tag, other)}
+    fits = {name: fit(tag, own) for name, (_, tag) in parts.items()}
+    best = max(fits.values(), default=0)
+    found = {name: stem for name, (stem, _) in parts.items() if fits[name] and fits[name] == best}
     return [name for name, stem in found.items() if stem in partners] or list(found)
 
 

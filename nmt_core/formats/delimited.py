@@ -1,4 +1,6 @@
-"""Read TSV and CSV. TSV has no quoting, so a quote is data. In CSV (RFC 4180), quoted fields may hold anything.
+"""Read TSV and CSV. In CSV (RFC 4180), quoted fields may hold anything.
+
+In TSV a quote is data, unless the file quotes fields consistently, as pandas and Excel do (see `quotes`).
 
 A record of several lines is one row, even if one of the lines is not UTF-8 or holds a NUL. The row then has that fault.
 An unmatched quote makes one row with a fault. Its record ends before a line of more than `max_line_bytes` bytes, after
@@ -7,13 +9,14 @@ An unmatched quote makes one row with a fault. Its record ends before a line of 
 
 import csv
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 
 import polars as pl
 
-from nmt_core.formats.columns import columns_of_table
+from nmt_core.formats import quotes
+from nmt_core.formats.columns import Columns, columns_of_table
 from nmt_core.formats.layout import Layout
 from nmt_core.formats.lines import read_lines
 from nmt_core.formats.rows import MISSING_COLUMN, TOO_LONG, Row, frames_of
@@ -33,20 +36,36 @@ def read_tsv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
-    columns: tuple[int, int] | None = None
-    for rows in read_lines(stream, layout.max_line_bytes):
+    columns: Columns | None = None
+    is_decided = False
+    tables = read_lines(stream, layout.max_line_bytes)
+    for rows in tables:
+        if not is_decided:
+            is_quoted = quotes.are_quoting(rows["text"])
+            is_decided = is_quoted is not None
+            if is_quoted:
+                layout.note("fields are in quotes, as in CSV")
+                found = _csv_rows(_lines_of(chain([rows], tables)), "\t", columns, layout, stream.name)
+                yield from frames_of(found, layout.max_line_bytes)
+                return
         if columns is None:
-            source, target, has_header = columns_of_table(rows.item(0, "text").split("\t"), layout, stream.name)
-            columns = source, target
-            rows = rows.slice(int(has_header))
+            blank = rows["text"].str.strip_chars(" \t\r") == ""
+            if blank.all():
+                yield _split(rows, 0, 1)
+                continue
+            first = blank.arg_min() or 0
+            sample = [text.split("\t") for text in rows.filter(~blank)["text"].head(_LOOKED_AT)]
+            columns, has_header = columns_of_table(sample, layout, stream.name)
+            rows = pl.concat([rows.head(first), rows.slice(first + int(has_header))])
         if rows.height:
             yield _split(rows, *columns)
 
 
-def _split(rows: pl.DataFrame, source: int, target: int) -> pl.DataFrame:
+def _split(rows: pl.DataFrame, source: int, target: int, document: int | None = None) -> pl.DataFrame:
     text, fault, value = pl.col("text"), pl.col("fault"), pl.col("value")
-    fields = rows.with_columns(field=text.str.split_exact("\t", max(source, target) + 1)).with_columns(
-        source=pl.col("field").struct.field(f"field_{source}"), target=pl.col("field").struct.field(f"field_{target}")
+    wanted = {"source": source, "target": target} | ({} if document is None else {"document": document})
+    fields = rows.with_columns(field=text.str.split_exact("\t", max(wanted.values()) + 1)).with_columns(
+        **{name: pl.col("field").struct.field(f"field_{column}") for name, column in wanted.items()}
     )
     missing = fault.is_null() & (pl.col("source").is_null() | pl.col("target").is_null())
     there = (text.str.count_matches("\t", literal=True) + 1).cast(pl.String)
@@ -55,6 +74,7 @@ def _split(rows: pl.DataFrame, source: int, target: int) -> pl.DataFrame:
         pl.col("target").fill_null(""),
         pl.when(missing).then(pl.lit(MISSING_COLUMN)).otherwise(fault).alias("fault"),
         pl.when(missing).then(there).otherwise(value).alias("value"),
+        *list(wanted)[2:],
     )
 
 
@@ -63,24 +83,40 @@ def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
-    yield from frames_of(_csv_rows(stream, layout), layout.max_line_bytes)
-
-
-def _csv_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
     delimiter = delimiter_of(stream, layout.max_line_bytes)
-    columns: tuple[int, int] | None = None
-    for record in Records(stream, layout.max_line_bytes, delimiter):
-        if columns is None:
-            source, target, has_header = columns_of_table(names_in(record, delimiter), layout, stream.name)
-            columns = source, target
-            if has_header:
-                continue
+    lines = _lines_of(read_lines(stream, layout.max_line_bytes, with_bytes=True))
+    yield from frames_of(_csv_rows(lines, delimiter, None, layout, stream.name), layout.max_line_bytes)
+
+
+def _csv_rows(
+    lines: Iterator[_Line], delimiter: str, columns: Columns | None, layout: Layout, place: str
+) -> Iterator[Row]:
+    """Yield the pairs of the records in the lines. `columns` are known if earlier rows have shown them."""
+    records = iter(Records(lines, layout.max_line_bytes, delimiter))
+    if columns is None:
+        first = list(islice(records, _LOOKED_AT))
+        blanks = next((place for place, record in enumerate(first) if not _is_blank(record)), len(first))
+        if blanks < len(first):
+            sample = [names_in(first[blanks], delimiter)]
+            sample += [record for record in first[blanks + 1 :] if not isinstance(record, Row)]
+            columns, has_header = columns_of_table(sample, layout, place)
+            del first[blanks : blanks + int(has_header)]
+        records = chain(first, records)
+    source, target, document = columns or Columns(0, 1)
+    last = max(source, target)
+    for record in records:
         if isinstance(record, Row):
             yield record
-        elif max(columns) < len(record):
-            yield Row(record[columns[0]], record[columns[1]])
-        else:
+        elif last >= len(record):
             yield Row(delimiter.join(record), "", MISSING_COLUMN, str(len(record)))
+        elif document is None or document >= len(record):
+            yield Row(record[source], record[target])
+        else:
+            yield Row(record[source], record[target], None, None, record[document])
+
+
+def _is_blank(record: list[str] | Row) -> bool:
+    return not isinstance(record, Row) and not any(field.strip() for field in record)
 
 
 def names_in(first: list[str] | Row, delimiter: str) -> list[str]:
@@ -103,7 +139,7 @@ def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
     whole = head[: head.rfind(b"\n") + 1] or head  # the last line may be incomplete
     ranks: dict[str, tuple[float, int]] = {}
     for mark in _DELIMITERS:
-        records = list(islice(Records(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
+        records = list(islice(records_of(ByteStream(stream.name, BytesIO(whole)), max_line_bytes, mark), _LOOKED_AT))
         tables = [record for record in records if not isinstance(record, Row) and len(record) > 1]
         alike = max(Counter(map(len, tables)).values(), default=0)
         spaces = sum(field.startswith(" ") for record in tables for field in record[1:])
@@ -111,17 +147,27 @@ def delimiter_of(stream: ByteStream, max_line_bytes: int) -> str:
     return min(_DELIMITERS, key=ranks.__getitem__)
 
 
+def records_of(stream: ByteStream, max_line_bytes: int, delimiter: str) -> "Records":
+    """Return the records of a CSV file."""
+    return Records(_lines_of(read_lines(stream, max_line_bytes, with_bytes=True)), max_line_bytes, delimiter)
+
+
+def _lines_of(tables: Iterable[pl.DataFrame]) -> Iterator[_Line]:
+    """Yield the lines of tables of `read_lines`, with or without their bytes."""
+    for table in tables:
+        yield from table.rows() if "raw" in table.columns else ((*line, None) for line in table.rows())
+
+
 class Records:
-    """Records of a CSV file. A faulty record is a Row instead of a list of fields.
+    """Records in the lines of a CSV file. A faulty record is a Row instead of a list of fields.
 
     `raw` holds the bytes of a record that is not UTF-8, with "\\n" at the end of each line.
     """
 
-    def __init__(self, stream: ByteStream, max_line_bytes: int, delimiter: str) -> None:
+    def __init__(self, lines: Iterator[_Line], max_line_bytes: int, delimiter: str) -> None:
         self._max_line_bytes = max_line_bytes
         self._delimiter = delimiter
-        tables = read_lines(stream, max_line_bytes, with_bytes=True)
-        self._lines = (line for table in tables for line in table.rows())
+        self._lines = lines
         self._again: deque[_Line] = deque()
         self._record: list[_Line] = []
         self._is_faulty = False

@@ -1,17 +1,35 @@
 """Read translation memories: TMX, and XLIFF 1.2 and 2.x.
 
-Inline mark-up is removed from a segment together with the document code in it. The text between the codes stays.
+Inline mark-up is removed from a segment together with the document code in it. The text between the codes stays. A code
+that stands alone, such as a line break or a variable, leaves a space between words. Codes that come in pairs, such as
+the two of bold text, leave none.
 """
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
-from nmt_core.formats.languages import canonical, direction
+from nmt_core.formats.languages import direction, fit
 from nmt_core.formats.layout import Layout
-from nmt_core.formats.markup import INLINE_CODES, parse
+from nmt_core.formats.markup import parse
 from nmt_core.formats.rows import MISSING_LANGUAGE, UNTRANSLATED, Row, Text, frames_of, row_of
 from nmt_core.formats.streams import ByteStream
+from nmt_core.formats.xml_repair import GAP
+
+_PAIRED_CODES = frozenset({"bpt", "ept", "it", "bx", "ex", "sc", "ec", "sub", "cp"})  # and codes without width
+_LONE_CODES = frozenset({"ph", "x", "ut"})
+_INLINE_CODES = _PAIRED_CODES | _LONE_CODES
+"""Inline elements of TMX and XLIFF that hold mark-up of the original document, not text."""
+
+# Tags of HTML for parts of a sentence, which some tools write as stand-alone codes.
+_FORMATTING = re.compile(
+    r"\s*</?(?:a|abbr|b|bdi|bdo|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u|var)"
+    r"(?:\s[^<>]*)?>\s*",
+    re.IGNORECASE,
+)
+_PAIRED_IDS = ("START_", "CLOSE_")  # as Angular names them
+_PAIRED_TYPES = frozenset({"bold", "italic", "underlined", "link", "fmt"})
 
 # By the definition of `state` in XLIFF 1.2, the text in these states is still to be translated or adapted. Two other
 # kinds of state are kept: `needs-adaptation` concerns content other than text, and the review states mark a translation
@@ -21,7 +39,7 @@ _TRANSLATED = ("translated", "signed-off", "final")
 
 
 def read_tmx(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
-    """Yield a pair for each unit (`tu`): its first variant in each language.
+    """Yield the pairs of each unit (`tu`): one, or more if it has several variants of a language (`de-DE` and `de-AT`).
 
     See `reader.read` for the tables and errors.
     """
@@ -38,43 +56,74 @@ def read_xliff(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     yield from frames_of(parse(stream, _Xliff(layout)), layout.max_line_bytes)
 
 
+def _stands_alone(element: str, attributes: dict[str, str], content: str) -> bool:
+    """Return True if an inline code is not one of a pair."""
+    if element not in _LONE_CODES or _FORMATTING.fullmatch(content):
+        return False
+    kind = attributes.get("ctype") or attributes.get("type", "")
+    return not attributes.get("id", "").startswith(_PAIRED_IDS) and kind not in _PAIRED_TYPES
+
+
 class _Tmx:
     """Handler for TMX (see `markup.Handler`)."""
 
-    hidden = INLINE_CODES | {"header", "note", "prop"}
+    hidden = _INLINE_CODES | {"header", "note", "prop"}
+    units = frozenset({"tu"})
+    containers = frozenset({"body"})
 
     def __init__(self, layout: Layout) -> None:
         self.rows: list[Row] = []
         self.text: Text | None = None
         self._layout = layout
-        self._variants: dict[str, Text] = {}
+        self._variants: list[tuple[str, Text]] = []
         self._language = ""
 
     def start(self, element: str, attributes: dict[str, str]) -> None:
         if element == "tu":
-            self._variants = {}
+            self._variants = []
         elif element == "tuv":
-            self._language = canonical(attributes.get("xml:lang") or attributes.get("lang", ""))
+            self._language = attributes.get("xml:lang") or attributes.get("lang", "")
         elif element == "seg":
             self.text = Text(self._layout.max_line_bytes)
 
     def end(self, element: str) -> None:
         if element == "seg" and self.text:
-            self._variants.setdefault(self._language, self.text)
+            self._variants.append((self._language, self.text))
             self.text = None
         elif element == "tu":
-            languages = self._layout.source_language, self._layout.target_language
-            source, target = (self._variants.get(canonical(language)) for language in languages)
-            if source and target:
-                self.rows.append(row_of(source, target))
-            else:
-                self.rows.append(row_of(source, target, MISSING_LANGUAGE, f"only {', '.join(self._variants)}"))
+            self.rows += self._pairs()
+
+    def hide(self, element: str, attributes: dict[str, str], content: str) -> None:
+        if self.text and _stands_alone(element, attributes, content):
+            self.text.add(GAP)
+
+    def give_up(self) -> None:
+        self._variants, self.text = [], None
+
+    def _pairs(self) -> Iterator[Row]:
+        """Yield the pairs of a unit. With several variants of a language, each is in one pair at least."""
+        source, target = self._in(self._layout.source_language), self._in(self._layout.target_language)
+        if not source or not target:
+            there = ", ".join(dict.fromkeys(tag for tag, _ in self._variants)) or "none"
+            first = [texts[0] if texts else None for texts in (source, target)]
+            yield row_of(first[0], first[1], MISSING_LANGUAGE, f"only {there}")
+            return
+        for number in range(max(len(source), len(target))):
+            yield row_of(source[min(number, len(source) - 1)], target[min(number, len(target) - 1)])
+
+    def _in(self, language: str) -> list[Text]:
+        """Return the variants that fit a language best."""
+        fits = [(fit(tag, language), text) for tag, text in self._variants]
+        best = max((rank for rank, _ in fits), default=0)
+        return [text for rank, text in fits if rank and rank == best]
 
 
 class _Xliff:
     """Handler for XLIFF (see `markup.Handler`)."""
 
-    hidden = INLINE_CODES | {"alt-trans", "match", "matches", "ignorable", "note", "seg-source", "header"}
+    units = frozenset({"trans-unit", "segment"})
+    containers = frozenset({"file", "body", "group", "unit"})
+    hidden = _INLINE_CODES | {"alt-trans", "match", "matches", "ignorable", "note", "seg-source", "header"}
 
     def __init__(self, layout: Layout) -> None:
         self.rows: list[Row] = []
@@ -115,3 +164,10 @@ class _Xliff:
                 self.rows.append(row_of(source, target, UNTRANSLATED, 'approved="no"'))
             else:
                 self.rows.append(row_of(source, target))
+
+    def hide(self, element: str, attributes: dict[str, str], content: str) -> None:
+        if self.text and _stands_alone(element, attributes, content):
+            self.text.add(GAP)
+
+    def give_up(self) -> None:
+        self._sides, self.text = {}, None

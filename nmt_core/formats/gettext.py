@@ -1,12 +1,17 @@
 """Read translations of programs: gettext PO and MO.
 
-The source is the msgid and the target the msgstr. An entry with plural forms gives the first form of each.
+The source is the msgid and the target the msgstr. An entry with plural forms gives a pair for each form of the msgstr:
+the form for one thing belongs to the msgid, the others to the msgid_plural. A language with one form for all numbers
+has it in both pairs.
 """
 
+import contextlib
+import gettext
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import polars as pl
 
@@ -20,6 +25,8 @@ from nmt_core.formats.streams import ByteStream
 
 FUZZY, OBSOLETE, INVALID_PO = "fuzzy", "obsolete", "invalid_po"
 
+_T = TypeVar("_T")
+
 _MOST_BYTES = 1 << 27
 _FIELD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr|domain)(?:\[(\d+)\])?\s*"(.*)"')
 _MORE = re.compile(r'"(.*)"')
@@ -27,6 +34,7 @@ _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _CHARSET = re.compile(r"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(r"^Language:[ \t]*(\S*)", re.MULTILINE)
+_PLURAL = re.compile(r"^Plural-Forms:.*?plural=([^;\n]+)", re.MULTILINE)
 
 
 def read_po(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
@@ -52,16 +60,41 @@ def _charset(header: str, place: str) -> str:
     return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
 
 
-def _target_language(header: str) -> str:
-    found = _LANGUAGE.search(header)
-    return found[1] if found else ""
+@dataclass(frozen=True)
+class _Header:
+    """Facts that the header of a file states."""
+
+    language: str = ""
+    """Language of the msgstr. Empty means that it is not named."""
+    singular: int = 0
+    """Number of the plural form for one thing."""
+
+    @classmethod
+    def read(cls, header: str) -> "_Header":
+        language, plural = _LANGUAGE.search(header), _PLURAL.search(header)
+        singular = 0
+        if plural:
+            with contextlib.suppress(ValueError, RecursionError, ZeroDivisionError, TypeError):  # of a wrong formula
+                singular = int(gettext.c2py(plural[1].strip())(1))
+        return cls(language[1] if language else "", singular)
+
+    def pairs(self, singular: _T, plural: _T | None, forms: Sequence[_T]) -> Iterator[tuple[_T, _T | None]]:
+        """Yield each form of the msgstr with the form of the msgid that it translates."""
+        if plural is None or not forms:
+            yield singular, forms[0] if forms else None
+        elif len(forms) == 1:
+            yield from ((source, forms[0]) for source in (singular, plural))
+        else:
+            for number, form in enumerate(forms):
+                yield singular if number == self.singular else plural, form
 
 
 @dataclass
 class _Entry:
-    """The part of a PO entry that has been read so far. Of the plural forms, `fields` holds only the first."""
+    """The part of a PO entry that has been read so far. `forms` holds the msgstr, or its plural forms by number."""
 
     fields: dict[str, Text] = field(default_factory=dict)
+    forms: dict[int, Text] = field(default_factory=dict)
     obsolete: bool = False
     fuzzy: bool = False
     fault: str | None = None
@@ -75,8 +108,7 @@ class _Entries:
         self._layout = layout
         self._entry = _Entry()
         self._field: Text | None = None
-        self._language = ""
-        self._has_header = False
+        self._header: _Header | None = None
 
     def of(self, stream: ByteStream) -> Iterator[Row]:
         """Yield all entries of a stream."""
@@ -94,7 +126,7 @@ class _Entries:
         content = line.removeprefix("#~").lstrip() if obsolete else line
         found = _FIELD.fullmatch(content)
         ends_here = not content or content.startswith("#") or (found and found[1] in ("msgctxt", "msgid", "domain"))
-        if ends_here and ("msgstr" in self._entry.fields or not content):
+        if ends_here and (self._entry.forms or not content):
             yield from self._finish()
         if found:
             self._begin(found[1], found[2], obsolete)
@@ -108,7 +140,9 @@ class _Entries:
 
     def _begin(self, name: str, form: str | None, obsolete: bool) -> None:
         self._field = Text(self._layout.max_line_bytes)
-        if name != "msgstr" or form in (None, "0"):
+        if name == "msgstr":
+            self._entry.forms[int(form or 0)] = self._field
+        else:
             self._entry.fields[name] = self._field
         self._entry.obsolete |= obsolete
 
@@ -118,15 +152,17 @@ class _Entries:
 
     def _finish(self) -> Iterator[Row]:
         entry, self._entry, self._field = self._entry, _Entry(), None
-        source, target = entry.fields.get("msgid"), entry.fields.get("msgstr")
-        if not self._has_header and source and not str(source) and "msgctxt" not in entry.fields:
-            self._has_header = True
-            self._language = _target_language(str(target or ""))
-        elif entry.fault or source or target:
+        source, plural = entry.fields.get("msgid"), entry.fields.get("msgid_plural")
+        forms = [entry.forms[number] for number in sorted(entry.forms)]
+        if self._header is None and source and not str(source) and "msgctxt" not in entry.fields:
+            self._header = _Header.read(str(forms[0]) if forms else "")
+        elif entry.fault or source or forms:
             fault, value = entry.fault, entry.value
             if fault is None and (entry.obsolete or entry.fuzzy):
                 fault = OBSOLETE if entry.obsolete else FUZZY
-            yield _directed(source, target, self._language, self._layout, fault, value)
+            header = self._header or _Header()
+            for one, form in header.pairs(source, plural, forms):
+                yield _directed(one, form, header.language, self._layout, fault, value)
 
 
 def _unescape(escape: re.Match[str]) -> str:
@@ -154,23 +190,31 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
         tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
     except struct.error as error:
         raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
-    charset, language = UTF_8, ""
+    charset, header = UTF_8, _Header()
     for number in range(count):
         raw = []
         for table in tables:
             length, start = table[2 * number : 2 * number + 2]
             if start + length > len(content):
                 raise DataError(f"{stream.name}: the MO file is truncated or damaged: fetch it again")
-            raw.append(content[start : start + length].split(b"\0")[0])
-        if not raw[0]:  # the header, which sorts first
-            header = raw[1].decode("utf-8", "replace")
-            charset, language = _charset(header, stream.name), _target_language(header)
+            raw.append(content[start : start + length].split(b"\0"))
+        if not raw[0][0]:  # the header, which sorts first
+            text = raw[1][0].decode("utf-8", "replace")
+            charset, header = _charset(text, stream.name), _Header.read(text)
             continue
-        sides, fault, value = [Text(layout.max_line_bytes) for _ in raw], None, None
-        for side, text in zip(sides, (raw[0].rpartition(b"\x04")[2], raw[1]), strict=True):
-            try:
-                side.add(text.decode(charset))
-            except UnicodeDecodeError as error:
-                side.add(text.decode("utf-8", "replace"))
-                fault, value = INVALID_UTF8, explain_invalid(error)
-        yield _directed(sides[0], sides[1], language, layout, fault, value)
+        raw[0][0] = raw[0][0].rpartition(b"\x04")[2]  # without its context
+        singular, *plural = raw[0]
+        for source, target in header.pairs(singular, plural[0] if plural else None, raw[1]):
+            yield _decoded(source, target or b"", charset, header.language, layout)
+
+
+def _decoded(source: bytes, target: bytes, charset: str, language: str, layout: Layout) -> Row:
+    """Return the pair of two texts of an MO file."""
+    sides, fault, value = [Text(layout.max_line_bytes) for _ in range(2)], None, None
+    for side, text in zip(sides, (source, target), strict=True):
+        try:
+            side.add(text.decode(charset))
+        except UnicodeDecodeError as error:
+            side.add(text.decode("utf-8", "replace"))
+            fault, value = INVALID_UTF8, explain_invalid(error)
+    return _directed(sides[0], sides[1], language, layout, fault, value)

@@ -27,10 +27,7 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
 
 def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
-    def find(paths: Sequence[Path]) -> list[Path]:
-        return [paths[place] for place in find_columns(names_of(paths), layout, stream.name)]
-
-    sought = Sought(find)
+    pairs = Pairs(layout, stream.name)
     for table in read_lines(stream, layout.max_line_bytes):
         for text, fault, value in table.iter_rows():
             if fault:
@@ -38,19 +35,43 @@ def _rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
                 continue
             try:
                 record = json.loads(text)
-                paths = list(paths_of(record)) if sought.found is None and isinstance(record, dict) else []
             except (ValueError, RecursionError) as error:
                 yield Row(text, "", INVALID_JSON, str(error))
                 continue
-            if not isinstance(record, dict):
-                yield Row(text, "", INVALID_JSON, "not an object")
-                continue
-            columns = sought.among(paths)
-            if columns is None:
-                yield Row(text, "", MISSING_COLUMN, f"there are {some(names_of(paths))}")
-            else:
-                yield _pair(text, record, columns)
-    sought.require_found()
+            yield pairs.row(record, text)
+    pairs.end()
+
+
+class Pairs:
+    """Pairs of the records of a JSON file, whose columns follow from the first record that has them."""
+
+    def __init__(self, layout: Layout, place: str) -> None:
+        self._layout = layout
+        self._place = place
+        self._sought = Sought(self._find)
+        self._record: dict[str, Any] = {}
+
+    def row(self, record: Any, text: str) -> Row:
+        """Return the pair of a record. `text` is what is shown of a record that has none."""
+        if not isinstance(record, dict):
+            return Row(text, "", INVALID_JSON, "not an object")
+        try:
+            self._record = record
+            paths = [] if self._sought.found else list(paths_of(record))
+            columns = self._sought.among(paths)
+        except RecursionError as error:
+            return Row(text, "", INVALID_JSON, str(error))
+        if columns is None:
+            return Row(text, "", MISSING_COLUMN, f"there are {some(names_of(paths))}")
+        return _pair(text, record, columns)
+
+    def end(self) -> None:
+        """Check that a record had the columns."""
+        self._sought.require_found()
+
+    def _find(self, paths: Sequence[Path]) -> list[Path]:
+        is_text = [isinstance(_value_at(path, self._record), str | None) for path in paths]
+        return [paths[place] for place in find_columns(names_of(paths), self._layout, self._place, is_text).all]
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -69,14 +90,22 @@ def paths_of(record: dict[str, Any]) -> Iterator[Path]:
 
 def _pair(line: str, record: dict[str, Any], columns: list[Path]) -> Row:
     found = []
-    for path in columns:
+    for path in columns[:2]:
         text, fault = text_at(path, record)
         if fault:
             return Row(line, "", fault, ".".join(path))
         found.append(text)
     if "\\u" in line and not is_unicode(found):
         return Row(line, "", INVALID_UTF8, "half of a surrogate pair")
-    return Row(found[0], found[1])
+    document = _value_at(columns[2], record) if len(columns) > 2 else None
+    return Row(found[0], found[1], document=None if document is None else str(document))
+
+
+def _value_at(path: Path, record: Any) -> Any:
+    """Return the value at a path, or None if there is none."""
+    for name in path:
+        record = record.get(name) if isinstance(record, dict) else None
+    return record
 
 
 def text_at(path: Path, record: dict[str, Any]) -> tuple[str, str | None]:

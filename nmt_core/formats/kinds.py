@@ -5,15 +5,19 @@ holds one side is never a table. Its lines are text, whatever they contain.
 """
 
 import codecs
+import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from nmt_core.errors import DataError
 from nmt_core.formats import signatures
+from nmt_core.formats.charsets import decoded
+from nmt_core.formats.columns import are_usual_names
 from nmt_core.formats.layout import FileSide
-from nmt_core.formats.streams import ByteStream, open_file
+from nmt_core.formats.streams import HEAD_BYTES, ByteStream, open_file
 
 
 class Kind(StrEnum):
@@ -23,6 +27,7 @@ class Kind(StrEnum):
     TSV = ".tsv"
     CSV = ".csv"
     JSONL = ".jsonl"
+    JSON = ".json"
     TMX = ".tmx"
     XLIFF = ".xlf"
     PO = ".po"
@@ -80,6 +85,14 @@ _MAGIC |= {b"\xde\x12\x04\x95": Kind.MO, b"\x95\x04\x12\xde": Kind.MO}
 _TAR_MAGIC_AT = 257
 _UNREADABLE_MAGIC = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"Rar!\x1a": "a RAR archive", b"%PDF-": "a PDF document"}
 _TABLES = {".tsv": Kind.TSV, ".tab": Kind.TSV, ".csv": Kind.CSV}
+_JSON_LINES = (".jsonl", ".ndjson", ".jsonlines")
+_TEXTS = (".txt", ".text")
+_JSON_ARRAY = re.compile(r'\[\s*(?:\{\s*["}]|\[\s*"|\]\s*$)')
+_JSON_OBJECT = re.compile(r'\{\s*(?:"|\}\s*$|\}\s*\n|$)')
+_JSON_WRAPPED = re.compile(r'\{(?:\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-0-9.]+|null|true|false)\s*,)*\s*"[^"]*"\s*:\s*\[\s*\{')
+_LINES_LOOKED_AT = 100
+_SHOWN = 60
+_LINES_OF_HEADER = 5
 
 
 def is_html(head: bytes) -> bool:
@@ -96,7 +109,7 @@ def looks_like(path: Path, side: FileSide = "both", name: str = "") -> Look:
         DataError: the file cannot be read, is an HTML page, has an unsupported format, or cannot hold that side.
     """
     with open_file(path) as stream:
-        return Look(kind_of(stream, name or path.name, side), stream.packing)
+        return Look(kind_of(decoded(stream), name or path.name, side), stream.packing)
 
 
 def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
@@ -117,13 +130,19 @@ def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
         kind = kind or _table_kind(head, name)
         if kind is None or kind is Kind.SGM:
             raise DataError(
-                f"{stream.name}: holds one side of a corpus, not both (no tab or comma in its first line, no known "
-                "markup): name a file for each side"
+                f"{stream.name}: holds one side of a corpus, not both (its first line, {_first_line(head)!r}, "
+                "has no tab, and no table, JSON or known markup was recognised): name a file for each side, or give a "
+                "table its suffix (.tsv, .csv, .jsonl)"
             )
         return kind
     if kind in _BOTH_SIDED:
         raise DataError(f"{stream.name}: a {kind} file holds both sides: make it the only address of the corpus")
     return kind or Kind.LINES
+
+
+def _first_line(head: bytes) -> str:
+    line = next((line for line in _decoded(head).split("\n") if line.strip()), "")
+    return line[:_SHOWN].strip()
 
 
 def data_name(name: str) -> str:
@@ -169,24 +188,72 @@ def _by_content(name: str, head: bytes) -> Kind | None:
         raise DataError(
             f"{name}: XML {what}: convert it to TMX, XLIFF, or a WMT or IWSLT test set, the supported XML formats"
         )
-    if kind is None and head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise DataError(f"{name}: text in UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
     return kind or (Kind.PO if _PO.match(head) else None)
 
 
 def _decoded(head: bytes) -> str:
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return head.decode("utf-16", "replace")
     return head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
 
 def _table_kind(head: bytes, name: str) -> Kind | None:
-    first = head.removeprefix(codecs.BOM_UTF8).split(b"\n", 1)[0]
-    if re.match(rb'\s*\{\s*(?:"|\}\s*$)', first):
-        return Kind.JSONL
+    """Return the format of a table, by its content and the suffix of its name, or None if it looks like plain text."""
     suffix = PurePosixPath(data_name(name)).suffix.casefold()
+    text = _decoded(head)
+    lines = [line for line in text.split("\n")[:_LINES_LOOKED_AT] if line.strip()]
+    first = lines[0] if lines else ""
+    is_table = suffix in _TABLES and ("\t" in first or suffix == ".csv")
+    if not (is_table and _is_cut_up(first)) and (kind := _json_kind(text, lines, suffix, len(head) < HEAD_BYTES)):
+        return kind
     if suffix in _TABLES:
         return _TABLES[suffix]
-    if b"\t" in first:
+    if any("\t" in line for line in lines[:_LINES_OF_HEADER]):
         return Kind.TSV
-    return Kind.CSV if b"," in first else None
+    whole = lines if len(head) < HEAD_BYTES else lines[:-1] or lines
+    return Kind.CSV if _is_csv(whole, suffix) else None
+
+
+def _is_cut_up(first: str) -> bool:
+    """Return True if a line of a table begins like JSON and is not."""
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _json_kind(text: str, lines: list[str], suffix: str, is_whole: bool) -> Kind | None:
+    """Return JSON for one value over the whole file, JSONL for an object on each line, or None for neither."""
+    begin, first = text.lstrip(), lines[0].strip() if lines else ""
+    if _JSON_ARRAY.match(begin) or (suffix == ".json" and begin.startswith("[")):
+        return Kind.JSON
+    if not _JSON_OBJECT.match(begin):
+        return Kind.JSONL if suffix in _JSON_LINES else None
+    if len(lines) > 1 and lines[1].lstrip().startswith("{"):
+        return Kind.JSONL
+    try:
+        record = json.loads(first)
+    except (ValueError, RecursionError):
+        is_longer_line = "\n" not in begin.rstrip()
+        is_wrapped = suffix == ".json" and bool(_JSON_WRAPPED.match(begin))
+        return Kind.JSON if (not is_longer_line and suffix not in _JSON_LINES) or is_wrapped else Kind.JSONL
+    values = record.values() if isinstance(record, dict) else []
+    holds_records = any(isinstance(value, list) and value and isinstance(value[0], dict) for value in values)
+    holds_columns = len(values) > 1 and all(isinstance(value, list | dict) for value in values)
+    is_alone = is_whole and len(lines) == 1 and suffix not in _JSON_LINES
+    return Kind.JSON if is_alone and (holds_records or holds_columns) else Kind.JSONL
+
+
+def _is_csv(lines: list[str], suffix: str) -> bool:
+    """Return True if lines with commas are a table: all have as many of them, and no space follows most of these.
+
+    In a file that is called text, the first line must hold names too.
+    """
+    commas = Counter(line.count(",") for line in lines if '"' not in line)
+    if not lines or "," not in lines[0]:
+        return False
+    looks_like_names = are_usual_names([field.strip('"\r ') for field in lines[0].split(",")])
+    if suffix in _TEXTS:
+        return looks_like_names and len(lines) > 1 and len(commas) == 1
+    spaced = sum(line.count(", ") for line in lines)
+    total = sum(line.count(",") for line in lines)
+    return looks_like_names or (len(commas) <= 1 and 2 * spaced < total) or '","' in lines[0]

@@ -1,16 +1,19 @@
-"""Compare language tags in files: `de`, `deu`, `ger`, `DE-at` and `de_CH` are all German."""
+"""Compare language tags in files: `de`, `deu`, `ger`, `DE-at` and `de_CH` are all German, and `no` may be `nb`."""
 
 from typing import Literal
 
-from nmt_core.config.language_codes import canonical
+from nmt_core.config.language_codes import canonical, fit
 from nmt_core.formats.layout import Layout
 
-__all__ = ["Direction", "canonical", "direction", "same_language"]
+__all__ = ["Direction", "canonical", "direction", "fit", "same_language"]
 
 
 def same_language(tag: str, code: str) -> bool:
-    """Return True if two tags name the same language, regardless of region, letter case and code length."""
-    return canonical(tag) == canonical(code)
+    """Return True if the tag of a text fits the language of a recipe, regardless of letter case and code length.
+
+    See `fit` for scripts, regions and macro-languages.
+    """
+    return fit(tag, code) > 0
 
 
 Direction = Literal["forward", "backward", "other"]

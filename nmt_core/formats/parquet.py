@@ -39,9 +39,11 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
         with pq.ParquetFile(stream.path, **_IN_FLAT_MEMORY) as file:
             paths = list(_paths(file.schema_arrow))
             names = [".".join(path) for path in paths]
-            columns = [paths[place] for place in find_columns(names, layout, stream.name)]
+            is_text = [_holds_text(file.schema_arrow, path) for path in paths]
+            columns = [paths[place] for place in find_columns(names, layout, stream.name, is_text).all]
             for batch in _batches(file, columns, _ROWS_AT_A_TIME):
-                yield paired(*(_side(batch, column, layout.max_line_bytes) for column in columns))
+                pairs = paired(*(_side(batch, column, layout.max_line_bytes) for column in columns[:2]))
+                yield pairs.with_columns(document=_names_at(batch, columns[2])) if columns[2:] else pairs
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{stream.name}: the Parquet file is truncated, damaged, or no text ({error}): fetch it again, or correct "
@@ -114,6 +116,26 @@ def _paths(fields: pa.Schema | pa.StructType) -> Iterator[tuple[str, ...]]:
             yield (field.name,)
 
 
+def _holds_text(schema: pa.Schema, path: tuple[str, ...]) -> bool:
+    """Return True if a column may hold text: its type is not a number, a date, a list..."""
+    kind = schema.field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(
+        check(kind)
+        for check in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_null,
+        )
+    )
+
+
 def _packed_twice(stream: ByteStream) -> DataError:
     return DataError(f"{stream.name}: a Parquet file that is packed once more cannot be read: unpack it")
 
@@ -133,6 +155,14 @@ def _side_with_bytes(batch: pa.RecordBatch, column: tuple[str, ...], max_line_by
     """Return a side with the bytes of its texts that are not UTF-8."""
     side = _side(batch, column, max_line_bytes)
     return side.with_columns(raw=pl.when(pl.col("fault") == INVALID_UTF8).then(_bytes_of(batch, column)))
+
+
+def _names_at(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:
+    """Return the values of a column of any simple type as text."""
+    values = batch.column(column[0])
+    if column[1:]:
+        values = pc.struct_field(values, list(column[1:]))
+    return pl.Series(pl.from_arrow(values)).cast(pl.String)
 
 
 def _bytes_of(batch: pa.RecordBatch, column: tuple[str, ...]) -> pl.Series:

@@ -13,6 +13,8 @@ import polars as pl
 INVALID_UTF8, NULL_BYTE, TOO_LONG = "invalid_utf8", "null_byte", "too_long_line"
 MISSING_COLUMN, MISSING_VALUE, MISSING_LANGUAGE = "missing_column", "missing_value", "missing_language"
 UNTRANSLATED = "untranslated"
+DOCUMENT_END = "document_end"
+"""Fault of a blank line between two documents."""
 
 FRAME_ROWS = 50_000
 """Largest number of rows in a table."""
@@ -21,7 +23,10 @@ SIDE_SCHEMA = {"text": pl.String, "fault": pl.String, "value": pl.String}
 """Columns of a table with one side of a corpus."""
 
 PAIR_SCHEMA = {"source": pl.String, "target": pl.String, "fault": pl.String, "value": pl.String}
-"""Columns of a table with both sides. The fault may belong to either side."""
+"""Columns of a table with both sides. The fault may belong to either side.
+
+A table may have another column `document` (String): the name of the document that holds the pair, or null.
+"""
 
 _ROWS_AT_A_TIME = 10_000
 _SHOWN_BYTES = 200
@@ -34,6 +39,7 @@ class Row(NamedTuple):
     target: str
     fault: str | None = None
     value: str | None = None
+    document: str | None = None
 
 
 class Text:
@@ -88,7 +94,8 @@ def frames_of(rows: Iterable[Row], max_line_bytes: int) -> Iterator[pl.DataFrame
     """Yield tables of the rows, and add the faults that a text may have in any format."""
     remaining = iter(rows)
     while taken := list(islice(remaining, _ROWS_AT_A_TIME)):
-        yield checked_pairs(pl.DataFrame(taken, schema=PAIR_SCHEMA, orient="row"), max_line_bytes)
+        table = pl.DataFrame(taken, schema=PAIR_SCHEMA | {"document": pl.String}, orient="row")
+        yield checked_pairs(table, max_line_bytes).with_columns(table["document"])
 
 
 def checked_pairs(pairs: pl.DataFrame, max_line_bytes: int) -> pl.DataFrame:

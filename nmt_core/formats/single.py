@@ -12,7 +12,7 @@ import polars as pl
 from nmt_core.errors import DataError
 from nmt_core.formats import parquet
 from nmt_core.formats.columns import NoColumnError, Sought, find_column
-from nmt_core.formats.delimited import Records, delimiter_of, names_in
+from nmt_core.formats.delimited import delimiter_of, names_in, records_of
 from nmt_core.formats.jsonl import INVALID_JSON, NO_TEXT, Path, is_unicode, names_of, paths_of, text_at
 from nmt_core.formats.kinds import Kind, data_name
 from nmt_core.formats.lines import read_lines
@@ -191,7 +191,7 @@ def _tsv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[
 
 def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
     delimiter = delimiter_of(stream, max_line_bytes)
-    records = Records(stream, max_line_bytes, delimiter)
+    records = records_of(stream, max_line_bytes, delimiter)
     table = _Table(columns, stream.name)
     for record in records:
         if table.needs_names:

@@ -40,7 +40,8 @@ class ByteStream:
 
     `packing` is gz, zst, xz, bz2, or empty for text that is not compressed as one stream. `packed_bytes` returns the
     number of bytes read from the compressed file. Without it, expansion is not bounded. `path` or `file` is set if the
-    stream is an entire file, local or in a store, so that it can be read at any position.
+    stream is an entire file, local or in a store, so that it can be read at any position. `is_decoded` is set if the
+    bytes were converted to UTF-8, whatever charset the text declares.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ByteStream:
         self._packed_bytes = packed_bytes
         self.path: Path | None = None
         self.file: BinaryIO | None = None
+        self.is_decoded = False
         self._ahead = b""
         self._unpacked = 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from nmt_core.formats.languages import same_language
+from nmt_core.formats.languages import fit
 from nmt_core.formats.layout import Layout
 from nmt_core.formats.lines import texts_of
 from nmt_core.formats.markup import parse
@@ -68,6 +68,8 @@ class _Documents:
     """Handler for WMT test sets (see `markup.Handler`)."""
 
     hidden = frozenset({"hyp"})
+    units = frozenset({"doc"})
+    containers = frozenset({"collection"})
 
     def __init__(self, layout: Layout) -> None:
         self.rows: list[Row] = []
@@ -90,6 +92,12 @@ class _Documents:
         elif element == "doc":
             self.rows.extend(self._pairs())
 
+    def hide(self, element: str, attributes: dict[str, str], content: str) -> None:
+        pass
+
+    def give_up(self) -> None:
+        self._versions, self.text = [], None
+
     def _pairs(self) -> Iterator[Row]:
         source, target = self._in(self._layout.source_language), self._in(self._layout.target_language)
         if source is None or target is None:
@@ -105,4 +113,8 @@ class _Documents:
                 yield row_of(*sides, UNTRANSLATED, f"segment {place[0]}")
 
     def _in(self, language: str) -> _Version | None:
-        return next((version for version in self._versions if same_language(version.language, language)), None)
+        return max(
+            (version for version in self._versions if fit(version.language, language)),
+            key=lambda version: fit(version.language, language),
+            default=None,
+        )

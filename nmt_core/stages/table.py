@@ -46,13 +46,13 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "tokenizer",
-            4,
+            5,
             ("tokenizer", "mix", "languages"),
             ("split",),
             "nmt_core.tokenizer.learn:run",
             identity="nmt_core.tokenizer.start:identity",
         ),
-        Stage("encode", 4, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
+        Stage("encode", 5, ("encode",), ("split", "tokenizer"), "nmt_core.batches.encode:run"),
         Stage(
             "train",
             5,

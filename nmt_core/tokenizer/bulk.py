@@ -4,8 +4,7 @@ A BPE piece never spans a space, so a word has the same pieces wherever it occur
 distinct word once and to copy its ids to each occurrence, which is nearly three times as fast as encoding line by line.
 
 Some lines are encoded one by one: all lines of a unigram model, which compares sums over the whole line that may round
-differently from sums over its words; all lines of models of characters and of words; and lines that contain
-SentencePiece's own space mark.
+differently from sums over its words, and all lines of models of characters and of words.
 
 When segmentations are sampled, each distinct word is segmented as often as it occurs, up to a limit, and each
 occurrence gets one of these segmentations at random.
@@ -23,7 +22,7 @@ import pyarrow.compute as pc
 from sentencepiece import sentencepiece_model_pb2
 
 from nmt_core.tokenizer.sampling import WordSampler
-from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer
+from nmt_core.tokenizer.tokenizer import SPACE_MARK, WRITTEN_MARK, Tokenizer
 
 _DRAWS_OF_A_WORD = 32
 
@@ -55,16 +54,11 @@ class BulkEncoder:
         """Return the ids of each line as `list<uint16>` or `list<uint32>`, without <s> and </s>."""
         if self._tokenizer.pretokenizer:
             lines = pa.array(self._tokenizer.pretokenize(lines.to_pylist()), pa.string())
+        elif pc.match_substring(lines, SPACE_MARK).true_count:
+            lines = pc.replace_substring(lines, SPACE_MARK, WRITTEN_MARK)
         if sampling:
             return self._sample_words(lines, sampling)
-        if not self._by_words:
-            return self._encode_lines(lines)
-        marked = pc.match_substring(lines, SPACE_MARK)
-        if not marked.true_count:
-            return self._encode_words(lines)
-        parts = [self._encode_words(lines.filter(pc.invert(marked))), self._encode_lines(lines.filter(marked))]
-        places = np.argsort(marked.to_numpy(zero_copy_only=False), kind="stable")
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(places)))
+        return self._encode_words(lines) if self._by_words else self._encode_lines(lines)
 
     def _encode_words(self, lines: pa.Array) -> pa.ListArray:
         words = pc.split_pattern(lines, " ")  # consecutive spaces leave empty words, which have no ids
@@ -72,7 +66,7 @@ class BulkEncoder:
         return _joined(words, self._encode_lines(coded.dictionary).take(coded.indices))
 
     def _sample_words(self, lines: pa.Array, sampling: Sampling) -> pa.ListArray:
-        words = pc.split_pattern(pc.replace_substring(lines, SPACE_MARK, " "), " ")
+        words = pc.split_pattern(lines, " ")
         coded = words.flatten().dictionary_encode()
         places = coded.indices.to_numpy()
         draws = np.minimum(np.bincount(places, minlength=len(coded.dictionary)), _DRAWS_OF_A_WORD)

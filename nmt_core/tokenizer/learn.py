@@ -39,6 +39,7 @@ from nmt_core.tokenizer.tokenizer import (
     SPM_FILE,
     TARGET_SPM_FILE,
     UNK_ID,
+    WRITTEN_MARK,
     Tokenizer,
     Tokenizers,
 )
@@ -220,7 +221,8 @@ class _Learner:
     def _lines(self) -> Iterator[str]:
         for side, pretokenizer in self.cut.items():
             lines = self.sample.lines(side)
-            yield from map(pretokenizer.split, lines) if pretokenizer else lines
+            cut = map(pretokenizer.split, lines) if pretokenizer else lines
+            yield from (line.replace(SPACE_MARK, WRITTEN_MARK) for line in cut)
 
     @property
     def _boundary(self) -> list[str]:

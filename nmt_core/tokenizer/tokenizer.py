@@ -21,6 +21,8 @@ SOURCE_SPM_FILE = "spm.source.model"
 TARGET_SPM_FILE = "spm.target.model"
 SPACE_MARK = "\u2581"
 """Character for a space inside a piece of SentencePiece."""
+WRITTEN_MARK = "\U0010fffd"
+"""Private-use character in place of a `SPACE_MARK` that the text itself holds, so that decoding restores it."""
 
 
 class Tokenizer:
@@ -62,9 +64,9 @@ class Tokenizer:
 
     def pretokenize(self, lines: Sequence[str]) -> list[str]:
         """Return the lines as SentencePiece reads them."""
-        if not self.pretokenizer:
-            return list(lines)
-        return [self.pretokenizer.split(line) if line else "" for line in lines]
+        if self.pretokenizer:
+            lines = [self.pretokenizer.split(line) if line else "" for line in lines]
+        return [line.replace(SPACE_MARK, WRITTEN_MARK) for line in lines]
 
     def encode_pretokenized(self, lines: Sequence[str]) -> list[list[int]]:
         """Return the ids of lines that `pretokenize` returned."""
@@ -79,7 +81,8 @@ class Tokenizer:
         lines: list[str] = self._processor.DecodeIds([list(map(int, row)) for row in ids])
         # The bytes of an unknown word spell its space mark too.
         lines = [line.replace(SPACE_MARK, " ").lstrip(" ") if SPACE_MARK in line else line for line in lines]
-        return list(map(self.pretokenizer.join, lines)) if self.pretokenizer else lines
+        lines = list(map(self.pretokenizer.join, lines)) if self.pretokenizer else lines
+        return [line.replace(WRITTEN_MARK, SPACE_MARK) for line in lines]
 
     def has_unknown(self, lines: Sequence[str]) -> list[bool]:
         """Return True for each line that contains something that is <unk> in this vocabulary."""

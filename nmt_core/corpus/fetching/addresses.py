@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nmt_core.config import SIDES, LanguagesConfig, ParallelCorpus
+from nmt_core.config import SIDES, LanguagesConfig, ParallelCorpus, Side
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide, signatures
-from nmt_core.formats.languages import same_language
+from nmt_core.formats.languages import fit, same_language
 
 SHORT = ("opus", "mtdata", "sacrebleu", "hf")
 WEB = ("https", "http")
@@ -135,12 +135,17 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
     Raises:
         DataError: a half lacks its partner, or no file is left.
     """
-    halves: dict[str, dict[FileSide, str]] = {}
+    halves: dict[str, dict[Side, str]] = {}
     whole = []
     for name in names:
-        stem, side = _side_by_suffix(name, languages)
-        if side != "both":
-            if side in halves.setdefault(stem, {}):
+        stem, part = _side_by_suffix(name, languages)
+        if part != "both":
+            side: Side = part
+            known = halves.setdefault(stem, {}).get(side)
+            ranks = [_fit_of_suffix(one, languages.tag(side)) for one in (known or name, name)]
+            if known and ranks[0] > ranks[1]:  # `x.no` beside `x.nb`
+                continue
+            if known and ranks[0] == ranks[1]:
                 raise DataError(f"{address}: {halves[stem][side]} and {name} hold the same side: remove one")
             halves[stem][side] = name
         elif not only_data or _BOTH_SIDED.search(signatures.PACKED_SUFFIX.sub("", name)):
@@ -159,11 +164,15 @@ def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only
     return wanted + [WantedFile(name, "both") for name in whole]
 
 
+def _fit_of_suffix(name: str, language: str) -> int:
+    return fit(signatures.PACKED_SUFFIX.sub("", name).rpartition(".")[2], language)
+
+
 def _side_by_suffix(name: str, languages: LanguagesConfig) -> tuple[str, FileSide]:
     """Split a name into stem and side: `news.de.gz` is the target side of `news` from English to German."""
     stem, dot, suffix = signatures.PACKED_SUFFIX.sub("", name).rpartition(".")
     if dot and "/" not in suffix:
-        for side, language in zip(SIDES, (languages.source, languages.target), strict=True):
+        for side, language in zip(SIDES, map(languages.tag, SIDES), strict=True):
             if same_language(suffix, language):
                 return stem, side
     return name, "both"

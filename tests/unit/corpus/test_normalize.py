@@ -106,6 +106,19 @@ def test_sound_text_stays(text: str) -> None:
     assert normalise(text) == text
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\u3164", ""), ("\uffa0 \u3164", ""), ("\u115f\u1160", ""), ("\u1160", ""), ("\u1160 \u115f \u1160", ""),
+        ("\u2800", ""), ("a\u3164b", "a b"), ("a \u1160 b", "a b"), ("\u115f\u1161", "\u115f\u1161"),
+        ("\u1100\u1160", "\u1100\u1160"),
+    ],
+)  # fmt: skip
+def test_blanks_that_are_not_seen_are_spaces(text: str, expected: str, form: UnicodeForm) -> None:
+    assert normalise(text, form) == expected == Spelling(form).tidy(text)
+
+
 def test_compatibility_characters_are_replaced_only_on_request() -> None:
     assert normalise("ﬁ１") == "ﬁ１"
     assert normalise("ﬁ１", "NFKC") == "fi1"

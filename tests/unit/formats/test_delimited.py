@@ -200,3 +200,113 @@ def test_a_first_record_that_is_neither_utf_8_nor_csv_is_one_faulty_row(first: b
     found = read_both("a.csv", first + b"d,e\nf,g\n")
     assert found["fault"].null_count() == found.height - 1
     assert found.filter(pl.col("fault").is_null()).select("source", "target").rows() == [("d", "e"), ("f", "g")]
+
+
+def written_by_excel(pairs: Sequence[Pair]) -> str:
+    """A table as Excel saves it: quotes around fields with a quote, a tab, a line end or a comma."""
+
+    def field(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in '",\t\n') else text
+
+    return "".join("\t".join(map(field, pair)) + "\r\n" for pair in pairs)
+
+
+QUOTED = [
+    ('He said "hi" to me.', 'Er sagte "hi".'),
+    ("two\nlines", "zwei\nZeilen"),
+    ("Yes, sir", "Ja, gern"),
+    ("plain", "einfach"),
+    ("a\ttab", "ein Tabulator"),
+]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["pandas", "Excel", "all"])
+@pytest.mark.parametrize("before", [0, 2000])
+def test_quotes_in_tsv_as_pandas_and_excel_write_them(first: int, kind: str, before: int, read_both: Reader) -> None:
+    pairs = [("en", "de"), *[("plain text", "einfach")] * before, *QUOTED[first:], *QUOTED[:first]]
+    if kind == "Excel":
+        content = written_by_excel(pairs)
+    else:
+        file = io.StringIO(newline="")
+        quoting = csv.QUOTE_MINIMAL if kind == "pandas" else csv.QUOTE_ALL
+        csv.writer(file, delimiter="\t", quoting=quoting, lineterminator="\n").writerows(pairs)
+        content = file.getvalue()
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(*pairs[1:])
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [('"Hello"', '"Hallo"'), ("Yes", "Ja")],
+        [('"Hello," he said', '"Hallo"'), ('"a ""b"""', "c")],
+        [('5" pipe', '"a ""b"""')],
+        [('"open', "x"), ('close"', "y")],
+        [('"', '"'), ("a", "b")],
+        [('"a', 'b"'), ('"c', 'd"')],
+        [("a", '"b'), ('c"', "d")],
+    ],
+)
+def test_quotes_in_tsv_that_no_program_writes_are_data(pairs: list[Pair], read_both: Reader) -> None:
+    content = "".join("\t".join(pair) + "\n" for pair in pairs)
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(*pairs)
+
+
+WORDS = (
+    st.text(st.sampled_from('ab ",\n\t'), max_size=8)
+    .map(lambda text: f"x{text}x")
+    .filter(
+        lambda text: not {"\n", "\t"} <= set(text)  # two lines of as many fields as the others, whatever the quotes say
+    )
+)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=20))
+def test_any_tsv_of_pandas_is_read_back(read_both: Reader, pairs: list[Pair]) -> None:
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter="\t", lineterminator="\n").writerows([("en", "de"), *pairs])
+
+    assert rows_of(read_both("a.tsv", file.getvalue().encode())) == good(*pairs)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=20))
+def test_any_tsv_without_quoting_is_read_back(read_both: Reader, pairs: list[Pair]) -> None:
+    plain = [tuple(text.replace("\n", "").replace("\t", "") for text in pair) for pair in pairs]
+    content = "".join(f"{source}\t{target}\n" for source, target in plain)
+
+    assert rows_of(read_both("a.tsv", content.encode())) == good(*plain)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+@pytest.mark.parametrize("charset", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("mark", ["\t", ","])
+def test_line_ends_and_charsets_of_other_programs(end: str, charset: str, mark: str, read_both: Reader) -> None:
+    pairs = [("a house", "ein Häuschen"), ("a dog", "ein Hündchen"), ("a bird", "ein Vögelchen")]
+    content = "".join(f"{source}{mark}{target}{end}" for source, target in pairs).encode(charset)
+
+    assert rows_of(read_both("a.tsv" if mark == "\t" else "a.csv", content)) == good(*pairs)
+
+
+@pytest.mark.parametrize("charset", ["windows-1252", "shift_jis", "gb18030", "koi8-r", "utf-16-be", "iso2022_jp"])
+def test_the_charset_that_a_recipe_names(charset: str, read_both: Reader) -> None:
+    text = {"windows-1252": "größer", "shift_jis": "日本", "gb18030": "中文", "koi8-r": "мир", "iso2022_jp": "日本"}
+    pairs = [(f"a {number}", f"{text.get(charset, 'größer')} {number}") for number in range(3000)]
+    content = "".join(f"{source}\t{target}\n" for source, target in pairs).encode(charset)
+
+    assert rows_of(read_both("a.tsv", content, encoding=charset)) == good(*pairs)
+
+
+@pytest.mark.parametrize(("charset", "bad"), [("windows-1252", b"\x81"), ("shift_jis", b"\x81"), ("euc-kr", b"\xff")])
+def test_a_byte_that_is_not_in_the_named_charset_costs_its_line(charset: str, bad: bytes, read_both: Reader) -> None:
+    table = read_both("a.tsv", b"a\tA\nb" + bad + b"\tB\nc\tC\n", encoding=charset)
+
+    assert table["fault"].to_list() == [None, "invalid_utf8", None]
+
+
+def test_blank_lines_may_come_first(read_both: Reader) -> None:
+    assert read_both("a.tsv", b"\n\nen\tde\na\tA\n")["fault"].to_list() == ["missing_column", "missing_column", None]
+    assert read_both("a.csv", b"\nen,de\na,A\n")["fault"].to_list() == ["missing_column", None]

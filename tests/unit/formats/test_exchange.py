@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from nmt_core.errors import DataError
+from nmt_core.formats import markup
 
 Pair = tuple[str, str]
 Reader = Callable[..., pl.DataFrame]
@@ -73,9 +74,15 @@ def test_tmx_in_a_charset_that_nobody_knows_is_refused(declared: str, read_both:
         read_both("a", tmx([("a", "A")]).replace("UTF-8", declared).encode())
 
 
-def test_tmx_that_is_not_in_the_charset_that_it_declares_is_refused(read_both: Reader) -> None:
-    with pytest.raises(DataError, match=r"a: not in the charset that its header names .* convert the file"):
-        read_both("a", tmx([("a", "ä")]).replace("UTF-8", "EUC-KR").encode("latin-1"))
+@pytest.mark.parametrize("declared", ["UTF-8", "EUC-KR", "Shift_JIS", "us-ascii"])
+def test_a_byte_that_is_not_in_the_charset_costs_its_unit(declared: str, read_both: Reader) -> None:
+    content = tmx([("a", "A"), ("b", "caf\xff"), ("c", "C")]).replace("UTF-8", declared).encode("latin-1")
+
+    assert rows_of(read_both("a", content)) == [
+        *good(("a", "A")),
+        ("b", "caf\ufffd", "invalid_utf8", None),
+        *good(("c", "C")),
+    ]
 
 
 def test_control_characters_do_not_cost_the_file(read_both: Reader) -> None:
@@ -91,6 +98,136 @@ def test_tmx_markup_in_a_segment_goes_and_its_text_stays(read_both: Reader) -> N
     assert rows_of(read_both("a", content.encode())) == good(("Press Save now", "Jetzt sichern"))
 
 
+CODES = {
+    "Click<ph/>here": "Click here",
+    "Click<ph x='1'>&lt;br/&gt;</ph>here": "Click here",
+    "Click <ph/>here<ph/>.": "Click here.",
+    "Done.<ut>x</ut>Next": "Done. Next",
+    "<ph/>Click(<ph/>)<ph/>": "Click()",
+    "un<bpt i='1'>x</bpt>believ<ept i='1'>x</ept>able": "unbelievable",
+    "un<it pos='begin'>x</it>able": "unable",
+    "H<ph>&lt;sub&gt;</ph>2<ph>&lt;/sub&gt;</ph>O": "H2O",
+    "点击<ph/>这里": "点击这里",
+    "a<ph>x<sub>y</sub></ph>b": "a b",
+    "a<hi>b</hi>c": "abc",
+}
+CODES_OF_XLIFF = {
+    "a<x id='1'/>b": "a b",
+    "a<x id='START_BOLD'/>b<x id='CLOSE_BOLD'/>c": "abc",
+    "a<x id='1' ctype='bold'/>b": "ab",
+    "a<g id='1'>b</g>c": "abc",
+    "a<bx id='1'/>b<ex id='1'/>c": "abc",
+    "a<ph id='1'>%s</ph>b": "a b",
+    "a<mrk mtype='term'>b</mrk>c": "abc",
+    "a<pc id='1'>b</pc>c": "abc",
+    "a<sc id='1'/>b<ec id='1'/>c<sm id='2'/>d<em/>e": "abcde",
+}
+
+
+@pytest.mark.parametrize("seg", CODES)
+def test_codes_that_stand_alone_leave_a_space_between_words(seg: str, read_both: Reader) -> None:
+    content = tmx([("SEG", "A")]).replace("SEG", seg)
+
+    assert rows_of(read_both("a", content.encode())) == good((CODES[seg], "A"))
+
+
+@pytest.mark.parametrize("seg", CODES_OF_XLIFF)
+def test_codes_of_xliff_that_stand_alone_leave_a_space(seg: str, read_both: Reader) -> None:
+    content = XLIFF_1.replace("<source>b</source>", f"<source>{seg}</source><target>A</target>")
+
+    assert rows_of(read_both("a", content.encode()))[1] == (CODES_OF_XLIFF[seg], "A", None, None)
+
+
+REPAIRED = {
+    "a &#x1E; b": "a \x7f b",
+    "a &#0;&#31; b": "a \x7f\x7f b",
+    "a \uffff b \U0001fffe\ufdd0": "a \x7f b \x7f\x7f",
+    "a &#xFFFE; b": "a \x7f b",
+    "&#xD83D;&#xDE00; &#55357;&#56832;": "😀 😀",
+    "&#xD83D; &#xDE00; &#x110000; &#99999999;": "\x7f \x7f \x7f \x7f",
+    "a&nbsp;b &eacute; &LT; &unheardof;": "a\u00a0b é < &unheardof;",
+    "R&D & AT&T": "R&D & AT&T",
+    "1 < 2 <3": "1 < 2 <3",
+    "<![CDATA[a &nbsp; <b> & ]]>c": "a &nbsp; <b> & c",
+    "a<!-- & < -->b": "ab",
+    "&#228;&#xE4;&amp;amp;": "ää&amp;",
+}
+
+
+@pytest.mark.parametrize("seg", REPAIRED)
+@pytest.mark.parametrize("block_bytes", [1, 7, 1 << 18])
+def test_characters_and_entities_that_xml_forbids_cost_nothing(
+    seg: str, block_bytes: int, read_both: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markup, "_BLOCK_BYTES", block_bytes)
+    content = tmx([("a", "A"), ("SEG", "B"), ("c", "C")]).replace("SEG", seg)
+
+    assert rows_of(read_both("a", content.encode())) == good(("a", "A"), (REPAIRED[seg], "B"), ("c", "C"))
+
+
+UNIT = '<tu><tuv xml:lang="en"><seg>b</seg></tuv><tuv xml:lang="de"><seg>B</seg></tuv></tu>'
+DAMAGED = {
+    "another end tag": UNIT.replace("b</seg>", "b</sge>"),
+    "no end tag": UNIT.replace("b</seg>", "b <b> c</seg>"),
+    "an end tag too many": UNIT.replace("b</seg>", "b</i></seg>"),
+    "an attribute without quotes": UNIT.replace("<tu>", "<tu id=1>"),
+    "an attribute twice": UNIT.replace("<tu>", '<tu a="1" a="2">'),
+    "half a tag": UNIT.replace("b</seg>", "b <seg foo </seg>"),
+    "a unit without an end": UNIT.removesuffix("</tu>"),
+    "HTML in a code": UNIT.replace("b</seg>", "b<ph><br></ph></seg>"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("block_bytes", [5, 1 << 18])
+def test_a_bad_tag_costs_its_unit(
+    name: str, place: int, block_bytes: int, read_both: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markup, "_BLOCK_BYTES", block_bytes)
+    pairs = [("a", "A"), ("b", "B"), ("c", "C")]
+    sound = tmx(pairs).split("\n")
+    unit = tmx([pairs[place]]).partition("<body>")[2].partition("</body>")[0]
+    content = "\n".join(sound).replace(unit, DAMAGED[name])
+    table = read_both("a", content.encode())
+
+    faults = table["fault"].to_list()
+    assert faults == [None if number != place else "invalid_xml" for number in range(3)]
+    assert str(table["value"][place]).startswith(f"line {place + 1}") or name == "a unit without an end"
+    assert rows_of(table.filter(pl.col("fault").is_null())) == good(*(pairs[:place] + pairs[place + 1 :]))
+
+
+@pytest.mark.parametrize(("text", "end"), [("</xliff>", "xliff"), ("</dataset>", "dataset")])
+def test_a_bad_tag_in_other_formats(text: str, end: str, read_both: Reader) -> None:
+    unit = "<trans-unit><source>{0}</source><target>{0}</target></trans-unit>"
+    doc = '<doc><src lang="en"><seg id="1">{0}</seg></src><ref lang="de"><seg id="1">{0}</seg></ref></doc>'
+    files = {
+        "xliff": '<xliff version="1.2"><file source-language="en" target-language="de"><body>{}</body></file>'
+        '<file source-language="en" target-language="fr"><body>{}</body></file></xliff>',
+        "dataset": "<dataset>{}{}</dataset>",
+    }
+    units = [(unit if end == "xliff" else doc).format(name) for name in "abcd"]
+    units[1] = units[1].replace("b</", "b</x></")
+    table = read_both("a", files[end].format("".join(units[:2]), "".join(units[2:])).encode())
+
+    assert table["fault"].to_list()[:2] == [None, "invalid_xml"]
+    assert table["source"].to_list()[2:] == ["c", "d"]
+    assert table["fault"].to_list()[2:] == (["missing_language"] * 2 if end == "xliff" else [None] * 2)
+
+
+def test_what_follows_the_root_is_a_fault(read_both: Reader) -> None:
+    content = tmx([("a", "A")]) + "\0\0"
+
+    assert read_both("a", content.encode())["fault"].to_list() == [None, "invalid_xml"]
+
+
+def test_a_fault_does_not_hide_a_missing_end(read_both: Reader) -> None:
+    content = tmx([("a", "A"), ("b", "B"), ("c", "C")]).replace("b</seg>", "b</sge>")
+    for kept in (content.index("</body>"), content.index("b</sge>") + 20):
+        with pytest.raises(DataError, match="the XML is truncated or damaged"):
+            read_both("a", content[:kept].encode())
+
+
 def test_tmx_units_without_a_language_are_faults(read_both: Reader) -> None:
     content = tmx([("a", "A"), ("b", "")]).replace(
         "</body>", '<tu><tuv xml:lang="fr"><seg>x</seg></tuv><tuv lang="en"><seg>c</seg></tuv></tu></body>'
@@ -103,10 +240,37 @@ def test_tmx_units_without_a_language_are_faults(read_both: Reader) -> None:
     ]
 
 
-def test_tmx_the_first_of_several_variants_counts(read_both: Reader) -> None:
-    content = tmx([("a", "A")]).replace("</tu>", '<tuv xml:lang="de-AT"><seg>B</seg></tuv></tu>')
+@pytest.mark.parametrize(
+    ("variants", "language", "expected"),
+    [
+        (["de-DE", "de-AT"], "de", ["de-DE", "de-AT"]),
+        (["de", "de"], "de", ["de", "de"]),
+        (["pt-PT", "pt-BR"], "pt_BR", ["pt-BR"]),
+        (["zh-CN", "zh-TW"], "zh_Hant", ["zh-TW"]),
+        (["sr-Cyrl", "sr@latin"], "sr_Latn", ["sr@latin"]),
+        (["nb", "no"], "nb", ["nb"]),
+        (["nn", "no"], "nb", ["no"]),
+        (["nb", "nn"], "no", ["nb", "nn"]),
+        (["fil"], "tl", ["fil"]),
+        (["deu_Latn"], "de", ["deu_Latn"]),
+    ],
+)
+def test_every_variant_of_a_language_is_used(
+    variants: list[str], language: str, expected: list[str], read_both: Reader
+) -> None:
+    made = "".join(f'<tuv xml:lang="{tag}"><seg>{tag}</seg></tuv>' for tag in variants)
+    content = tmx([]).replace("<body>", f'<body><tu><tuv xml:lang="en"><seg>a</seg></tuv>{made}</tu>')
+    table = read_both("a", content.encode(), target_language=language)
 
-    assert rows_of(read_both("a", content.encode())) == good(("a", "A"))
+    assert rows_of(table) == good(*(("a", tag) for tag in expected))
+
+
+def test_each_of_several_variants_on_both_sides_is_in_a_pair(read_both: Reader) -> None:
+    tags = ["en-US", "en-GB", "de", "de-AT", "de-CH", "fr"]
+    made = "".join(f'<tuv xml:lang="{tag}"><seg>{tag}</seg></tuv>' for tag in tags)
+    content = tmx([]).replace("<body>", f"<body><tu>{made}</tu>")
+
+    assert rows_of(read_both("a", content.encode())) == good(("en-US", "de"), ("en-GB", "de-AT"), ("en-GB", "de-CH"))
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,19 @@ TMX = b'<?xml version="1.0"?>\n<!-- a -->\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<t
         (b"a\tb\n", ".tsv"),
         (gzip.compress(b"a\tb\n", mtime=0), ".tsv.gz"),
         (b"source,target\n", ".csv"),
+        ("a\tb\n".encode("utf-16"), ".tsv"),
+        ("a\tb\n".encode("utf-32"), ".tsv"),
+        ("en\tde\nü\tß\n".encode("utf-16-le"), ".tsv"),
+        ("你好吗\tdobrý den\n再见\tna shledanou\n".encode("utf-16-be"), ".tsv"),
+        (b"a\tb\rc\td\r", ".tsv"),
+        (b'[{"en": "a"}]', ".json"),
+        (b'\n [\n {\n "en": "a"', ".json"),
+        (b'[["a", "A"]]', ".json"),
+        (b'{\n "data": [', ".json"),
+        (b'{"data": [{"en": "a"}]}', ".json"),
+        (b'\n\n{"en": "a"}\n', ".jsonl"),
+        (b'{"en": "a"\n{"en": "b"}\n', ".jsonl"),
+        (b"\n\na\tb\n", ".tsv"),
         (b'{"en": "a"}\n', ".jsonl"),
         (b'{"a\tb": "' + b"x" * 100_000, ".jsonl"),
         (TMX, ".tmx"),
@@ -130,7 +143,8 @@ def test_a_test_set_of_one_side(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("a.csv", Kind.CSV), ("a.tsv.gz", Kind.TSV), ("a.TAB", Kind.TSV), ("a", Kind.TSV)]
+    ("name", "kind"),
+    [("a.csv", Kind.CSV), ("a.tsv.gz", Kind.TSV), ("a.TAB", Kind.TSV), ("a", Kind.TSV)],
 )
 def test_the_name_tells_tables_apart(name: str, kind: Kind, tmp_path: Path) -> None:
     path = tmp_path / "download"
@@ -148,7 +162,6 @@ def test_the_name_tells_tables_apart(name: str, kind: Kind, tmp_path: Path) -> N
         (b"7z\xbc\xaf\x27\x1c\x00", "a 7z archive.*unpack"),
         (b"%PDF-1.4", "a PDF document"),
         (b"<?xml version='1.0'?><rss>", "XML with the root element <rss>"),
-        ("a\tb".encode("utf-16"), "text in UTF-16: convert it"),
         (b"one column\n", "holds one side of a corpus, not both"),
     ],
 )
@@ -157,6 +170,33 @@ def test_what_is_no_corpus_is_refused_with_the_reason(content: bytes, message: s
     path.write_bytes(content)
     with pytest.raises(DataError, match=f"file: {message}"):
         looks_like(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.ndjson", b"damaged\n", Kind.JSONL),
+        ("a.json", b'{"en": "a"}\n', Kind.JSONL),
+        ("a.json", b"[", Kind.JSON),
+        ("a.jsonl", b'[{"en": "a"}]', Kind.JSON),
+        ("a.tsv", b'{"a\tb\n', Kind.TSV),
+        ("a.txt", b"en,de\na,b\n", Kind.CSV),
+    ],
+)
+def test_suffix_and_content_decide_together(name: str, content: bytes, kind: Kind, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    assert looks_like(path).kind is kind
+
+
+@pytest.mark.parametrize("content", [b"Hello, world\nYes, sir\n", b"Hello,world\nYes,sir\n", b"[Music]\n", b"{name}\n"])
+def test_text_with_a_comma_or_a_bracket_is_no_table(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="holds one side") as caught:
+        looks_like(path)
+    assert content.decode().split("\n")[0] in str(caught.value)
 
 
 def test_a_file_with_both_sides_is_no_side(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nmt_core.errors import DataError
-from nmt_core.formats import Layout, TextFile, read
+from nmt_core.formats import Layout, TextFile, read, reader
 
 Pair = tuple[str, str]
 Reader = Callable[..., pl.DataFrame]
@@ -166,3 +166,51 @@ def test_any_rows_are_read_back(read_sides: Reader, read_both: Reader, pairs: li
             for number, (source, target) in enumerate(without_mark)
         ]
         assert pairs_of(read_sides(side(pairs, 0), side(pairs, 1))) == target
+
+
+def test_documents_end_at_blank_lines(read_both: Reader, read_sides: Reader) -> None:
+    expected = [
+        ("a", 1, None), ("b", 1, None), ("", 1, "document_end"), ("", 1, "document_end"), ("c", 2, None),
+        ("", 2, "document_end"),
+    ]  # fmt: skip
+    sides = read_sides(b"a\nb\n\n \nc\n\n", b"A\nB\n\n\nC\n\n", documents="blank_lines")
+    table = read_both("a.tsv", b"a\tA\nb\tB\n\n\t\nc\tC\n\n", documents="blank_lines")
+
+    for found in (sides, table):
+        assert (
+            found.with_columns(source=found["source"].str.strip_chars()).select("source", "document", "fault").rows()
+            == expected
+        )
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.json", "a.parquet"])
+def test_documents_by_a_column(name: str, read_both: Reader) -> None:
+    rows = [("a", "A", 7), ("b", "B", 7), ("c", "C", 3), ("d", "D", 7)]
+    table = pl.DataFrame(rows, schema=["en", "de", "doc"], orient="row")
+    contents = {
+        "a.tsv": table.write_csv(separator="\t").encode(),
+        "a.csv": table.write_csv().encode(),
+        "a.jsonl": table.write_ndjson().encode(),
+        "a.json": table.write_json().encode(),
+        "a.parquet": b"",
+    }
+    file = io.BytesIO()
+    table.write_parquet(file)
+    found = read_both(name, contents[name] or file.getvalue(), documents="doc")
+
+    assert found.select("source", "document").rows() == [("a", 1), ("b", 1), ("c", 2), ("d", 3)]
+
+
+def test_numbers_of_documents_run_on_over_tables(read_both: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "FRAME_ROWS", 2)
+    content = "".join(f"a{number}\tA\td{number // 3}\n" for number in range(9))
+    blank = "a\tA\n\nb\tB\n\n\nc\tC\nd\tD\n"
+
+    by_name = read_both("a.tsv", content.encode(), documents="3", source_column="1", target_column="2")
+    assert by_name["document"].to_list() == [1] * 3 + [2] * 3 + [3] * 3
+    assert read_both("a.tsv", blank.encode(), documents="blank_lines")["document"].to_list() == [1, 1, 2, 2, 2, 3, 3]
+
+
+def test_documents_by_a_column_need_columns(read_sides: Reader) -> None:
+    with pytest.raises(DataError, match="documents='doc': the files have no columns: set it to blank_lines"):
+        read_sides(b"a\n", b"A\n", documents="doc")

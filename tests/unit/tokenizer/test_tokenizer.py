@@ -1,14 +1,17 @@
 """Text to ids and back."""
 
+import io
 import shutil
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 import sentencepiece
 
 from nmt_core.errors import ModelError
 from nmt_core.store.artifacts import Artifact
+from nmt_core.tokenizer.bulk import BulkEncoder
 from nmt_core.tokenizer.tokenizer import (
     BOS_ID,
     EOS_ID,
@@ -80,3 +83,21 @@ def test_half_of_a_pair_of_tokenizers(tiny: dict[str, Artifact], tmp_path: Path)
     shutil.copyfile(tiny["tokenizer"].path / SPM_FILE, tmp_path / SOURCE_SPM_FILE)
     with pytest.raises(ModelError, match=TARGET_SPM_FILE):
         Tokenizers.load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
+def test_a_space_mark_in_the_text_comes_back(kind: str, tmp_path: Path) -> None:
+    lines = ["a ▁ b", "▁▁x", "x▁", "a▁b c", "▁", "plain text"]
+    trainer = {"user_defined_symbols": [], "model_type": kind, "vocab_size": 300, "hard_vocab_limit": False}
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=iter(["some text to learn from"] * 20), model_writer=model, byte_fallback=True,
+        normalization_rule_name="identity", pad_id=PAD_ID, unk_id=UNK_ID, bos_id=BOS_ID, eos_id=EOS_ID, minloglevel=2,
+        **trainer,
+    )  # fmt: skip
+    (tmp_path / SPM_FILE).write_bytes(model.getvalue())
+    tokenizer = Tokenizer(tmp_path / SPM_FILE)
+
+    ids = tokenizer.encode(lines)
+    assert tokenizer.decode(ids) == lines
+    assert BulkEncoder(tokenizer).encode(pa.array(lines)).to_pylist() == ids

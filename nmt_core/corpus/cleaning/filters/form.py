@@ -6,7 +6,7 @@ from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import thresholds
 from nmt_core.corpus.cleaning.filters.base import Filter, either, first_side, languages_by_side
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.scripts import letters_of
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
@@ -36,7 +36,7 @@ def measures(rules: CleanRules) -> list[pl.Expr]:
     """
     columns = []
     for side, language in languages_by_side(rules.languages).items():
-        script = SCRIPT_OF_LANGUAGE.get(language, "")
+        script = letters_of(language, rules.languages.script(side)) or ""
         own = scripts.extra_weight(pl.col(side), script) if scripts.is_weighed(script) else pl.lit(0.0)
         columns += [
             scripts.with_spaces(pl.col(side)).alias(f"{side}_spaced"),
@@ -110,13 +110,9 @@ def _wrong_script(config: FilterConfig, languages: LanguagesConfig) -> list[Filt
             is_elementwise=True,
         )
 
-    codes = languages_by_side(languages)
     others = dict(zip(SIDES, reversed(SIDES), strict=True))
-    shares = [
-        share(side, others[side], SCRIPT_OF_LANGUAGE[codes[side]])
-        for side in SIDES
-        if codes[side] in SCRIPT_OF_LANGUAGE
-    ]
+    scripts_of = {side: letters_of(getattr(languages, side), languages.script(side)) for side in SIDES}
+    shares = [share(side, others[side], script) for side, script in scripts_of.items() if script]
     if not shares:
         return []
     least = pl.min_horizontal(shares)

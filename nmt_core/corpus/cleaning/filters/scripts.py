@@ -52,8 +52,51 @@ _SCRIPTS = {
     r"\p{Yi}": "ii",
     r"\p{Canadian_Aboriginal}\p{Latin}": "cr iu oj",
 }
+# By ISO 15924 code, for a recipe that names a script.
+_BY_CODE = {
+    "Arab": r"\p{Arabic}",
+    "Armn": r"\p{Armenian}",
+    "Beng": r"\p{Bengali}",
+    "Cyrl": r"\p{Cyrillic}",
+    "Deva": r"\p{Devanagari}",
+    "Ethi": r"\p{Ethiopic}",
+    "Geor": r"\p{Georgian}",
+    "Grek": r"\p{Greek}",
+    "Gujr": r"\p{Gujarati}",
+    "Guru": r"\p{Gurmukhi}",
+    "Hang": r"\p{Hangul}",
+    "Hani": r"\p{Han}\p{Bopomofo}",
+    "Hans": r"\p{Han}\p{Bopomofo}",
+    "Hant": r"\p{Han}\p{Bopomofo}",
+    "Hebr": r"\p{Hebrew}",
+    "Jpan": r"\p{Hiragana}\p{Katakana}\p{Han}ーｰ",
+    "Khmr": r"\p{Khmer}",
+    "Knda": r"\p{Kannada}",
+    "Kore": r"\p{Hangul}\p{Han}",
+    "Laoo": r"\p{Lao}",
+    "Latn": r"\p{Latin}",
+    "Mlym": r"\p{Malayalam}",
+    "Mong": r"\p{Mongolian}",
+    "Mymr": r"\p{Myanmar}",
+    "Orya": r"\p{Oriya}",
+    "Sinh": r"\p{Sinhala}",
+    "Taml": r"\p{Tamil}",
+    "Telu": r"\p{Telugu}",
+    "Tfng": r"\p{Tifinagh}",
+    "Thaa": r"\p{Thaana}",
+    "Thai": r"\p{Thai}",
+    "Tibt": r"\p{Tibetan}",
+}
 SCRIPT_OF_LANGUAGE = {language: script for script, languages in _SCRIPTS.items() for language in languages.split()}
 """Characters of a language's scripts, as the inside of a character class of a regular expression, by ISO 639 code.
 
-Languages that are not listed are not checked.
+All scripts of a language that has several count as its own. Languages that are not listed are not checked.
 """
+
+
+def letters_of(language: str, script: str) -> str | None:
+    """Return the characters of the script that a recipe names (ISO 15924), or else of the language's scripts.
+
+    They are the inside of a character class. None means that the script is not checked.
+    """
+    return _BY_CODE.get(script) if script else SCRIPT_OF_LANGUAGE.get(language)

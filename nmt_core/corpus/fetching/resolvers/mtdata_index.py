@@ -77,7 +77,7 @@ def resolution_of(entry: dict[str, Any], question: Question) -> Resolution:
 
 def _sides(languages: list[str], question: Question) -> tuple[Side, Side]:
     """Return the sides of the recipe to which the first and the second language of an entry belong."""
-    source, target = question.languages.source, question.languages.target
+    source, target = question.languages.tag("source"), question.languages.tag("target")
     if len(languages) == 2:
         first, second = languages
         if same_language(first, source) and same_language(second, target):

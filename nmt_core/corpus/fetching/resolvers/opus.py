@@ -56,7 +56,7 @@ def _of_recipe(question: Question) -> tuple[str, str]:
 
 def _languages(first: str, second: str, question: Question) -> tuple[str, str]:
     """Return the names that OPUS uses for the source and the target language."""
-    source, target = _of_recipe(question)
+    source, target = question.languages.tag("source"), question.languages.tag("target")
     for own, other in ((first, second), (second, first)):
         if same_language(own, source) and same_language(other, target):
             return own, other
