@@ -22,6 +22,7 @@ from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, PreemptedError
 from nmt_core.execution.torchrun import Launched, Notice
+from nmt_core.train.spent import note_allocation
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _PASSING = re.compile(r"unable to contact|timed out|connection refused|zero byte
 """Messages of Slurm's commands when the controller does not answer, as opposed to errors of the job."""
 _KILLS_TRAINING = 'kill -TERM "$srun"'
 """Command of the templates before version 0.2. `srun` does not pass SIGTERM on, but kills the processes."""
+_COLONS = 2  # in a time of Slurm
 _SECONDS_FOR_A_COMMAND = 120
 _SECONDS_BETWEEN_LOOKS = 1.0
 """Interval between reads of the log, which is a file and cheap to read."""
@@ -111,6 +113,13 @@ class _End:
     time: str = ""
     """Time that it had its nodes, as Slurm accounts for it."""
 
+    @property
+    def node_seconds(self) -> float:
+        """Seconds of `time`, which is [days-]hours:minutes:seconds, times the nodes."""
+        days, _, clock = self.time.rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":")) if clock.count(":") == _COLONS else (0, 0, 0)
+        return self.nodes * (((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
+
     def __str__(self) -> str:
         used = f", after {self.time} on {self.nodes} node{'s' * (self.nodes > 1)}" if self.nodes and self.time else ""
         return f"{self.state}, exit code {self.code}{used}"
@@ -147,6 +156,8 @@ class _SlurmJob:
                 time.sleep(min(self.poll, _SECONDS_BETWEEN_LOOKS))
         self._end = self.reach.insist(lambda: _end_of(self.slurm_id), self.poll)
         self.said.append(f"Slurm job {self.slurm_id} ended: {self._end}")
+        if node_seconds := self._end.node_seconds:
+            note_allocation(self.job.folder, node_seconds)
         yield from self._tell()
         if self._end.state == "CANCELLED" and not self._end.nodes:
             raise PreemptedError(

@@ -1,8 +1,10 @@
 """Run `torchrun` on one node of a cluster, with its arguments. Explain what it would report as a traceback only."""
 
 import argparse
+import os
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -25,17 +27,26 @@ def main(arguments: list[str]) -> int:
         print(problem, flush=True)
         return 1
     try:
-        torchrun(arguments)
+        torchrun([*_place(os.environ), *arguments])
     except (RendezvousConnectionError, RendezvousTimeoutError) as error:
         # No status is written: the other nodes may have met without this one.
         reason = error.__cause__ or error
         print(
-            f"node {socket.gethostname()} did not meet the others at {known.rdzv_endpoint}: {reason}: see that every "
-            "node resolves the name of the first one and may connect to this port",
+            f"node {socket.gethostname()} cannot reach the first node at {known.rdzv_endpoint}: {reason}: see that it "
+            "runs, and that every node resolves its name and may connect to this port",
             flush=True,
         )
         return 1
     return 0
+
+
+def _place(environment: Mapping[str, str]) -> list[str]:
+    """Return the option that makes the first node of a Slurm job the one where all meet.
+
+    Otherwise `torchrun` compares names and addresses, which fails on a machine with several of them.
+    """
+    node = environment.get("SLURM_NODEID")
+    return [] if node is None else ["--rdzv-conf", f"is_host={str(node == '0').lower()}"]
 
 
 def _without_a_gpu() -> str:

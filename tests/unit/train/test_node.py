@@ -27,18 +27,33 @@ def test_a_node_without_a_gpu_names_the_setting(
     assert capsys.readouterr().out == status.error + "\n"
 
 
+@pytest.mark.parametrize(
+    ("place", "options"),
+    [("", []), ("0", ["--rdzv-conf", "is_host=true"]), ("1", ["--rdzv-conf", "is_host=false"])],
+)
 def test_a_node_that_cannot_meet_the_others_says_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 
-    def refuse(arguments: list[str]) -> None:
+    def refuse(given: list[str]) -> None:
+        assert given == [*options, *arguments(tmp_path, "1", "2", "first.example:29500")]
         raise RendezvousConnectionError("The connection has failed.") from TimeoutError("timed out after 60000ms")
 
     monkeypatch.setattr(node, "torchrun", refuse)
+    monkeypatch.delenv("SLURM_NODEID", raising=False)
+    if place:
+        monkeypatch.setenv("SLURM_NODEID", place)
     assert node.main(arguments(tmp_path, "1", "2", "first.example:29500")) == 1
     printed = capsys.readouterr().out
     assert (
-        missing(printed, r"node \S+ did not meet", "first.example:29500", "timed out after 60000ms", "resolves") == []
+        missing(
+            printed,
+            r"node \S+ cannot reach the first node",
+            "first.example:29500",
+            "timed out after 60000ms",
+            "resolves",
+        )
+        == []
     )
     assert read_status(tmp_path) is None, "the others may have met"

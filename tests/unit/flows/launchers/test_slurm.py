@@ -20,6 +20,7 @@ from flows.launchers.slurm import SlurmLauncher
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, PreemptedError
 from nmt_core.execution.torchrun import Notice
+from nmt_core.train.spent import read_spent
 
 Wait = Callable[[Callable[[], object]], None]
 
@@ -66,6 +67,7 @@ def test_lines_come_as_they_are_printed_and_then_the_end(
     assert seen[-1] == "Slurm job 1 ended: COMPLETED, exit code 0, after 00:01:23 on 4 nodes"
     assert {line for line in seen if isinstance(line, Notice)} == set(seen) - set(told)
     assert slurm.states() == ["COMPLETED"]
+    assert read_spent(folder).node_seconds == 4 * 83
 
 
 def test_what_is_submitted(launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any) -> None:
