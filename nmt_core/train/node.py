@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError, RendezvousTimeoutError
+from torch.distributed.elastic.rendezvous.api import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousTimeoutError,
+)
 from torch.distributed.run import main as torchrun
 
 from nmt_core.train.status import Status, write_status
+
+_SECONDS_WITHOUT_THE_FIRST_NODE = 600
+"""Time that a node waits for the first one. `torchrun` gives up after 60, and a link may be cut for longer."""
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +34,10 @@ def main(arguments: list[str]) -> int:
         print(problem, flush=True)
         return 1
     try:
-        torchrun([*_place(os.environ), *arguments])
+        torchrun([*_meeting(os.environ), *arguments])
+    except RendezvousClosedError:
+        print(f"node {socket.gethostname()}: the other nodes have ended, see their lines above", flush=True)
+        return 1
     except (RendezvousConnectionError, RendezvousTimeoutError) as error:
         # No status is written: the other nodes may have met without this one.
         reason = error.__cause__ or error
@@ -40,13 +50,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _place(environment: Mapping[str, str]) -> list[str]:
-    """Return the option that makes the first node of a Slurm job the one where all meet.
+def _meeting(environment: Mapping[str, str]) -> list[str]:
+    """Return the options of `torchrun` for the place where all nodes meet.
 
-    Otherwise `torchrun` compares names and addresses, which fails on a machine with several of them.
+    The first node of a Slurm job is that place. Otherwise `torchrun` compares names and addresses, which fails on a
+    machine with several of them.
     """
     node = environment.get("SLURM_NODEID")
-    return [] if node is None else ["--rdzv-conf", f"is_host={str(node == '0').lower()}"]
+    place = [] if node is None else [f"is_host={str(node == '0').lower()}"]
+    return ["--rdzv-conf", ",".join([f"read_timeout={_SECONDS_WITHOUT_THE_FIRST_NODE}", *place])]
 
 
 def _without_a_gpu() -> str:

@@ -28,16 +28,20 @@ def test_a_node_without_a_gpu_names_the_setting(
 
 
 @pytest.mark.parametrize(
-    ("place", "options"),
-    [("", []), ("0", ["--rdzv-conf", "is_host=true"]), ("1", ["--rdzv-conf", "is_host=false"])],
+    ("place", "option"),
+    [
+        ("", "read_timeout=600"),
+        ("0", "read_timeout=600,is_host=true"),
+        ("1", "read_timeout=600,is_host=false"),
+    ],
 )
 def test_a_node_that_cannot_meet_the_others_says_where(
-    place: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from torch.distributed.elastic.rendezvous.api import RendezvousConnectionError
 
     def refuse(given: list[str]) -> None:
-        assert given == [*options, *arguments(tmp_path, "1", "2", "first.example:29500")]
+        assert given == ["--rdzv-conf", option, *arguments(tmp_path, "1", "2", "first.example:29500")]
         raise RendezvousConnectionError("The connection has failed.") from TimeoutError("timed out after 60000ms")
 
     monkeypatch.setattr(node, "torchrun", refuse)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from support.network import Host
 
 from nmt_core.execution import processes
 from nmt_core.execution.torchrun import TRAINING_ENVIRONMENT, Launched, Rendezvous, torchrun_command
+from support.network import Host
 
 PORT = 29_500
 _GRACE_SECONDS = 60
