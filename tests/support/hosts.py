@@ -36,11 +36,11 @@ class OnHosts:
     def launch(self, folder: Path) -> Iterator[Launched]:
         """See `Launcher.launch`."""
         self.folder, self.running = folder.resolve(), []
-        output, self._output = os.pipe()
-        with os.fdopen(output, encoding="utf-8", errors="replace") as lines:
+        self._output, writing = os.pipe()
+        with os.fdopen(self._output, encoding="utf-8", errors="replace") as lines:
             for number in range(len(self.hosts)):
                 self.start(number)
-            os.close(self._output)
+            os.close(writing)
             try:
                 yield _Job(self.running, lines)
             finally:
@@ -55,7 +55,9 @@ class OnHosts:
         command = [*host.within, *torchrun_command(self.folder, meeting, sys.executable, "nmt_core.train.node")]
         environment = {**os.environ, **TRAINING_ENVIRONMENT, **self.settings}
         environment.pop("GLOO_SOCKET_IFNAME", None)  # that of the tests is the loopback
-        self.running.append(processes.start(command, environment, self._output))
+        output = os.open(f"/proc/self/fd/{self._output}", os.O_WRONLY)  # the other end of the pipe, once more
+        self.running.append(processes.start(command, environment, output))
+        os.close(output)
 
     def kill(self, number: int) -> None:
         """Kill the node of a host and all its processes without a warning."""
