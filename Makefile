@@ -12,7 +12,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check quick test slow faults ui nightly everything interpreter coverage docs \
+.PHONY: help install quickstart check quick test slow faults ui nightly cluster everything interpreter coverage docs \
 	docs-check lock clean
 
 help:
@@ -23,7 +23,8 @@ help:
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
 	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
-	@echo "make everything   all of these at once, which takes less time"
+	@echo "make cluster      the tests on a Slurm cluster of two nodes and a network of hosts, all on this machine (Linux, root)"
+	@echo "make everything   all of these at once, except those of the cluster, which takes less time"
 	@echo "make interpreter  the tests that a change of Python may break: what pickles, starts processes and gets signals"
 	@echo "make check        format, lint, layers of imports and types alone"
 	@echo "make install      the environment in .venv alone, without what tests need"
@@ -84,15 +85,29 @@ ui: $(WITH_TESTS)
 nightly: $(WITH_TESTS)
 	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
+# Debian's packages are installed where they are missing and we may. Elsewhere the tests say what is missing.
+CLUSTER_PACKAGES := slurmctld slurmd slurm-client munge iproute2
+cluster: $(WITH_TESTS)
+	@missing=; for program in slurmctld slurmd sbatch munged ip; do command -v $$program > /dev/null || missing=1; done; \
+	if [ -n "$$missing" ]; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+			apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes \
+				--no-install-recommends -o DPkg::Lock::Timeout=300 $(CLUSTER_PACKAGES); \
+		else \
+			echo "Slurm is not installed here, and only root can install it: apt-get install $(CLUSTER_PACKAGES)"; exit 1; \
+		fi; \
+	fi
+	$(BIN)/pytest -m cluster tests/cluster --durations 0
+
 everything: check
-	$(BIN)/pytest -m "not nightly" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
+	$(BIN)/pytest -m "not nightly and not cluster" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
 interpreter: $(WITH_TESTS)
 	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
 		--no-loadscope-reorder --durations 20
 
 # Of all processes that tests start. For some tests alone:  make coverage ONLY=tests/unit/search
-ONLY ?= -m "not nightly"
+ONLY ?= -m "not nightly and not cluster"
 coverage: $(WITH_TESTS)
 	rm -rf .coverage-data && mkdir .coverage-data
 	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage run -m pytest $(ONLY) --numprocesses 3 --dist loadfile --no-loadscope-reorder

@@ -215,6 +215,9 @@ class RecordingReporter:
     def log(self, message: str) -> None:
         self.lines.append(message)
 
+    def notice(self, message: str) -> None:
+        self.lines.append(message)
+
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         self.points.append((step, dict(values)))
 

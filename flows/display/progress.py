@@ -163,6 +163,11 @@ class StageReporter:
         """Write a line to the log of the Prefect run."""
         self._logger.info(without_password(message))
 
+    def notice(self, message: str) -> None:
+        """Write a line to the log of the Prefect run, and show it to the user."""
+        self.log(message)
+        self._display.say(without_password(message))
+
     def warn(self, message: str) -> None:
         """Write a warning to the log of the Prefect run, and show it to the user."""
         self._logger.warning(without_password(message))

@@ -48,7 +48,8 @@ class ClusterJob:
 
     def command(self, endpoint: str, python: str) -> list[str]:
         """Return the command of each node. `endpoint` is host:port of the first node."""
-        return torchrun_command(self.folder, Rendezvous(self.nodes, self.processes, endpoint, self.name), python)
+        rendezvous = Rendezvous(self.nodes, self.processes, endpoint, self.name)
+        return torchrun_command(self.folder, rendezvous, python, "nmt_core.train.node")
 
 
 def cluster_job(settings: Settings, recipe: str, folder: Path) -> ClusterJob:

@@ -22,7 +22,7 @@ from flows.launchers.pod_logs import PodLogs
 from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
 from flows.settings import Settings
 from nmt_core.errors import ConfigError
-from nmt_core.execution.torchrun import Launched
+from nmt_core.execution.torchrun import Launched, Notice
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class _KubernetesJob:
 
     def _tell(self) -> Iterator[str]:
         while self.said:
-            yield self.said.popleft()
+            yield Notice(self.said.popleft())
 
 
 def _conditions(found: Manifest) -> Iterator[str]:

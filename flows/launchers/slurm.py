@@ -20,8 +20,9 @@ from pathlib import Path
 from flows.launchers.cluster_job import ClusterJob, cluster_job, look_anew, template_of, training_environment
 from flows.launchers.reach import NoAnswerError, OutOfReachError, Pace, Reach
 from flows.settings import Settings
-from nmt_core.errors import ConfigError
-from nmt_core.execution.torchrun import Launched
+from nmt_core.errors import ConfigError, PreemptedError
+from nmt_core.execution.torchrun import Launched, Notice
+from nmt_core.train.spent import note_allocation
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,9 @@ _RENDEZVOUS = "RENDEZVOUS"
 """Placeholder of the address where the nodes meet. The batch script replaces it when the job has its nodes."""
 _PASSING = re.compile(r"unable to contact|timed out|connection refused|zero bytes|try again|temporarily|standby", re.I)
 """Messages of Slurm's commands when the controller does not answer, as opposed to errors of the job."""
+_KILLS_TRAINING = 'kill -TERM "$srun"'
+"""Command of the templates before version 0.2. `srun` does not pass SIGTERM on, but kills the processes."""
+_COLONS = 2  # in a time of Slurm
 _SECONDS_FOR_A_COMMAND = 120
 _SECONDS_BETWEEN_LOOKS = 1.0
 """Interval between reads of the log, which is a file and cheap to read."""
@@ -52,10 +56,12 @@ class SlurmLauncher:
         """Launch training as `Launcher.launch` does.
 
         Raises:
-            ConfigError: Slurm is not installed here, or refuses the job.
+            ConfigError: Slurm is not installed here, or refuses the job, or the template is outdated.
+            PreemptedError: The job was cancelled before it ran.
             OutOfReachError: The controller has not answered for too long.
         """
         job = cluster_job(self.settings, self.recipe, folder)
+        _require_a_checkpoint_at_the_end(template_of(self.settings))
         said: deque[str] = deque()
         launched = _SlurmJob(job, Reach("the Slurm controller", self.patience, said.append), said, self.poll)
         try:
@@ -102,6 +108,21 @@ class _End:
 
     state: str
     code: int
+    nodes: int = 0
+    """Number of its nodes. 0 if the job never had one, or waited for nodes again when it ended."""
+    time: str = ""
+    """Time that it had its nodes, as Slurm accounts for it."""
+
+    @property
+    def node_seconds(self) -> float:
+        """Seconds of `time`, which is [days-]hours:minutes:seconds, times the nodes."""
+        days, _, clock = self.time.rpartition("-")
+        hours, minutes, seconds = map(int, clock.split(":")) if clock.count(":") == _COLONS else (0, 0, 0)
+        return self.nodes * (((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+    def __str__(self) -> str:
+        used = f", after {self.time} on {self.nodes} node{'s' * (self.nodes > 1)}" if self.nodes and self.time else ""
+        return f"{self.state}, exit code {self.code}{used}"
 
 
 @dataclass
@@ -134,8 +155,14 @@ class _SlurmJob:
             if not is_over:
                 time.sleep(min(self.poll, _SECONDS_BETWEEN_LOOKS))
         self._end = self.reach.insist(lambda: _end_of(self.slurm_id), self.poll)
-        self.said.append(f"Slurm job {self.slurm_id} ended: {self._end.state}, exit code {self._end.code}")
+        self.said.append(f"Slurm job {self.slurm_id} ended: {self._end}")
+        if node_seconds := self._end.node_seconds:
+            note_allocation(self.job.folder, node_seconds)
         yield from self._tell()
+        if self._end.state == "CANCELLED" and not self._end.nodes:
+            raise PreemptedError(
+                f"train: Slurm job {self.slurm_id} was cancelled before it ran: the same command submits it again"
+            )
 
     def wait(self) -> int:
         """Wait as `Launched.wait` does."""
@@ -146,7 +173,8 @@ class _SlurmJob:
 
     def cancel(self, grace: float) -> None:
         """Request a checkpoint, wait for it, and end the job in any case."""
-        if not (self._is_ended_by(("--batch", "--signal=TERM"), grace) or self._is_ended_by((), grace)):
+        # Without --batch the signal goes to the training processes, whatever the batch script does with its own.
+        if not (self._is_ended_by(("--signal=TERM",), grace) or self._is_ended_by((), grace)):
             _log.warning(
                 "Slurm job %s may still be running: end it with `scancel --name=%s`", self.slurm_id, self.job.name
             )
@@ -159,8 +187,8 @@ class _SlurmJob:
                 queued = _queued(self.job.name)
                 if queued is None:
                     return True
-                if not is_sent:  # only running jobs get a signal; a pending one is removed
-                    _run("scancel", *(options if queued.state == "RUNNING" else ()), queued.slurm_id)
+                if not is_sent:  # a job that has not begun to train is removed
+                    _run("scancel", *(options if _trains(queued) else ()), queued.slurm_id)
                     is_sent = True
             time.sleep(self.poll)
         return False
@@ -175,7 +203,7 @@ class _SlurmJob:
 
     def _tell(self) -> Iterator[str]:
         while self.said:
-            yield self.said.popleft()
+            yield Notice(self.said.popleft())
 
 
 @dataclass
@@ -201,6 +229,16 @@ class _Log:
 
 class _RefusedError(Exception):
     """Slurm refuses the request."""
+
+
+def _require_a_checkpoint_at_the_end(template: Path) -> None:
+    """Raise an error for a copy of an early `train.sbatch`, whose training was killed where it should save."""
+    if _KILLS_TRAINING in template.read_text(encoding="utf-8"):
+        raise ConfigError(
+            f"NMT_LAUNCH_TEMPLATE={template}: at the end of its time it kills the training before it saves a "
+            f"checkpoint, because of the line with `{_KILLS_TRAINING}`: copy infra/slurm/train.sbatch again, and set "
+            "your options in the copy"
+        )
 
 
 def _find_or_submit(job: ClusterJob, command: Sequence[str]) -> str:
@@ -229,24 +267,42 @@ def _queued(name: str) -> _Queued | None:
     return _Queued(*answer.splitlines()[0].split("|", 2)) if answer else None
 
 
+def _trains(queued: _Queued) -> bool:
+    """Return True if the job has started processes. A signal to a job without any would be lost."""
+    steps = _run("squeue", "--noheader", "--steps", f"--jobs={queued.slurm_id}", "--format=%i")
+    return any(step.rpartition(".")[2].isdigit() for step in steps.split())
+
+
+_ACCOUNTS = (
+    (
+        ("scontrol", "show", "job"),
+        r"JobState=(?P<state>\w+)[\s\S]*?ExitCode=(?P<code>\d+):(?P<signal>\d+)[\s\S]*?RunTime=(?P<time>\S+)"
+        r"[\s\S]*? NodeList=(?P<list>\S*)[\s\S]*? NumNodes=(?P<nodes>\d+)",
+    ),
+    (
+        (
+            *("sacct", "--noheader", "--allocations", "--parsable2"),
+            *("--format=State,ExitCode,Elapsed,NodeList,NNodes", "--jobs"),
+        ),
+        r"(?P<state>\w+)[^|]*\|(?P<code>\d+):(?P<signal>\d+)\|(?P<time>[^|]*)\|(?P<list>[^|]*)\|(?P<nodes>\d+)",
+    ),
+)
+"""Commands that show how a job ended, and the form of their answers.
+
+The controller forgets a job after some minutes. The accounting, if it is configured, does not.
+"""
+
+
 def _end_of(slurm_id: str) -> _End:
-    """Return how a job ended. The controller forgets it after some minutes, the accounting (if configured) does not."""
-    for command, pattern in (
-        (
-            ("scontrol", "show", "job", slurm_id),
-            r"JobState=(?P<state>\w+)[\s\S]*?ExitCode=(?P<code>\d+):(?P<signal>\d+)",
-        ),
-        (
-            ("sacct", "--noheader", "--allocations", "--parsable2", f"--jobs={slurm_id}", "--format=State,ExitCode"),
-            r"(?P<state>\w+)[^|]*\|(?P<code>\d+):(?P<signal>\d+)",
-        ),
-    ):
+    """Return how a job ended."""
+    for command, pattern in _ACCOUNTS:
         with contextlib.suppress(_RefusedError, ConfigError):
-            if found := re.search(pattern, _run(*command)):
+            if found := re.search(pattern, _run(*command, slurm_id)):
                 signal, code = int(found["signal"]), int(found["code"])
                 failed = code or (128 + signal if signal else 1)
-                return _End(found["state"], 0 if found["state"] == "COMPLETED" else failed)
-    return _End("in an unknown state", 1)
+                nodes = 0 if found["list"] in {"", "(null)", "None assigned"} else int(found["nodes"])
+                return _End(found["state"], 0 if found["state"] == "COMPLETED" else failed, nodes, found["time"])
+    return _End("in an unknown state", 1, nodes=1)
 
 
 def _run(*command: str) -> str:

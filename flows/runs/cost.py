@@ -28,6 +28,9 @@ class Cost(BaseModel):
     """CPU time of this machine, and of training on any machine."""
     gpu_seconds: float = 0.0
     """GPU time: seconds times the number of GPUs in use."""
+    node_seconds: float | None = None
+    """Time that a Slurm cluster counts for the jobs of a training, times their nodes: what a site charges for. Of a job
+    that Slurm itself has put back into the queue, it is the last attempt. None for training elsewhere."""
     tokens: int = 0
     """Target tokens that were trained on or translated, and tokens of both sides that were encoded."""
     energy_watt_hours: float | None = None
@@ -105,6 +108,7 @@ class StageMeter:
             seconds=round(seconds, 2),
             cpu_seconds=round(cpu_seconds, 2),
             gpu_seconds=round(gpu_seconds, 2),
+            node_seconds=round(trained.node_seconds, 2) if trained.node_seconds else None,
             tokens=tokens,
             energy_watt_hours=None if self._joules is None else round(self._joules / SECONDS_PER_HOUR, 3),
             money=round(money, 6) if prices.gpu_hour or prices.cpu_hour else None,

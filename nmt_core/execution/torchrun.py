@@ -44,11 +44,18 @@ TRAINING_ENVIRONMENT = {
 _GRACE_SECONDS = 30
 
 
+class Notice(str):
+    """Line of the launcher itself, such as the state of the job in a queue, among the lines of the processes."""
+
+
 class Launched(Protocol):
     """Job that has been started."""
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines that the job's processes print, as they come, until all processes have ended."""
+        """Yield the lines that the job's processes print, as they come, until all processes have ended.
+
+        The launcher's own lines are a `Notice`.
+        """
 
     def wait(self) -> int:
         """Wait for the end of the job. Return 0 if all processes succeeded."""
@@ -80,10 +87,19 @@ class Rendezvous:
     """Address at which the other nodes reach this one. Empty means the address of its host name."""
 
 
-def torchrun_command(folder: Path | str, rendezvous: Rendezvous, python: str = sys.executable) -> list[str]:
-    """Return the command that one node runs for the job in `folder`. `python` is the interpreter on that node."""
+def torchrun_command(
+    folder: Path | str, rendezvous: Rendezvous, python: str = sys.executable, program: str = "torch.distributed.run"
+) -> list[str]:
+    """Return the command that one node runs for the job in `folder`.
+
+    Args:
+        folder: folder of the job.
+        rendezvous: meeting point of the nodes.
+        python: interpreter on that node.
+        program: module that takes the arguments of `torchrun`.
+    """
     return [
-        *(python, "-m", "torch.distributed.run"),
+        *(python, "-m", program),
         *("--nnodes", rendezvous.nodes, "--nproc-per-node", rendezvous.processes),
         *("--max-restarts", str(MAX_RESTARTS), "--rdzv-id", rendezvous.job_id),
         *("--rdzv-backend", "c10d", "--rdzv-endpoint", rendezvous.endpoint),

@@ -64,6 +64,9 @@ class Reporter(Protocol):
     def log(self, message: str) -> None:
         """Log a line."""
 
+    def notice(self, message: str) -> None:
+        """Log a line, and show it to the user."""
+
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Record a point of each curve."""
 
@@ -74,6 +77,8 @@ class SilentReporter:
     def progress(self, done: float, total: float, note: str = "") -> None: ...
 
     def log(self, message: str) -> None: ...
+
+    def notice(self, message: str) -> None: ...
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None: ...
 

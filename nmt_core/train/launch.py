@@ -9,7 +9,7 @@ from typing import Any
 
 from nmt_core.config import BudgetConfig, PipelineConfig
 from nmt_core.errors import BudgetError, PreemptedError, StageError
-from nmt_core.execution.torchrun import CONFIG, Launched
+from nmt_core.execution.torchrun import CONFIG, Launched, Notice
 from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.artifacts import Identity
@@ -144,7 +144,8 @@ def _relay(launched: Launched, max_updates: int, job: Job) -> list[str]:
         point = _parse(line)
         if point is None:
             last_lines.append(line)
-            job.reporter.log(line)
+            say = job.reporter.notice if isinstance(line, Notice) else job.reporter.log
+            say(line)
         else:
             update = int(point.pop("update"))
             job.reporter.metrics(update, point)
@@ -174,6 +175,11 @@ def _out_of_budget(spent: str, update: int) -> BudgetError:
 def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
     """Raise the error that kept the job from finishing, if it is not finished."""
     status = read_status(out)
+    if status is None and code == PreemptedError.exit_code:
+        raise PreemptedError(
+            "train: stopped from outside before there was anything to save: the same command starts again from the "
+            "last checkpoint, if there is one"
+        )
     if status is None:
         detail = "\n".join(last_lines)
         raise StageError(f"train: the processes crashed or were killed, with exit code {code}: {detail}")

@@ -31,6 +31,8 @@ class Spent:
     """CPU time of the first process times the number of processes, which all do the same work."""
     attempts: int = 0
     """Number of attempts."""
+    node_seconds: float = 0.0
+    """Time that a cluster counts for the job, times its nodes: from their allocation to their return."""
 
     def plus(self, other: "Spent", times: int = 1) -> "Spent":
         """Return the sum of this and `times` the other. With `times=-1`, this is the difference."""
@@ -39,6 +41,7 @@ class Spent:
             self.gpu_seconds + times * other.gpu_seconds,
             self.cpu_seconds + times * other.cpu_seconds,
             self.attempts + times * other.attempts,
+            self.node_seconds + times * other.node_seconds,
         )
 
     def over(self, budget: BudgetConfig) -> str:
@@ -60,6 +63,16 @@ def read_spent(folder: Path) -> Spent:
         return Spent(**json.loads((folder / _FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return Spent()
+
+
+def note_allocation(folder: Path, node_seconds: float) -> None:
+    """Add the time that a cluster counts for a job that has ended."""
+    spent = read_spent(folder)
+    _write(folder, spent.plus(Spent(node_seconds=node_seconds)))
+
+
+def _write(folder: Path, spent: Spent) -> None:
+    write_atomically(folder / _FILE, json.dumps(asdict(spent)))
 
 
 class Meter:
@@ -102,4 +115,4 @@ class Meter:
         """Write the time spent to the file. A full disk does not stop training."""
         self._noted = time.monotonic()
         with suppress(OSError):
-            write_atomically(self._folder / _FILE, json.dumps(asdict(self.spent)))
+            _write(self._folder, self.spent)

@@ -1,13 +1,16 @@
 """A stand-in for Slurm: one file under the names of its commands. It is no Slurm, and shows nothing about a real one.
 
 It knows the options that the launcher uses, starts the batch script as a process of this machine at once, and keeps one
-file per job in SLURM_STAND_IN. A file `away` there makes every command fail as if the controller were down; a file
+file per job in SLURM_STAND_IN. What Slurm 22.05 was seen to do, it does too: `srun` kills its processes on SIGTERM, a
+signal without --batch reaches them, and a script with --ntasks-per-node gets the fewest nodes. `make cluster` runs the
+launcher on the real one. A file `away` there makes every command fail as if the controller were down; a file
 `busy` keeps new jobs waiting, and `forgetful` has it know nothing of those that have ended. Jobs are numbered from
 SLURM_STAND_IN_FIRST.
 """
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,7 +52,10 @@ def sbatch(arguments: list[str]) -> None:
     if "REFUSED" in Path(script).read_text():
         sys.exit("sbatch: error: invalid partition specified: REFUSED")
     number = str(int(os.environ.get("SLURM_STAND_IN_FIRST", "1")) + len(jobs()))
-    write({"number": number, "name": known["job-name"], "state": "PENDING", "code": "0:0", "submission": sys.argv})
+    least, _, most = known["nodes"].partition("-")
+    nodes = least if re.search(r"^#SBATCH --ntasks", Path(script).read_text(), re.MULTILINE) else most
+    write({"number": number, "name": known["job-name"], "state": "PENDING", "code": "0:0", "submission": sys.argv,
+           "nodes": nodes})  # fmt: skip
     log = Path(known["output"].replace("%j", number).replace("%%", "%"))
     node = [sys.executable, "-S", __file__, "node", number, known["chdir"], str(log), script, *rest]
     nothing = subprocess.DEVNULL  # else whoever reads what sbatch prints would wait for the job
@@ -70,7 +76,7 @@ def node(arguments: list[str]) -> None:
             batch = subprocess.Popen(
                 ["bash", *script], cwd=folder, env=environment, stdout=output, stderr=output, start_new_session=True
             )
-            write(read(number) | {"state": "RUNNING", "pid": batch.pid})
+            write(read(number) | {"state": "RUNNING", "pid": batch.pid, "has_run": True})
             code = batch.wait()
         state = read(number)["state"]
         if state != "PENDING":  # else it has been requeued
@@ -81,6 +87,10 @@ def node(arguments: list[str]) -> None:
 
 def squeue(arguments: list[str]) -> None:
     known, _ = options(arguments)
+    if "steps" in known:
+        step = HOME / f"{known['jobs']}.step"
+        print(f"{known['jobs']}.batch", *([f"{known['jobs']}.0"] if step.exists() else []), sep="\n")
+        return
     for job in jobs():
         if job["name"] == known["name"] and job["state"] in {"PENDING", "RUNNING"}:
             print(f"{job['number']}|{job['state']}|{'Resources' if job['state'] == 'PENDING' else 'None'}")
@@ -90,7 +100,9 @@ def scancel(arguments: list[str]) -> None:
     known, (number,) = options(arguments)
     job = read(number)
     if "signal" in known:
-        os.kill(job["pid"], signal.Signals[f"SIG{known['signal']}"])
+        step = HOME / f"{number}.step"
+        if "batch" in known or step.exists():
+            os.kill(job["pid"] if "batch" in known else int(step.read_text()), signal.Signals[f"SIG{known['signal']}"])
         return
     write(job | {"state": "CANCELLED"})
     if "pid" in job:
@@ -100,7 +112,14 @@ def scancel(arguments: list[str]) -> None:
 def srun(arguments: list[str]) -> None:
     """This machine is the one node of every allocation."""
     _, command = options(arguments)
-    os.execvp(command[0], command)
+    step = HOME / f"{os.environ['SLURM_JOB_ID']}.step"
+    process = subprocess.Popen(command)
+    signal.signal(signal.SIGTERM, lambda *_: process.kill())
+    step.with_suffix(".draft").write_text(str(process.pid))
+    step.with_suffix(".draft").replace(step)
+    code = process.wait()
+    step.unlink()
+    sys.exit(code if code >= 0 else 128 - code)
 
 
 def scontrol(arguments: list[str]) -> None:
@@ -110,15 +129,18 @@ def scontrol(arguments: list[str]) -> None:
                 sys.exit("slurm_load_jobs error: Invalid job id specified")
             job = read(number)
             print(f"JobId={number} JobName={job['name']}\n   JobState={job['state']} Reason=None\n   Requeue=1")
-            print(f"   ExitCode={job['code']} DerivedExitCode=0:0")
+            print(f"   ExitCode={job['code']} DerivedExitCode=0:0\n   RunTime=00:01:23 TimeLimit=UNLIMITED")
+            has_nodes = job.get("has_run") and job["state"] != "PENDING"
+            print(f"   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList={'node0' if has_nodes else ''}")
+            print(f"   NumNodes={job['nodes']} NumCPUs=2")
         case ["requeue", number]:
             write(read(number) | {"state": "PENDING"})
 
 
 def sacct(arguments: list[str]) -> None:
-    known, _ = options(arguments)
-    job = read(known["jobs"])
-    print(f"{job['state']} by 1000|{job['code']}" if job["state"] == "CANCELLED" else f"{job['state']}|{job['code']}")
+    job = read(arguments[-1])
+    state = f"{job['state']} by 1000" if job["state"] == "CANCELLED" else job["state"]
+    print(f"{state}|{job['code']}|00:01:23|{'node0' if job.get('has_run') else 'None assigned'}|{job['nodes']}")
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

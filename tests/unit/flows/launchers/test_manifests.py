@@ -102,7 +102,7 @@ def test_each_node_runs_torchrun_and_meets_at_the_first_pod(launcher: str, host:
     assert nodes == 4
     assert container["command"] == ["python"]
     assert container["args"] == [
-        *("-m", "torch.distributed.run", "--nnodes", "1:4", "--nproc-per-node", "gpu", "--max-restarts", "100"),
+        *("-m", "nmt_core.train.node", "--nnodes", "1:4", "--nproc-per-node", "gpu", "--max-restarts", "100"),
         *("--rdzv-id", name, "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{host.format(name=name)}:29500"),
         *("-m", "nmt_core.train", "--config", f"{FOLDER}/config.json"),
     ]

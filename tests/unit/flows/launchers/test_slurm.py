@@ -12,12 +12,15 @@ from typing import Any
 
 import psutil
 import pytest
+from support.facts import raises
 
 from flows.launchers import launcher_for
 from flows.launchers.reach import OutOfReachError
 from flows.launchers.slurm import SlurmLauncher
 from flows.settings import Settings
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, PreemptedError
+from nmt_core.execution.torchrun import Notice
+from nmt_core.train.spent import read_spent
 
 Wait = Callable[[Callable[[], object]], None]
 
@@ -61,8 +64,10 @@ def test_lines_come_as_they_are_printed_and_then_the_end(
         assert job.wait() == 0
     told = [line for line in seen if not line.startswith("Slurm job")]
     assert told == ["first", "second", "no end of line"]
-    assert seen[-1] == "Slurm job 1 ended: COMPLETED, exit code 0"
+    assert seen[-1] == "Slurm job 1 ended: COMPLETED, exit code 0, after 00:01:23 on 4 nodes"
+    assert {line for line in seen if isinstance(line, Notice)} == set(seen) - set(told)
     assert slurm.states() == ["COMPLETED"]
+    assert read_spent(folder).node_seconds == 4 * 83
 
 
 def test_what_is_submitted(launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any) -> None:
@@ -86,7 +91,7 @@ def test_a_failing_job_tells_how(launcher_of: Callable[..., SlurmLauncher], fold
     with launcher_of("echo no space left >&2; exit 3").launch(folder) as job:
         lines = list(job.lines())
         assert job.wait() == 3
-    assert lines[-2:] == ["no space left", "Slurm job 1 ended: FAILED, exit code 3"]
+    assert lines[-2:] == ["no space left", "Slurm job 1 ended: FAILED, exit code 3, after 00:01:23 on 4 nodes"]
     slurm.be("forgetful")  # the controller keeps a job for some minutes; then there is the accounting
     with launcher_of("kill -9 $$").launch(folder) as job:
         assert job.wait() == 137
@@ -107,7 +112,7 @@ def test_a_job_that_is_killed_from_outside_has_failed(
 def test_leaving_early_asks_for_a_checkpoint_and_ends_the_job(
     launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any
 ) -> None:
-    script = "trap 'touch checkpoint; exit 75' TERM; echo up; while :; do sleep 0.02; done"
+    script = f"srun {_STOPS_ON_TERM}; exit 75"
     with pytest.raises(InterruptionError), launcher_of(script).launch(folder) as job:
         for line in job.lines():
             if line == "up":
@@ -119,7 +124,7 @@ def test_leaving_early_asks_for_a_checkpoint_and_ends_the_job(
 def test_a_job_that_does_not_listen_is_ended_all_the_same(
     launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any, wait_for: Wait
 ) -> None:
-    script = "trap '' TERM; echo up; while :; do sleep 0.02; done"
+    script = """srun bash -c 'trap "" TERM; echo up; while :; do sleep 0.02; done'"""
     with pytest.raises(InterruptionError), launcher_of(script, grace=0.5).launch(folder) as job:
         for line in job.lines():
             if line == "up":
@@ -135,6 +140,28 @@ def test_a_job_that_waits_is_taken_back(launcher_of: Callable[..., SlurmLauncher
             assert line == "Slurm job 1 is PENDING (Resources)"
             raise InterruptionError
     assert slurm.states() == ["CANCELLED"]
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_no_failure(
+    launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any
+) -> None:
+    slurm.be("busy")
+    with (
+        raises(PreemptedError, "Slurm job 1 was cancelled before it ran", "the same command"),
+        launcher_of("echo up").launch(folder) as job,
+    ):
+        for line in job.lines():
+            if "PENDING" in line:
+                subprocess.run(["scancel", "1"], check=True)
+
+
+def test_a_copy_of_the_template_that_would_kill_training_is_refused(
+    launcher_of: Callable[..., SlurmLauncher], folder: Path, slurm: Any
+) -> None:
+    launcher = launcher_of('stop() { kill -TERM "$srun"; }')
+    with raises(ConfigError, "NMT_LAUNCH_TEMPLATE=", "checkpoint", "infra/slurm/train.sbatch"), launcher.launch(folder):
+        pass
+    assert not slurm.jobs()
 
 
 def test_a_job_that_cannot_be_cancelled_is_named(
@@ -246,7 +273,7 @@ class TestTheScriptOfThePackage:
     @pytest.fixture
     def start(self, folder: Path, slurm: Any) -> Callable[[str], None]:
         """Submits the script with another command for each node."""
-        launcher = SlurmLauncher(Settings.load({"NMT_LAUNCHER": "slurm"}), "toy")
+        launcher = SlurmLauncher(Settings.load({"NMT_LAUNCHER": "slurm", "NMT_NODES": "1:2"}), "toy")
 
         def start(command: str) -> None:
             submission = shlex.split(launcher.manifest(folder).splitlines()[0].removeprefix("# "))
@@ -274,9 +301,23 @@ class TestTheScriptOfThePackage:
     ) -> None:
         start(_TRAIN_UNTIL_TERM)
         wait_for((folder / "up").exists)
-        slurm.send("SIGTERM")
+        subprocess.run(["scancel", "--signal=TERM", "1"], check=True)
         wait_for(lambda: slurm.states() == ["FAILED"])
         assert slurm.jobs()[0]["code"] == "75:0"
+
+    def test_stopped_before_there_is_anything_to_save_it_says_try_again(
+        self, start: Callable[[str], None], folder: Path, slurm: Any, wait_for: Wait
+    ) -> None:
+        start("touch up; while [ ! -e go ]; do sleep 0.02; done; exit 143")
+        wait_for((folder / "up").exists)
+        slurm.send("SIGTERM")
+        (folder / "go").touch()
+        wait_for(lambda: slurm.states() == ["FAILED"])
+        assert slurm.jobs()[0]["code"] == "75:0"
+
+    def test_of_a_range_of_nodes_it_gets_the_most(self, start: Callable[[str], None], slurm: Any) -> None:
+        start("true")
+        assert slurm.jobs()[0]["nodes"] == "2"
 
     def test_at_the_time_limit_it_goes_back_into_the_queue(
         self, start: Callable[[str], None], folder: Path, slurm: Any, wait_for: Wait
@@ -288,6 +329,7 @@ class TestTheScriptOfThePackage:
         assert (folder / "slurm-1.log").read_text().split() == ["stopped", "went", "on"]
 
 
+_STOPS_ON_TERM = """bash -c 'trap "touch checkpoint; exit 1" TERM; echo up; while :; do sleep 0.02; done'"""
 _TRAIN_UNTIL_TERM = """
 if [ -e up ]; then echo went on; echo '{"state": "finished"}' > status.json; exit 0; fi
 trap 'echo stopped; echo "{\\"state\\": \\"stopped\\"}" > status.json; exit 1' TERM

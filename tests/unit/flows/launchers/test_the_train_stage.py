@@ -39,6 +39,16 @@ class Acting(SilentReporter):
             self.act()
 
 
+class Noted(SilentReporter):
+    """Keeps what the user is shown at once."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def notice(self, message: str) -> None:
+        self.notices.append(message)
+
+
 class Training:
     """One training, by any launcher, as often as it takes."""
 
@@ -109,9 +119,12 @@ def test_a_failing_training_tells_its_reason(
     for shard in encode.path.glob("train-*.parquet"):
         shard.write_bytes(shard.read_bytes()[:1_000])
     training = Training(make_config(), training_inputs(encode=encode), Store(tmp_path / "store"))
+    reporter = Noted()
     with pytest.raises(StageError, match="damaged token shard"):
-        training.by(SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2))
-    assert len(slurm.jobs()) == 1
+        training.by(SlurmLauncher(settings_for("slurm"), "tiny", poll=0.2), reporter)
+    (job,) = slurm.jobs()
+    assert reporter.notices[-1].startswith(f"Slurm job {job['number']} ended: FAILED")
+    assert all(notice.startswith("Slurm job") for notice in reporter.notices), "the rest is for the log"
 
 
 def test_the_launcher_of_one_machine_is_the_default() -> None:
