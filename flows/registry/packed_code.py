@@ -8,11 +8,11 @@ from pathlib import Path
 import nmt_core
 
 _ROOT = Path(nmt_core.__file__).parent.parent
-_FIRST_MODULE = "nmt_core.translator"
+_FIRST_MODULES = ("nmt_core.translator", "nmt_core.execution.cpus")
 
 
 def pack_code(folder: Path) -> Path:
-    """Copy `nmt_core.translator` and the modules of its package that it imports.
+    """Copy `nmt_core.translator`, the count of CPUs, and the modules of the package that they import.
 
     Args:
         folder: Folder to make. Its subfolder `nmt_core` is the package.
@@ -20,19 +20,19 @@ def pack_code(folder: Path) -> Path:
     Returns:
         Folder of the package.
     """
-    for file in _files_of(_FIRST_MODULE):
+    for file in _files_of(*_FIRST_MODULES):
         copy = folder / file.relative_to(_ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
     return folder / nmt_core.__name__
 
 
-def _files_of(module: str) -> list[Path]:
-    """Return the files of a module and of all modules that it imports, directly or not, sorted.
+def _files_of(*modules: str) -> list[Path]:
+    """Return the files of modules and of all modules that they import, directly or not, sorted.
 
     Imports are parsed and not executed, so that an import inside a function counts as well.
     """
-    found, wanted = set[Path](), [module]
+    found, wanted = set[Path](), [*modules]
     while wanted:
         name = wanted.pop()
         file = _file_of(name)

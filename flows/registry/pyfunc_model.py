@@ -10,6 +10,7 @@ from typing import Any
 import mlflow
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
+from nmt_core.execution.cpus import usable_cpus
 from nmt_core.translator import Translator
 
 
@@ -19,7 +20,7 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle, to translate on NMT_THREADS CPU threads, or on all CPUs that this process may use."""
         count = os.environ.get("NMT_THREADS", "")
-        threads = int(count) if count.isdecimal() and int(count) else _cpus()
+        threads = int(count) if count.isdecimal() and int(count) else usable_cpus()
         self._translator = Translator.load(Path(context.artifacts["bundle"]), threads=threads, scores=False)
 
     def predict(
@@ -27,11 +28,6 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
     ) -> list[str]:
         """Return one translation for each line."""
         return [translation.text for translation in self._translator.translate(model_input)]
-
-
-def _cpus() -> int:
-    """Return the number of CPUs that this process may use. It repeats `flows.settings`, which is not packed."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 mlflow.models.set_model(TranslationModel())

@@ -47,7 +47,7 @@ def test_the_files_are_those_of_this_package(package: Path) -> None:
             assert file.read_bytes() == (source / file.relative_to(package)).read_bytes()
 
 
-def test_nothing_travels_that_the_translator_does_not_load(package: Path) -> None:
-    code = "import json, sys, nmt_core.translator; print(json.dumps([*sys.modules]))"
+def test_nothing_travels_that_the_model_does_not_load(package: Path) -> None:
+    code = "import json, sys, nmt_core.translator, nmt_core.execution.cpus; print(json.dumps([*sys.modules]))"
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=package.parent, text=True))
     assert set(modules_of(package)) == {name for name in loaded if name.partition(".")[0] == nmt_core.__name__}
