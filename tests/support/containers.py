@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ("podman", "buildah", "runc", "netavark", "aardvark-dns", "debootstrap", "catatonit", "iptables")
 BASE = "localhost/nmt-tests/base:bookworm"
 VERSION = "0.1.0"
+_STAND_INS = ROOT / "tests" / "containers" / "images"
 _SUITE = "bookworm"
 _PACKAGES = "python3,python3-venv,ca-certificates"
 _UNUSED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "var/cache/apt", "var/lib/apt/lists")
@@ -72,6 +73,7 @@ def base() -> str:
     return BASE
 
 
+@cache
 def build(target: str) -> str:
     """Build a target of infra/Dockerfile from the base image, and return its name."""
     name = f"localhost/nmt-pipeline:{VERSION}-{target}"
@@ -80,9 +82,15 @@ def build(target: str) -> str:
     return name
 
 
-def build_from(folder: Path, name: str, *options: str) -> str:
-    """Build the Dockerfile of a folder from the base image, and return its name."""
-    _build(name, folder, folder / "Dockerfile", ["--build-arg", f"BASE={base()}", *options])
+@cache
+def build_stand_in(service: str) -> str:
+    """Build the image that takes the place of a service's own in infra/compose.yaml, and return its name."""
+    name = f"localhost/nmt-tests/{service}:bookworm"
+    with tempfile.TemporaryDirectory(prefix="nmt-context-") as folder:
+        context = Path(folder)
+        shutil.copytree(_STAND_INS, context, dirs_exist_ok=True)
+        shutil.copy(ROOT / "requirements.lock", context)
+        _build(name, context, context / "Dockerfile", ["--target", service, "--build-arg", f"BASE={base()}"])
     return name
 
 
@@ -96,22 +104,26 @@ def _build(name: str, context: Path, file: Path, options: list[str]) -> None:
 
 def _volumes(folder: Path) -> list[str]:
     """Return what gives a build the package sources of this machine: of apt, of pip, and who vouches for both."""
-    # apt writes into its folder when packages are installed.
-    shutil.copytree("/etc/apt/apt.conf.d", folder / "apt.conf.d")
+    # Packages write into these folders when they are installed.
+    written = {"/etc/apt/apt.conf.d": folder / "apt.conf.d", "/etc/ssl/certs": folder / "certs"}
+    for place, copy in written.items():
+        shutil.copytree(place, copy, symlinks=True)
     configured = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
     lines = re.findall(r"^(global|:env:)\.([a-z-]+)='(.*)'$", configured.replace("\\n", " "), re.MULTILINE)
     options = {key: value for _, key, value in sorted(lines, reverse=True)}  # the environment comes last, and wins
     (folder / "pip.conf").write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in options.items()))
-    shared = ["/etc/apt/sources.list.d", "/etc/apt/sources.list", "/usr/share/keyrings", "/etc/ssl/certs"]
+    shared = ["/etc/apt/sources.list.d", "/etc/apt/sources.list", "/usr/share/keyrings"]
     shared += ["/usr/share/ca-certificates", "/usr/local/share/ca-certificates"]
     for word in " ".join(options.values()).split():
         # The pages of an index in a folder name files beside it.
         shared.append(str(Path(word.removeprefix("file://")).parent) if word.startswith("file://") else word)
-    mounts = [f"{folder}/apt.conf.d:/etc/apt/apt.conf.d", f"{folder}/pip.conf:/etc/pip.conf:ro"]
+    mounts = [f"{copy}:{place}" for place, copy in written.items()] + [f"{folder}/pip.conf:/etc/pip.conf:ro"]
     there = [place for place in dict.fromkeys(shared) if place.startswith("/") and Path(place).exists()]
+    there = [place for place in there if str(Path(place).parent) not in written]
     mounts += [f"{place}:{place}:ro" for place in there]
     return [word for mount in mounts for word in ("--volume", mount)]
 
 
 if __name__ == "__main__":
-    print(build(sys.argv[1]))
+    for word in sys.argv[1:]:
+        print(build_stand_in(word) if word in ("postgres", "proxy", "s3") else build(word), flush=True)
