@@ -11,17 +11,17 @@ import sysconfig
 from pathlib import Path
 
 _FOLDERS = ("tests", "test", "include")  # of packages
-_ALSO = ("torch/bin", "onnx/backend/test", "onnx/examples")
+_PROGRAMS = ("torch/bin/test_*", "torch/bin/protoc*")  # torch_shm_manager beside them is needed
 _LARGE = 5_000_000  # bytes: below that, symbols are not worth the time
 
 
 def slim(packages: Path) -> None:
     """Remove folders, and the symbols of large libraries."""
-    for folder in [*packages.glob("*/"), *packages.glob("*/*/"), *packages.glob("*/*/*/")]:
+    for folder in [*packages.glob("*/*/"), *packages.glob("*/*/*/")]:
         if folder.name in _FOLDERS and folder.is_dir():
             shutil.rmtree(folder)
-    for name in _ALSO:
-        shutil.rmtree(packages / name, ignore_errors=True)
+    for program in [file for pattern in _PROGRAMS for file in packages.glob(pattern)]:
+        program.unlink()
     for library in packages.rglob("*.so*"):
         # What auditwheel has put beside a package was rewritten by patchelf, which strip may break.
         if not library.is_symlink() and library.stat().st_size > _LARGE and not library.parent.name.endswith(".libs"):
