@@ -12,7 +12,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --con
 # Where this is set, each of a thousand processes would compile the project's code anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install quickstart check quick test slow faults ui nightly cluster everything interpreter coverage docs \
+.PHONY: help install quickstart check quick test slow faults ui nightly cluster containers everything interpreter coverage docs \
 	docs-check lock clean
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make slow         the tests that take long and break rarely: environments, schedules, PostgreSQL"
 	@echo "make faults       the tests that kill training and fill disks, for minutes"
 	@echo "make ui           the tests that drive the Prefect UI; they need Chromium (Debian: apt-get install chromium)"
+	@echo "make containers   build the images on Debian and test them and the stack, as root (half an hour)"
 	@echo "make nightly      the tests that repeat at length what others check in part, for minutes"
 	@echo "make cluster      the tests on a Slurm cluster of two nodes and a network of hosts, all on this machine (Linux, root)"
 	@echo "make everything   all of these at once, except those of the cluster, which takes less time"
@@ -82,6 +83,14 @@ faults: $(WITH_TESTS)
 ui: $(WITH_TESTS)
 	$(BIN)/pytest -m ui --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 0
 
+# By Podman of Debian as root, without systemd and without a registry. What is missing is installed.
+containers: $(WITH_TESTS)
+	@wanted=$$(PYTHONPATH=tests $(BIN)/python -c \
+		"from support import containers; print(*containers.PROGRAMS if containers.missing() else ())"); \
+	[ -z "$$wanted" ] || { apt-get update --quiet && \
+		DEBIAN_FRONTEND=noninteractive apt-get install --quiet --yes --no-install-recommends $$wanted; }
+	$(BIN)/pytest -m containers tests/containers --durations 0
+
 nightly: $(WITH_TESTS)
 	$(BIN)/pytest -m nightly --numprocesses 2 --dist load --durations 0
 
@@ -100,14 +109,14 @@ cluster: $(WITH_TESTS)
 	$(BIN)/pytest -m cluster tests/cluster --durations 0
 
 everything: check
-	$(BIN)/pytest -m "not nightly and not cluster" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
+	$(BIN)/pytest -m "not nightly and not cluster and not containers" --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60
 
 interpreter: $(WITH_TESTS)
 	$(BIN)/pytest tests/unit/train tests/distributed tests/unit/flows/launchers --numprocesses 2 --dist loadfile \
 		--no-loadscope-reorder --durations 20
 
 # Of all processes that tests start. For some tests alone:  make coverage ONLY=tests/unit/search
-ONLY ?= -m "not nightly and not cluster"
+ONLY ?= -m "not nightly and not cluster and not containers"
 coverage: $(WITH_TESTS)
 	rm -rf .coverage-data && mkdir .coverage-data
 	COVERAGE_FILE=$(CURDIR)/.coverage-data/of $(BIN)/coverage run -m pytest $(ONLY) --numprocesses 3 --dist loadfile --no-loadscope-reorder

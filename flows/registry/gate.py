@@ -10,6 +10,7 @@ from flows.registry import contamination
 from flows.registry.candidate import Candidate
 from flows.registry.champions import Author, Champions
 from flows.registry.copies import copy_folder
+from flows.registry.fetching import fetch_model
 from flows.runs.ownership import FLOW_RUN_TAG
 from flows.runs.start_from import tag_of
 from flows.settings import Settings
@@ -85,15 +86,10 @@ class Incumbent:
         Raises:
             ModelError: The model cannot be fetched.
         """
-        import mlflow
-        from mlflow.exceptions import MlflowException
-
         try:
-            uri = self._settings.mlflow_tracking_uri
-            found = mlflow.artifacts.download_artifacts(self._uri, dst_path=str(self._folder), tracking_uri=uri)
-        except (MlflowException, OSError) as error:
+            return fetch_model(self._uri, self._folder, self._settings)
+        except (ModelError, OSError) as error:
             raise ModelError(f"{self._uri} cannot be fetched ({words_of(error)})") from None
-        return Path(found, "artifacts/bundle")
 
     def hypotheses(self, test: TestSet) -> list[str]:
         """Return the translations of a test set, from the store if they are of the same text.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.registry.copies import copy_folder
+from flows.registry.fetching import StalledError, fetch_model
 from flows.registry.in_use import in_use
 from flows.settings import Settings
 from nmt_core.bundle import BUNDLE_FILE, read_search, sha256_of
@@ -160,15 +161,12 @@ def _number_of(client: "MlflowClient", name: str, alias: str | None) -> str:
 
 
 def _download(uri: str, folder: Path, settings: Settings) -> Path:
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
     try:
-        tracking_uri = settings.mlflow_tracking_uri
-        found = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=tracking_uri)
-    except MlflowException as error:
+        return fetch_model(uri, folder, settings)
+    except StalledError:
+        raise
+    except ModelError as error:
         raise _not_found(uri, error, settings) from None
-    return Path(found, "artifacts/bundle")
 
 
 def _not_found(uri: str, error: Exception, settings: Settings) -> ModelError:

@@ -14,7 +14,7 @@ import nmt_core
 
 _ROOT = Path(nmt_core.__file__).parent.parent
 _OURS = nmt_core.__name__
-_FIRST_MODULE = "nmt_core.translator"
+_FIRST_MODULES = ("nmt_core.translator", "nmt_core.execution.cpus")
 _MODEL = Path(__file__).with_name("pyfunc_model.py")
 _DIGITS = 12  # of the hash in the name of the package
 
@@ -29,7 +29,7 @@ class PackedCode(NamedTuple):
 
 
 def pack_code(folder: Path) -> PackedCode:
-    """Copy `nmt_core.translator`, the modules of its package that it imports, and `pyfunc_model.py`.
+    """Copy `pyfunc_model.py`, the modules of `nmt_core` that it needs, and the modules that these import.
 
     Imports of `nmt_core` name the copy. Nothing else is changed.
 
@@ -39,7 +39,7 @@ def pack_code(folder: Path) -> PackedCode:
     Returns:
         The package and the file of the model.
     """
-    texts = {file.relative_to(_ROOT): file.read_text(encoding="utf-8") for file in _files_of(_FIRST_MODULE)}
+    texts = {file.relative_to(_ROOT): file.read_text(encoding="utf-8") for file in _files_of(*_FIRST_MODULES)}
     name = f"{_OURS}_{_hash(texts)}"
     for path, text in texts.items():
         copy = folder / name / path.relative_to(_OURS)
@@ -76,12 +76,12 @@ def _renamed(text: str, package: str) -> str:
     return "".join(lines)
 
 
-def _files_of(module: str) -> list[Path]:
-    """Return the files of a module and of all modules that it imports, directly or not, sorted.
+def _files_of(*modules: str) -> list[Path]:
+    """Return the files of modules and of all modules that they import, directly or not, sorted.
 
     Imports are parsed and not executed, so that an import inside a function counts as well.
     """
-    found, wanted = set[Path](), [module]
+    found, wanted = set[Path](), [*modules]
     while wanted:
         name = wanted.pop()
         file = _file_of(name)

@@ -26,10 +26,12 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
 
     def load_context(self, context: PythonModelContext) -> None:
         """Load the bundle, to translate on NMT_THREADS CPU threads, or on all CPUs that this process may use."""
-        from nmt_core.translator import Translator  # only now: MLflow reads this file before it adds the packed code
+        # Only now: MLflow reads this file before it adds the packed code.
+        from nmt_core.execution.cpus import usable_cpus
+        from nmt_core.translator import Translator
 
         count = os.environ.get("NMT_THREADS", "")
-        threads = int(count) if count.isdecimal() and int(count) else _cpus()
+        threads = int(count) if count.isdecimal() and int(count) else usable_cpus()
         self._translator = Translator.load(Path(context.artifacts["bundle"]), threads=threads, scores=False)
 
     # MLflow warns where the input has no type, and for most types it refuses all rows if one is null. Where an array is
@@ -122,11 +124,6 @@ def _line(value: Any) -> str | None:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-
-
-def _cpus() -> int:
-    """Return the number of CPUs that this process may use. It repeats `flows.settings`, which is not packed."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 mlflow.models.set_model(TranslationModel())

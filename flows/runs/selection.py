@@ -57,6 +57,20 @@ class Selection:
         if trains and average.strategy != "ema" and average.checkpoints > saved:
             raise ConfigError(
                 f"average.checkpoints={average.checkpoints}: with train.checkpoint_every={train.checkpoint_every} "
-                f"train.max_updates={train.max_updates} leave {saved}: lower average.checkpoints or "
-                "train.checkpoint_every"
+                f"train.max_updates={train.max_updates} leave {saved}: set {_enough_checkpoints(config)}"
             )
+
+
+def _enough_checkpoints(config: "PipelineConfig") -> str:
+    """Return the options, with their values, that leave as many checkpoints as are averaged."""
+    train, average = config.train, config.average
+    saved = -(-train.max_updates // train.checkpoint_every)
+    fewest = max(1, average.checkpoints - 1)  # before the checkpoint at the end of training
+    every = (train.max_updates - 1) // fewest
+    options = {"train.checkpoint_every": every}
+    if train.keep_best and every > train.validate_every:  # every checkpoint needs a score
+        options["train.checkpoint_every"] = every - every % train.validate_every
+    elif train.keep_best:
+        options["train.validate_every"] = every
+    fewer = f"average.checkpoints={saved}"
+    return f"{' and '.join(f'{name}={value}' for name, value in options.items())}, or {fewer}" if every else fewer

@@ -2,7 +2,8 @@
 
 NMT_HOME             folder of all local state: artifacts, runs, databases (default: .nmt)
 NMT_PROCESSES        training processes on each node (default: one per GPU; on this machine one if it has no GPU)
-NMT_THREADS          CPU threads of all processes together (default: all CPUs that this process may use)
+NMT_THREADS          CPU threads of all processes together (default: all CPUs that this process may use, at most the
+                     quota of its container)
 NMT_WORKERS          workers of the data stages: local (default: NMT_THREADS processes), dask or ray (a cluster on this
                      machine), or the address of a cluster: dask://, tcp://, tls:// or ray://host:port
 NMT_SCRATCH          folder or fsspec address for temporary files of a stage, which all workers can reach (default:
@@ -47,6 +48,7 @@ from pathlib import Path
 from flows.settings import relocation
 from flows.settings import values as values
 from nmt_core.errors import without_password
+from nmt_core.execution.cpus import usable_cpus
 from nmt_core.execution.processes import is_here
 from nmt_core.stages.stage import Resources
 from nmt_core.store.artifacts import Store
@@ -66,6 +68,10 @@ _ENVIRONMENT = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # job execution takes 13 processes and 3.5 GB
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # a dead server must not delay a run: the default waits for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    # MLflow offers addresses of its S3 store, which often the server alone can reach: clients would wait for
+    # minutes without a message. All files go through the server unless these are set to true.
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
@@ -146,7 +152,7 @@ class Settings:
             mlflow_port=values.count(environment, "MLFLOW_PORT") or 5_000,
             gpus=values.gpus(environment),
             processes=values.count(environment, "NMT_PROCESSES") or len(values.gpus(environment)) or 1,
-            threads=values.count(environment, "NMT_THREADS") or values.cpus(),
+            threads=values.count(environment, "NMT_THREADS") or usable_cpus(),
             workers=values.workers(environment),
             scratch=environment.get("NMT_SCRATCH", ""),
             shared_store=values.shared_store(environment),

@@ -1,6 +1,5 @@
 """Parsing of settings: the text of a variable becomes a value, or a ConfigError that names it and the remedy."""
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,14 +88,6 @@ def nodes(environment: Mapping[str, str]) -> str:
             f"NMT_NODES={text!r}: without a cluster there is only one node: unset it, or set NMT_LAUNCHER"
         )
     return text
-
-
-def cpus() -> int:
-    """Return the number of CPUs that this process may use.
-
-    macOS does not report it, so there it is the number of all CPUs.
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 """The files that start the services: valid by their published schemas, closed by default, without a secret."""
 
+import importlib.metadata
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 import yaml
 from mlflow import environment_variables
 from mlflow.cli import server as mlflow_server
+from mlflow.utils.server_info import SERVER_INFO_ENDPOINT
 from prefect.client.schemas.actions import WorkPoolCreate
 
 INFRA = Path(__file__).parents[3] / "infra"
@@ -242,24 +246,110 @@ def test_the_dockerfile_has_no_lint() -> None:
     assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr
 
 
+DOCKERFILE = (INFRA / "Dockerfile").read_text(encoding="utf-8")
+"""How the images are built."""
+
+
+def stages() -> dict[str, tuple[str, str]]:
+    """Base and text of each stage of the Dockerfile, by name."""
+    parts = re.split(r"^FROM (\S+) AS (\S+)\n", DOCKERFILE, flags=re.MULTILINE)[1:]
+    return {name: (base, text) for base, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
+
+
 def test_the_image_runs_as_nobody_special() -> None:
-    text = (INFRA / "Dockerfile").read_text(encoding="utf-8")
-    stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.MULTILINE)
-    assert {"cpu", "gpu"} <= {name for _, name in stages}
-    assert all(base in {name for _, name in stages} or re.search(r":\d+\.\d+\.\d+-", base) for base, _ in stages)
-    run = text[text.index(" AS run") :]
-    assert run.index("USER 1000:1000") < run.index("FROM run AS cpu")
-    assert "USER" not in run[run.index("FROM run AS cpu") :], "nobody takes the rights back"
-    assert text.count("requirements.lock") >= 4
+    found = stages()
+    assert {"cpu", "gpu", "serve"} <= found.keys()
+    assert all(base in found or base == "${BASE}" for base, _ in found.values())
+    assert re.search(r"^ARG BASE=\S+:\d+\.\d+\.\d+-", DOCKERFILE, re.MULTILINE), "the base is pinned"
+    for target in ("cpu", "gpu", "serve"):
+        base, text = found[target]
+        users = re.findall(r"^USER (\S+)$", found[base][1] + text, re.MULTILINE)
+        assert users[-1] == "1000:1000", "nobody takes the rights back"
+        assert "HEALTHCHECK" in text
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu", "serve"])
+def test_a_change_of_the_sources_installs_no_package_again(target: str) -> None:
+    """The layer with the packages sees the lock and their list, which another stage makes, and no source."""
+    packages, sources = stages()[f"packages-{target}"][1], {"nmt_core", "flows", "pyproject.toml", "."}
+    copied = {word for line in re.findall(r"^COPY (.+) \S+$", packages, re.MULTILINE) for word in line.split()}
+    assert "requirements.lock" in copied and not copied & sources
+    assert "--constraint requirements.lock" in packages
+    order = [line for line in stages()[target][1].splitlines() if line.startswith("COPY")]
+    assert f"--from=packages-{target}" in order[0]
+    assert all("--from=package " in line for line in order[1:])
+
+
+def image_packages(target: str) -> set[str]:
+    """Names of the packages that a target installs."""
+    image = runpy.run_path(str(INFRA / "image" / "requirements.py"))
+    project = tomllib.loads((INFRA.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lock = (INFRA.parent / "requirements.lock").read_text(encoding="utf-8")
+    return {re.split(r"[^\w-]", line)[0] for line in image["packages"](target, project, lock)}
+
+
+def test_an_image_for_cpus_has_no_cuda_and_one_that_translates_no_torch() -> None:
+    cpu, gpu, serve = (image_packages(target) for target in ("cpu", "gpu", "serve"))
+    assert "onnxruntime" in cpu and "onnxruntime-gpu" not in cpu
+    assert "onnxruntime-gpu" in gpu and "nvidia-ml-py" in gpu
+    assert cpu - {"onnxruntime"} == gpu - {"onnxruntime", "onnxruntime-gpu", "nvidia-ml-py"}, "one list, with extras"
+    assert {"torch", "prefect", "s3fs", "psycopg", "kubernetes"} <= cpu
+    assert not serve & {"torch", "prefect", "mlflow", "polars", "pyarrow", "scikit-learn"}
+    assert {"onnxruntime", "sentencepiece", "mlflow-skinny"} <= serve
+
+
+def test_the_pages_of_prefect_are_where_the_user_of_the_image_may_write() -> None:
+    """By default the server copies them into its own package, finds that it may not, and answers 404."""
+    assert re.search(r"\bPREFECT_SERVER_UI_STATIC_DIRECTORY=/tmp/", stages()["run"][1])
+    assert hasattr(prefect.settings, "PREFECT_SERVER_UI_STATIC_DIRECTORY")
+    check = SERVICES["prefect"]["healthcheck"]["test"][-1]
+    assert "api/ready" in check and "''" in check, "of the API and of the pages"
+    probes = pods()["prefect"]["containers"][0]
+    assert {probes[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe")} == {"/", "/api/ready"}
+
+
+def test_a_database_that_is_being_initialised_is_not_healthy() -> None:
+    """The image starts a server without TCP to make databases, and ends it before the real one."""
+    commands = [SERVICES["postgres"]["healthcheck"]["test"][1:]]
+    commands += [
+        pods()["postgres"]["containers"][0][probe]["exec"]["command"] for probe in ("readinessProbe", "livenessProbe")
+    ]
+    assert commands == [["pg_isready", "--host=127.0.0.1", "--username=nmt", "--dbname=mlflow"]] * 3
+
+
+def test_our_services_write_only_where_something_is_mounted() -> None:
+    ours = [name for name, service in SERVICES.items() if "build" in service]
+    assert set(ours) >= {"prefect", "mlflow", "worker", "buckets", "deployments"}
+    for name in ours:
+        assert SERVICES[name]["read_only"] is True and "/tmp" in SERVICES[name]["tmpfs"]
+    for name in set(ours) - {"gpu-worker"}:
+        (container,) = pods()[name]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+def test_the_proxy_offers_nobody_addresses_that_only_mlflow_reaches() -> None:
+    """MLflow's server says that clients may fetch files from its S3 store, and clients outside would wait for it."""
+    text = (INFRA / "proxy" / "Caddyfile").read_text(encoding="utf-8")
+    assert text.count("reverse_proxy mlflow:5000") == text.count(f"respond {SERVER_INFO_ENDPOINT} 404") == 2
 
 
 def test_the_build_sees_no_secret() -> None:
     ignored = (INFRA.parent / ".dockerignore").read_text(encoding="utf-8").splitlines()
     assert "*" in ignored
     assert {line for line in ignored if line.startswith("!")} == {
-        *("!pyproject.toml", "!requirements.lock", "!README.md", "!LICENSE", "!nmt_core", "!flows"),
+        *("!pyproject.toml", "!requirements.lock", "!README.md", "!LICENSE", "!nmt_core", "!flows", "!infra/image"),
     }
     assert ".env" in (INFRA.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_bill_of_materials_names_each_package_with_its_version() -> None:
+    bill = runpy.run_path(str(INFRA / "image" / "sbom.py"))["bill"]()
+    components = {part["purl"]: part for part in bill["components"]}
+    purl = f"pkg:pypi/prefect@{importlib.metadata.version('prefect')}"
+    assert "Apache" in components[purl]["licenses"][0]["license"]["name"]
+    assert len(components) == len(bill["components"]) > 100, "each once"
+    assert bill == runpy.run_path(str(INFRA / "image" / "sbom.py"))["bill"](), "the same packages make the same file"
 
 
 def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:

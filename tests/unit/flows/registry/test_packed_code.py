@@ -53,8 +53,8 @@ def test_the_files_are_those_of_this_package_except_for_its_name(packed: PackedC
 
 def test_a_name_belongs_to_one_content(packed: PackedCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pack_code(tmp_path / "again").package.name == packed.package.name
-    files = packed_code._files_of("nmt_core.translator")
-    monkeypatch.setattr(packed_code, "_files_of", lambda module: files[:-1])
+    files = packed_code._files_of(*packed_code._FIRST_MODULES)
+    monkeypatch.setattr(packed_code, "_files_of", lambda *modules: files[:-1])
     assert pack_code(tmp_path / "other").package.name != packed.package.name
 
 
@@ -65,8 +65,8 @@ def test_a_form_of_import_that_cannot_be_renamed_is_refused() -> None:
     assert packed_code._renamed(text, "other") == text.replace("from nmt_core.a", "from other.a")
 
 
-def test_nothing_travels_that_the_translator_does_not_load(packed: PackedCode) -> None:
+def test_nothing_travels_that_the_model_does_not_load(packed: PackedCode) -> None:
     name = packed.package.name
-    code = f"import json, sys, {name}.translator; print(json.dumps([*sys.modules]))"
+    code = f"import json, sys, {name}.translator, {name}.execution.cpus; print(json.dumps([*sys.modules]))"
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=packed.package.parent, text=True))
     assert set(modules_of(packed.package)) == {each for each in loaded if each.partition(".")[0] == name}

@@ -32,10 +32,39 @@ def test_what_leaves_too_few_checkpoints_to_average_is_refused_before_it_is_trai
     config = PipelineConfig.model_validate(toy | {"train": few, "average": {"checkpoints": 5}})
     Selection().check(config)  # there is one at the end as well
     config = PipelineConfig.model_validate(toy | {"train": few | {"max_updates": 400}, "average": {"checkpoints": 5}})
-    message = r"average\.checkpoints=5: .* train\.max_updates=400 leave 4: lower average\.checkpoints"
+    message = r"average\.checkpoints=5: .* train\.max_updates=400 leave 4: set train\.checkpoint_every=99, or average\.checkpoints=4"
     with pytest.raises(ConfigError, match=message):
         Selection().check(config)
     Selection(last="train").check(config)
     Selection("average").check(config)  # of a training that is over only the stage knows what it has left
     ema = {"train": few | {"ema_decay": 0.999, "max_updates": 100}, "average": {"strategy": "ema"}}
     Selection().check(PipelineConfig.model_validate(toy | ema))
+
+
+@pytest.mark.parametrize(
+    ("updates", "every", "validate", "checkpoints", "best"),
+    [
+        (20, 50, 100, 3, 0),
+        (400, 100, 100, 5, 0),
+        (2, 50, 100, 3, 0),
+        (1, 1, 1, 2, 0),
+        (20, 50, 50, 3, 4),
+        (401, 400, 100, 3, 3),
+    ],
+)
+def test_the_values_of_the_remedy_are_accepted(
+    updates: int, every: int, validate: int, checkpoints: int, best: int
+) -> None:
+    train = {"max_updates": updates, "checkpoint_every": every, "validate_every": validate, "keep_best": best}
+    recipe = {"name": "toy", "corpus": {"toy": {}}, "train": train, "average": {"checkpoints": checkpoints}}
+    with pytest.raises(ConfigError) as raised:
+        Selection().check(PipelineConfig.model_validate(recipe))
+    remedies = str(raised.value).partition(": set ")[2].split(", or ")
+    assert remedies
+    for remedy in remedies:
+        settings = [setting.partition("=") for setting in remedy.split(" and ")]
+        changed = {"train": dict(train), "average": {"checkpoints": checkpoints}}
+        for name, _, value in settings:
+            section, _, option = name.partition(".")
+            changed[section][option] = int(value)
+        Selection().check(PipelineConfig.model_validate(recipe | changed))

@@ -1,0 +1,37 @@
+"""Images and containers for real. `make containers` installs what these tests need, and runs them alone."""
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from support import containers
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine() -> None:
+    """Fail where nothing can be built, with the remedy."""
+    needed = " ".join(containers.PROGRAMS)
+    assert os.getuid() == 0, "containers are built and run as root here"
+    assert not containers.missing(), f"not installed: {containers.missing()}: apt-get install {needed}"
+
+
+@pytest.fixture(scope="session")
+def cpu() -> str:
+    """Image that runs the pipeline."""
+    return containers.build("cpu")
+
+
+@pytest.fixture(scope="session")
+def serve() -> str:
+    """Image that only translates."""
+    return containers.build("serve")
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[str]:
+    """A volume for NMT_HOME."""
+    name = f"nmt-home-{secrets.token_hex(4)}"
+    containers.podman("volume", "create", name)
+    yield name
+    containers.run("podman", "volume", "rm", "--force", name)
