@@ -29,6 +29,12 @@ SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]
 _INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
 _SPACES = re.compile(SPACES)
 
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Characters without a shape of their own that `INVISIBLE` leaves in text: joiners, fillers, selectors, tags."""
+_NO_SHAPE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+
 _NO_BREAK_SPACE = r"[\u00a0\u202f]"
 _COMMA_IN_NUMBERS = frozenset({"cs", "de", "es", "fr"})
 
@@ -111,6 +117,11 @@ class Spelling(NamedTuple):
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)
         return _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, _INVISIBLE.sub("", line))).strip(" ")
+
+
+def is_visible(text: str) -> bool:
+    """Return True if a text has a character that is seen."""
+    return any(unicodedata.category(character) not in _NO_SHAPE and not _UNSEEN.match(character) for character in text)
 
 
 AS_IT_IS = Spelling()

@@ -73,6 +73,13 @@ def translate(
     ] = "",
     prefix_column: _PrefixColumn = "",
     alignments: _Alignments = "",
+    line_by_line: Annotated[
+        bool,
+        typer.Option(
+            "--line-by-line",
+            help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
+        ),
+    ] = False,
     overrides: SearchOverrides = None,
     debug: Debug = False,
 ) -> None:
@@ -90,6 +97,7 @@ def translate(
         prefix_column=prefix_column,
         overrides=tuple(overrides or ()),
         alignments=alignments,
+        line_by_line=line_by_line,
     )
     run_translation(wanted)
 
@@ -150,7 +158,7 @@ def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Rep
             from flows.translate import translate as flow
 
             api.wait()
-            result: Report = flow(**asdict(wanted))
+            result: Report = flow(**{name: value for name, value in asdict(wanted).items() if name != "line_by_line"})
             return result
 
 
