@@ -73,6 +73,12 @@ def translate(
     ] = "",
     prefix_column: _PrefixColumn = "",
     alignments: _Alignments = "",
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
+        ),
+    ] = "",
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -98,6 +104,7 @@ def translate(
         overrides=tuple(overrides or ()),
         alignments=alignments,
         line_by_line=line_by_line,
+        keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
     )
     run_translation(wanted)
 

@@ -18,7 +18,7 @@ from flows.runs.summary import status_of
 from flows.settings import Settings
 from nmt_core.bundle import precision_for, read_bundle
 from nmt_core.config import Precision
-from nmt_core.errors import DataError, NmtError, StageError, words_of
+from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_of
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
@@ -55,6 +55,9 @@ class Wanted:
     line_by_line: bool = False
     """True translates and writes each line before the next one is read, if input or output is a pipe."""
 
+    keep: tuple[str, ...] = ()
+    """Columns of the input to carry over to the output, or `all`."""
+
     @property
     def is_job(self) -> bool:
         """True if files are read and written, so that the job can be resumed."""
@@ -83,6 +86,10 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
     from nmt_core.translator import Translator
 
     _require_streams(wanted)
+    if wanted.keep:
+        raise ConfigError(
+            f"--keep {','.join(wanted.keep)}: a pipe has no columns: name files with --input and --output"
+        )
     with ExitStack() as stack:
         with model_of(wanted.model, settings) as model:
             search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
@@ -169,6 +176,7 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
             into_folder=not inputs.is_one,
             column=wanted.column,
             prefix_column=wanted.prefix_column,
+            keep=wanted.keep,
         )
         order = _with_precision(order, model, folder)
         with ExitStack() as stack:

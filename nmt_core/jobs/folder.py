@@ -54,6 +54,10 @@ class Parts:
         """Return the path of a chunk's rows."""
         return f"{self.root}/input/{number:07d}.parquet"
 
+    def kept(self, number: int) -> str:
+        """Return the path of a chunk's columns that are carried over."""
+        return f"{self.root}/kept/{number:07d}.parquet"
+
     def output(self, number: int) -> str:
         """Return the path of a chunk's translations."""
         return f"{self.root}/output/{number:07d}.parquet"

@@ -33,13 +33,18 @@ def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]
             `read_single`.
     """
     if kind is not Kind.PARQUET:
-        stream = _decoded(stream)
+        stream = decoded(stream)
     if kind is Kind.TSV:
         _require_unquoted(stream)
     return read_single(stream, kind, columns, MAX_LINE_BYTES)
 
 
-def _decoded(stream: ByteStream) -> ByteStream:
+def decoded(stream: ByteStream) -> ByteStream:
+    """Return a stream of the text in UTF-8.
+
+    Raises:
+        DataError: it is in UTF-16 without a mark or in UTF-32.
+    """
     head = stream.peek(len(_UTF_32[0]))
     if head.startswith(_UTF_16) and not head.startswith(_UTF_32):
         return in_utf8(stream, "utf-16")

@@ -5,12 +5,16 @@ and a file that changes while the job runs does no harm.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from nmt_core.formats.single import Cell, Columns, kind_by_name
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import open_input, require_unchanged
+from nmt_core.jobs.kept import kept_reader
 from nmt_core.jobs.order import Chunk, Order
 from nmt_core.jobs.reading import cells_of
 from nmt_core.store import storage
@@ -35,17 +39,24 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
     rows = 0
     for place, file in enumerate(order.inputs):
         first = 0
-        with open_input(file) as stream:
-            columns = Columns(order.column, order.prefix_column)
+        columns = Columns(order.column, order.prefix_column)
+        with ExitStack() as stack:
+            stream = stack.enter_context(open_input(file))
+            kept = stack.enter_context(kept_reader(file, columns, order.keep)) if order.keep else None
             cells = cells_of(stream, kind_by_name(file.name), columns)
             for group in cut(cells, order.chunk_lines, order.chunk_characters):
+                others = kept.take(len(group)) if kept else None
                 if len(chunks) not in there:
                     require_unchanged(file)  # no chunk may hold text that changed while it was read
+                    if others is not None:
+                        _write_kept(others, parts.kept(len(chunks)))
                     _write(group, parts.input(len(chunks)))
                 chunks.append(Chunk(file=place, first=first, lines=len(group)))
                 first += len(group)
                 rows += len(group)
                 on_rows(rows)
+            if kept:
+                kept.end()
     return tuple(chunks)
 
 
@@ -87,6 +98,11 @@ class Groups:
         group, self._group, self._size = self._group, [], 0
         if group:
             self._take(group)
+
+
+def _write_kept(rows: pa.Table, url: str) -> None:
+    with storage.published(url) as file:
+        pq.write_table(rows, file, compression="zstd")
 
 
 def _write(group: list[Cell], url: str) -> None:

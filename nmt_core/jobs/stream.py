@@ -20,7 +20,7 @@ from nmt_core.jobs.order import ModelVersion, Order
 from nmt_core.jobs.reading import STANDARD_INPUT, Pipe, PipeStream, cells_of
 from nmt_core.jobs.staging import SCHEMA, Groups
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import require_output_for, writing
+from nmt_core.jobs.writers import one_line, require_output_for, writing
 from nmt_core.translator import Translator
 
 Take = Callable[[pl.DataFrame, pl.DataFrame], None]
@@ -102,7 +102,7 @@ def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
     columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
 
     def take(_: pl.DataFrame, rows: pl.DataFrame) -> None:
-        target.write("".join("\t".join(row) + "\n" for row in rows.select(columns).iter_rows()).encode())
+        target.write("".join("\t".join(map(one_line, row)) + "\n" for row in rows.select(columns).iter_rows()).encode())
         target.flush()
 
     return take
