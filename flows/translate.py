@@ -74,7 +74,7 @@ def translate(
             logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
     display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), progress, logger.warning)
+    report = translate_job(wanted, Settings.load(), progress, logger.warning, logger.info)
     display.end(_STEP, f"{report['lines']:,} lines")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
     return report

@@ -6,7 +6,7 @@ import secrets
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -66,7 +66,7 @@ class Wanted:
 
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
-by_status and reused.
+by_status and reused, and made_by if the code changed during the job.
 """
 
 
@@ -148,14 +148,21 @@ def _forget_output() -> None:
     os.close(nowhere)
 
 
-def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
+def translate_job(
+    wanted: Wanted,
+    settings: Settings,
+    progress: "Progress",
+    warn: Callable[[str], None],
+    say: Callable[[str], None] | None = None,
+) -> Report:
     """Translate files to files, or finish a job that was interrupted.
 
     Args:
         wanted: Text to translate, and how.
         settings: Settings of this machine, which determine the workers.
         progress: Callback, see `jobs.pace.Progress`.
-        warn: Callback that shows a message to the user.
+        warn: Callback that shows a warning to the user.
+        say: Callback that shows a message to the user. None means `warn`.
 
     Raises:
         NmtError: The model or the text cannot be read, or the folder of the job holds another job.
@@ -182,7 +189,7 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             report = stack.enter_context(_tracked(wanted, model, settings, warn))
-            means = Means(str(model.folder), threads, workers, progress=progress)
+            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn)
             outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -192,7 +199,15 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
                 "by_status": dict(outcome.done.statuses),
                 "reused": outcome.reused,
             }
+            if outcome.done.made_by:
+                report["made_by"] = dict(outcome.done.made_by)
+                warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
     return report
+
+
+def _made(chunks: Mapping[str, str]) -> Iterator[str]:
+    for maker, numbers in chunks.items():
+        yield f"chunks {numbers} by {maker}"
 
 
 def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:

@@ -43,6 +43,8 @@ _FEWEST_WORDS = 2
 """Fewest words of a copied text with a fault. One word is often a name."""
 _WORD = re.compile(r"[^\w\s]*[^\W\d_](?:[^\W\d_]|['’-])*[^\w\s]*")
 """Word of letters. Addresses, placeholders and names with digits stay as they are in a translation."""
+_NO_WORD = r"\S*[/@<>{}\\_%$\d]\S*"
+"""Word that belongs to no language, such as an address."""
 _TIDY = ("source", "target")
 _CHECKED = frozenset({"ok", "split", "partly_unknown"})
 """Statuses of translations that are checked. The others name a fault already."""
@@ -95,9 +97,9 @@ class Checker:
             return pl.lit(value=False)
 
         def is_wrong(target: pl.Series) -> pl.Series:
-            letters = target.str.len_chars() - target.str.count_matches(r"[^\p{Alphabetic}]")
-            asked = letters >= _FEWEST_LETTERS
-            verdicts = identifier.identify(target.filter(asked)).struct.field("is_expected")
+            words = target.str.replace_all(_NO_WORD, " ")
+            asked = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
+            verdicts = identifier.identify(words.filter(asked)).struct.field("is_expected")
             return pl.Series(target.name, [False] * len(target)).scatter(asked.arg_true(), ~verdicts)
 
         return pl.col("target").map_batches(is_wrong, return_dtype=pl.Boolean)

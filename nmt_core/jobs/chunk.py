@@ -14,6 +14,7 @@ from nmt_core.errors import DataError, ModelError
 from nmt_core.jobs.checks import checked
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
+from nmt_core.jobs.makers import MADE_BY, this_maker
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
 from nmt_core.store import storage
@@ -84,7 +85,7 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
             return ChunkResult(task.number, "gone")
         translated = translate_rows(rows, _translator(task.bundle))
         with storage.published(output) as file:
-            translated.write_parquet(file, compression="zstd", compression_level=3)
+            translated.write_parquet(file, compression="zstd", compression_level=3, metadata={MADE_BY: this_maker()})
     return ChunkResult(task.number, "done")
 
 

@@ -37,6 +37,8 @@ class Done(BaseModel):
     """Number of rows for each status."""
     outputs: tuple[InputFile, ...]
     """Files that the job has written."""
+    made_by: Mapping[str, str] = {}
+    """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 
     @property
     def lines(self) -> int:
