@@ -30,6 +30,7 @@ def translate(
     prefix_column: str = "",
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
+    keep: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
@@ -45,6 +46,7 @@ def translate(
         overrides: Other search options, such as search.n_best=3.
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
+        keep: Columns of the input that the output gets too, or all.
     """
     wanted = Wanted(
         model,
@@ -57,6 +59,7 @@ def translate(
         prefix_column=prefix_column,
         overrides=overrides,
         alignments=alignments,
+        keep=keep,
     )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
@@ -71,7 +74,7 @@ def translate(
             logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
     display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), progress, logger.warning)
+    report = translate_job(wanted, Settings.load(), progress, logger.warning, logger.info)
     display.end(_STEP, f"{report['lines']:,} lines")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
     return report

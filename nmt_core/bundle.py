@@ -37,6 +37,7 @@ from nmt_core.search.onnx_step import (
     UNSCORED_STEP_FILE,
     WHOLE_STEP_FILE,
 )
+from nmt_core.search.sentences import ROWS_WITH_SEVERAL
 from nmt_core.search.shortlist import SHORTLIST_FILE
 from nmt_core.spelling import Punctuation, UnicodeForm
 from nmt_core.tokenizer.pretokenize import PRETOKENIZERS_FILE, Pretokenizers
@@ -100,16 +101,25 @@ class BundleConfig(BaseModel):
     """Precisions of the graphs, each in a folder of its name."""
     shortlist: ShortlistSizes | None = None
     """Sizes of the shortlist. None if the model has no shortlist."""
+    rows_with_several_sentences: float | None = None
+    """Share of the training rows with more than one source sentence. None in bundles of earlier versions."""
     sha256: dict[str, str]
     """Hash of every other file of the bundle, by its path in the bundle."""
 
     @model_serializer(mode="wrap")
     def _described(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `shortlist` out if there is none, so that versions from before shortlists can read the bundle."""
+        """Leave out what is None and newer than the format, so that earlier versions can read the bundle."""
         described: dict[str, Any] = handler(self)
-        if self.shortlist is None:
-            described.pop("shortlist", None)
+        for name in ("shortlist", "rows_with_several_sentences"):
+            if getattr(self, name) is None:
+                described.pop(name, None)
         return described
+
+    @property
+    def has_one_sentence_a_row(self) -> bool:
+        """True if it is known that almost all training rows hold one sentence."""
+        share = self.rows_with_several_sentences
+        return share is not None and share < ROWS_WITH_SEVERAL
 
     @property
     def tokenizer_sizes(self) -> dict[str, int]:
@@ -154,7 +164,7 @@ def step_file(
     wanted = STEP_FILE
     if search.method == "sample" and not search.top_k:
         wanted = WHOLE_STEP_FILE
-    elif search.method == "beam" and search.beam_size == 1 and not scores:
+    elif search.method == "beam" and search.beam_size == 1 and not scores and not search.limits_repetition:
         wanted = UNSCORED_STEP_FILE
     return wanted if f"{precision}/{wanted}" in bundle.sha256 else STEP_FILE
 

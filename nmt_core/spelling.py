@@ -37,6 +37,12 @@ _SPACES = re.compile(SPACES)
 _WIDE_FILLERS = re.compile(WIDE_FILLERS)
 _LONE_FILLERS = re.compile(LONE_FILLERS)
 
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+"""Characters without a shape of their own that `INVISIBLE` leaves in text: joiners, fillers, selectors, tags."""
+_NO_SHAPE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+
 _NO_BREAK_SPACE = r"[\u00a0\u202f]"
 _COMMA_IN_NUMBERS = frozenset({"cs", "de", "es", "fr"})
 
@@ -121,6 +127,11 @@ class Spelling(NamedTuple):
         line = _WIDE_FILLERS.sub(" ", _INVISIBLE.sub("", line))
         line = _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, line))
         return _LONE_FILLERS.sub(r"\1", line).strip(" ")
+
+
+def is_visible(text: str) -> bool:
+    """Return True if a text has a character that is seen."""
+    return any(unicodedata.category(character) not in _NO_SHAPE and not _UNSEEN.match(character) for character in text)
 
 
 AS_IT_IS = Spelling()

@@ -5,8 +5,8 @@
     translator = Translator.load("models:/quickstart@champion", threads=2)
     print(translator.translate("a red house").text)
 
-Needs onnxruntime, sentencepiece, numpy and pydantic, but no torch, Prefect or MLflow; an address of the registry needs
-MLflow. `nmt_core.bundle` describes the files of an exported model.
+Needs onnxruntime, sentencepiece, sentencex, numpy and pydantic, but no torch, Prefect or MLflow. An address of the
+registry needs MLflow. `nmt_core.bundle` describes the files of an exported model.
 """
 
 import threading
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from nmt_core.bundle import read_search
-from nmt_core.config import Precision, SearchConfig
+from nmt_core.config import LanguagesConfig, Precision, SearchConfig
 from nmt_core.config.faults import search_with
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.open_bundle import OpenBundle
@@ -27,13 +27,16 @@ from nmt_core.search.constraints import check_positions
 from nmt_core.search.denormals import denormals_as_zero
 from nmt_core.search.forced import forced_log_probabilities
 from nmt_core.search.hypothesis import Hypothesis
-from nmt_core.search.long_lines import joiner, pieces_of
+from nmt_core.search.line_parts import LinePart
+from nmt_core.search.long_lines import by_punctuation, joiner, pieces_of
 from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_session import Device
+from nmt_core.search.sentences import layout_of
 from nmt_core.search.step import Stepper
 from nmt_core.search.translation import Alternative, Status, Translation, whole
-from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm
-from nmt_core.tokenizer.tokenizer import UNK_ID, Tokenizer, Tokenizers
+from nmt_core.search.unknown import UnknownText, filled
+from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm, is_visible
+from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer, Tokenizers
 
 _VARIANTS = 8  # searches of one translator that are kept ready
 _LONGEST_SHOWN = 60  # characters of a value in a message
@@ -63,6 +66,8 @@ class Translator:
         threads: number of batches that are translated at the same time, each on one CPU thread.
         spelling: spelling of the source side of the training text.
         between_sentences: text that joins the sentences of a line that was split.
+        splits_sentences: meaning of `search.split_sentences=auto`.
+        copies_unknown: meaning of `search.copy_unknown=auto`.
 
     Raises:
         ConfigError: `threads` is less than 1, or `search` has a prefix that the tokenizer cannot spell or that leaves
@@ -77,6 +82,9 @@ class Translator:
         threads: int = 1,
         spelling: Spelling = AS_IT_IS,
         between_sentences: str = " ",
+        *,
+        splits_sentences: bool = False,
+        copies_unknown: bool = False,
     ) -> None:
         if not isinstance(threads, int) or threads < 1:
             raise ConfigError(f"threads={threads!r}: must be a whole number of 1 or more")
@@ -92,10 +100,16 @@ class Translator:
         """Precision of a bundle's graphs."""
         self.aligner: Aligner | None = None
         """Finds alignments. None means that there are none, whatever `search` says."""
+        self.languages: LanguagesConfig | None = None
+        """Languages of a bundle. None if the model is no bundle."""
         self._bundle: OpenBundle | None = None
         self._has_scores = True
         self._variants: dict[tuple[SearchConfig, bool], Translator] = {}
         self._lock = threading.Lock()
+        self._automatic = {"splits_sentences": splits_sentences, "copies_unknown": copies_unknown}
+        self._splits_sentences = _chosen(search.split_sentences, splits_sentences)
+        self._copies_unknown = _chosen(search.copy_unknown, copies_unknown)
+        self._unknown = UnknownText(tokenizers.source)
         self._source_prefix = self._ids_of("source_prefix", tokenizers.source)
         self._target_prefix = self._ids_of("target_prefix", tokenizers.target)
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
@@ -143,9 +157,19 @@ class Translator:
         check_positions(search, config.max_positions, str(bundle.folder))
         stepper = bundle.stepper(search, scores=scores)
         spelling = Spelling(config.unicode_form, config.punctuation, config.languages.source)
-        translator = cls(stepper, bundle.tokenizers, search, threads, spelling, joiner(config.languages.target))
+        translator = cls(
+            stepper,
+            bundle.tokenizers,
+            search,
+            threads,
+            spelling,
+            joiner(config.languages.target),
+            splits_sentences=config.has_one_sentence_a_row,
+            copies_unknown=bundle.tokenizers.source.spells_characters,
+        )
         translator.precision, translator.device = bundle.place_of(search)
         translator.aligner = bundle.aligner(search)
+        translator.languages = config.languages
         translator._bundle, translator._has_scores = bundle, scores
         return translator
 
@@ -175,7 +199,8 @@ class Translator:
         """Return a translator of the same model with another search."""
         if self._bundle:
             return Translator._of(self._bundle, search, self.threads, scores=scores)
-        return Translator(self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences)
+        parts = self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences
+        return Translator(*parts, **self._automatic)
 
     @overload
     def translate(self, lines: str, target_prefixes: str = "", **search: Any) -> Translation: ...
@@ -189,6 +214,9 @@ class Translator:
         self, lines: str | Iterable[str], target_prefixes: str | Sequence[str] = (), **search: Any
     ) -> Translation | list[Translation]:
         """Translate one line or many. Any text is a line, line breaks and control characters included.
+
+        A line of several sentences is translated sentence by sentence, and its line breaks stay where they are, if the
+        model was trained on single sentences (`search.split_sentences`).
 
         Args:
             lines: a line, or an iterable of lines.
@@ -280,30 +308,78 @@ class Translator:
                 )
 
     def _translate(self, lines: Sequence[str], target_prefixes: Sequence[str]) -> list[Translation]:
-        tidied = [_tidied(line, *self.spelling) for line in lines]
-        sources = self.tokenizers.source.encode(tidied)
-        pieces = [self._pieces(line, ids) for line, ids in zip(tidied, sources, strict=True)]
         own = self._prefixes(target_prefixes, len(lines))
-        translated = iter(
-            self._translate_ids(
-                [ids for of_line in pieces for ids in of_line],
-                [
-                    self._target_prefix + (first if number == 0 and first else [])
-                    for of_line, first in zip(pieces, own, strict=True)
-                    for number in range(len(of_line))
-                ],
-            )
-        )
-        how = self.search.long_lines
-        wholes = [
-            whole(list(islice(translated, len(of_line))), how if self._is_long(ids) else None, self.between_sentences)
-            for of_line, ids in zip(pieces, sources, strict=True)
+        laid_out = [self._laid_out(line) for line in lines]
+        for parts, first in zip(laid_out, own, strict=True):
+            if parts and first:
+                parts[0].prefix = first
+        ahead = [part for parts in laid_out for part in parts]
+        while ahead:
+            self._find(ahead)
+            ahead = [part for whole_part in ahead for part in whole_part.cut]
+        return [
+            self._whole(line, parts, has_prefix=first is not None)
+            for line, parts, first in zip(lines, laid_out, own, strict=True)
         ]
-        wholes = [one.without_prefix() if first is None else one for one, first in zip(wholes, own, strict=True)]
+
+    def _laid_out(self, line: str) -> list[LinePart]:
+        """Return the parts of a line that are translated one by one: its sentences, or the whole line."""
+
+        def tidy(text: str) -> str:
+            tidied = _tidied(text, *self.spelling)
+            return tidied if is_visible(tidied) else ""
+
+        if self._splits_sentences:
+            clean = line.encode("utf-8", "replace").decode("utf-8")
+            return [LinePart(text, after) for text, after in layout_of(clean, self.spelling.language, tidy)]
+        text = tidy(line)
+        return [LinePart(text)] if text else []
+
+    def _find(self, parts: Sequence[LinePart]) -> None:
+        """Translate parts. What a vocabulary cannot spell is copied, or the part is cut there."""
+        for part, ids in zip(parts, self.tokenizers.source.encode([part.text for part in parts]), strict=True):
+            part.read(ids, self._pieces(part.text, ids), is_long=self._is_long(ids))
+            if part.has_unknown and self._copies_unknown:
+                part.spans = self._unknown.spans(part.text) or None
+                part.is_known = self._has_known_words(ids)
+            if len(part.pieces) > 1 and part.is_known:
+                part.cut_into(by_punctuation(part.text))
+        searched = [(part, piece) for part in parts if part.is_known and not part.cut for piece in part.pieces]
+        target = self._target_prefix
+        found = self._translate_ids(
+            [piece for _, piece in searched],
+            [target + (part.prefix if piece is part.pieces[0] else []) for part, piece in searched],
+            [part.copies for part, _ in searched],
+        )
+        for (part, _), translation in zip(searched, found, strict=True):
+            part.take(translation)
+
+    def _has_known_words(self, ids: Sequence[int]) -> bool:
+        """Return True if a part of a text with letters can be spelled."""
+        source = self.tokenizers.source
+        return any(map(str.isalpha, chain.from_iterable(source.piece(index) for index in ids if index > EOS_ID)))
+
+    def _whole(self, line: str, parts: Sequence[LinePart], *, has_prefix: bool) -> Translation:
+        """Return the translation of a line from the translations of its parts."""
+        status: Status = "ok"
+        if any(part.has_unknown for part in parts):
+            known = any(self._has_known_words(ids) for part in parts for ids in part.pieces)
+            status = "partly_unknown" if known else "unknown"
+        elif any(part.is_long for part in parts):
+            status = "split"
+        is_cut = self.search.long_lines == "cut" and any(part.is_long for part in parts)
+        found = whole(
+            list(chain.from_iterable(part.groups() for part in parts)),
+            self.between_sentences,
+            "cut" if is_cut else status,
+            self.search.n_best,
+            samples=self.search.method == "sample",
+        )
+        if not has_prefix:
+            found = found.without_prefix()
         if self.aligner and self.search.alignments == "words":
-            read = [self._read(line, ids) for line, ids in zip(lines, sources, strict=True)]
-            return [one.aligned_by_words(text) for one, text in zip(wholes, read, strict=True)]
-        return wholes
+            return found.aligned_by_words(self._read(parts) if is_cut else line)
+        return found
 
     def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
         text = getattr(self.search, option)
@@ -324,11 +400,10 @@ class Translator:
             return pieces_of(line, self.tokenizers.source, self._most_tokens)
         return [ids[: self._most_tokens]] if ids else []
 
-    def _read(self, line: str, ids: list[int]) -> str:
-        """Return the part of a line that the model reads: its beginning, if the line is cut."""
-        if self._is_long(ids) and self.search.long_lines == "cut":
-            return self.tokenizers.source.decode([ids[: self._most_tokens]])[0]
-        return line
+    def _read(self, parts: Sequence[LinePart]) -> str:
+        """Return what the model reads of a line whose long sentences are cut."""
+        source = self.tokenizers.source
+        return " ".join(source.decode(part.pieces)[0] if part.is_long else part.text for part in parts)
 
     def _prefixes(self, given: Sequence[str], lines: int) -> list[list[int] | None]:
         """Return the ids with which the target of each line begins.
@@ -344,21 +419,43 @@ class Translator:
         own = self.tokenizers.target.encode([_tidied(text, self.spelling.unicode_form) for text in given])
         return [None if UNK_ID in ids else ids for ids in own]
 
-    def _translate_ids(self, pieces: Sequence[list[int]], prefixes: Sequence[list[int]]) -> list[Translation]:
-        """Return one translation for each piece. No piece may be empty or too long."""
+    def _translate_ids(
+        self,
+        pieces: Sequence[list[int]],
+        prefixes: Sequence[list[int]],
+        copies: Sequence[Sequence[str] | None],
+    ) -> list[Translation | None]:
+        """Return one translation for each piece.
+
+        Args:
+            pieces: ids, of which none is empty or too long.
+            prefixes: ids with which each target begins.
+            copies: text for each <unk> of a piece, in order. None leaves them as they are. A hypothesis without a place
+                for each copy is left out, and a piece without hypotheses has no translation.
+        """
         found = self.search_ids([self._source_prefix + ids for ids in pieces], prefixes)
         texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
-        translations = []
-        for piece, hypotheses in zip(pieces, found, strict=True):
-            # With byte_fallback, a model can produce any character, even a line break.
-            tidied = [_tidied(next(texts), self.spelling.unicode_form) for _ in hypotheses]
-            scored = [
-                Alternative(text, one.score, self._alignment(piece, one))
-                for text, one in zip(tidied, hypotheses, strict=True)
+        translations: list[Translation | None] = []
+        for piece, hypotheses, copied in zip(pieces, found, copies, strict=True):
+            kept = [
+                (text, one)
+                for one, decoded in zip(hypotheses, islice(texts, len(hypotheses)), strict=True)
+                if (text := decoded if copied is None else filled(decoded, copied)) is not None
             ]
-            best, of_best = hypotheses[0], scored[0].alignment
-            status: Status = "unfinished" if best.cut else "ok"
-            translations.append(Translation(tidied[0], best.score, status, len(best.ids), tuple(scored[1:]), of_best))
+            # With byte_fallback, a model can produce any character, even a line break.
+            scored = [
+                Alternative(
+                    _tidied(text, self.spelling.unicode_form), one.score, self._alignment(piece, one), len(one.ids)
+                )
+                for text, one in kept
+            ]
+            if not scored:
+                translations.append(None)
+                continue
+            best, status = scored[0], cast(Status, "unfinished" if kept[0][1].cut else "ok")
+            translations.append(
+                Translation(best.text, best.score, status, best.tokens, tuple(scored[1:]), best.alignment)
+            )
         return translations
 
     def _alignment(self, source: Sequence[int], found: Hypothesis) -> Alignment | None:
@@ -403,6 +500,10 @@ class Translator:
                 results = list(pool.map(compute, batches))
         by_place = dict(zip(chain.from_iterable(batches), chain.from_iterable(results), strict=True))
         return [by_place[place] for place in range(len(lengths))]
+
+
+def _chosen(option: Literal["auto", "always", "never"], automatic: bool) -> bool:
+    return automatic if option == "auto" else option == "always"
 
 
 def _tidied(line: str, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> str:

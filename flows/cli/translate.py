@@ -73,6 +73,19 @@ def translate(
     ] = "",
     prefix_column: _PrefixColumn = "",
     alignments: _Alignments = "",
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
+        ),
+    ] = "",
+    line_by_line: Annotated[
+        bool,
+        typer.Option(
+            "--line-by-line",
+            help="Write each translation before the next line is read, if input or output is a pipe. This is slower.",
+        ),
+    ] = False,
     overrides: SearchOverrides = None,
     debug: Debug = False,
 ) -> None:
@@ -90,6 +103,8 @@ def translate(
         prefix_column=prefix_column,
         overrides=tuple(overrides or ()),
         alignments=alignments,
+        line_by_line=line_by_line,
+        keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
     )
     run_translation(wanted)
 
@@ -150,7 +165,7 @@ def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Rep
             from flows.translate import translate as flow
 
             api.wait()
-            result: Report = flow(**asdict(wanted))
+            result: Report = flow(**{name: value for name, value in asdict(wanted).items() if name != "line_by_line"})
             return result
 
 

@@ -37,6 +37,7 @@ _COLUMNS = {
     "not_published": ("Graphs", "Reason"),
     "bytes": ("File", "Bytes"),
     "by_status": ("Status", "Lines"),
+    "made_by": ("Code", "Chunks"),
 }
 """Titles of the columns of a table of values by name, by its field in the report."""
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")

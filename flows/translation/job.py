@@ -1,13 +1,16 @@
 """Translation of text: files as a resumable job, pipes as a stream. It needs no Prefect, and logs totals to MLflow."""
 
+import errno
+import os
 import secrets
+import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from flows.display import reports
 from flows.registry.models import Model, model_of
@@ -15,7 +18,7 @@ from flows.runs.summary import status_of
 from flows.settings import Settings
 from nmt_core.bundle import precision_for, read_bundle
 from nmt_core.config import Precision
-from nmt_core.errors import DataError, NmtError, words_of
+from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_of
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
@@ -49,6 +52,11 @@ class Wanted:
     """Options of the search, such as `search.n_best=3`."""
     alignments: str = ""
     """none, words or pieces. Empty means the model's own setting."""
+    line_by_line: bool = False
+    """True translates and writes each line before the next one is read, if input or output is a pipe."""
+
+    keep: tuple[str, ...] = ()
+    """Columns of the input to carry over to the output, or `all`."""
 
     @property
     def is_job(self) -> bool:
@@ -58,7 +66,7 @@ class Wanted:
 
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
-by_status and reused.
+by_status and reused, and made_by if the code changed during the job.
 """
 
 
@@ -73,38 +81,88 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
     """
     from nmt_core.formats.single import Columns, kind_by_name
     from nmt_core.jobs import stream
+    from nmt_core.jobs.reading import Pipe
     from nmt_core.jobs.writers import holds_scores
     from nmt_core.translator import Translator
 
+    _require_streams(wanted)
+    if wanted.keep:
+        raise ConfigError(
+            f"--keep {','.join(wanted.keep)}: a pipe has no columns: name files with --input and --output"
+        )
     with ExitStack() as stack:
         with model_of(wanted.model, settings) as model:
             search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
             scores = wanted.target != PIPE and holds_scores(kind_by_name(wanted.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
         columns = Columns(wanted.column, wanted.prefix_column)
-        is_typed = wanted.source == PIPE and sys.stdin.isatty()
+        pipe, is_typed = None, wanted.source == PIPE and sys.stdin.isatty()
         if is_typed:
             cells = stream.typed(sys.stdin.buffer)
         elif wanted.source == PIPE:
-            cells = stream.piped(sys.stdin.buffer, columns)
+            pipe = Pipe(sys.stdin.buffer)
+            cells = stream.piped(pipe, columns)
         else:
             cells = stream.stored(find_inputs(wanted.source), columns)
         if wanted.target == PIPE:
-            take = stream.to_pipe(sys.stdout.buffer, search)
+            take = stream.to_pipe(stack.enter_context(_standard_output()), search)
         else:
-            _require_writable(absolute(wanted.target))
             take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
-        return stream.translate_stream(cells, translator, model.version, take, at_once=is_typed)
+        at_once = is_typed or wanted.line_by_line
+        return stream.translate_stream(cells, translator, model.version, take, at_once=at_once, pipe=pipe)
 
 
-def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn: Callable[[str], None]) -> Report:
+def _require_streams(wanted: Wanted) -> None:
+    """Check that the streams are open and that the target can be written, before the model is loaded."""
+    if wanted.source == PIPE and sys.stdin is None:
+        raise DataError("standard input: is closed: name a file with --input, or pipe text into the command")
+    if wanted.target == PIPE and sys.stdout is None:
+        raise DataError("standard output: is closed: name a file with --output")
+    if wanted.target != PIPE:
+        _require_writable(absolute(wanted.target))
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """Yield standard output, and explain why it cannot be written."""
+    try:
+        yield sys.stdout.buffer
+    except BrokenPipeError:
+        _forget_output()
+        raise StageError("standard output: the program that reads it has ended: the other lines are lost") from None
+    except OSError as error:
+        if error.filename:  # of a file that was read
+            raise
+        _forget_output()
+        problem = "the disk of its file is full" if error.errno == errno.ENOSPC else words_of(error)
+        raise StageError(
+            f"standard output: cannot be written ({problem}): free space and start over, or name the file with "
+            "--output, so that the job can be resumed"
+        ) from None
+
+
+def _forget_output() -> None:
+    """Lead standard output nowhere. Otherwise Python would report the lost text once more when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def translate_job(
+    wanted: Wanted,
+    settings: Settings,
+    progress: "Progress",
+    warn: Callable[[str], None],
+    say: Callable[[str], None] | None = None,
+) -> Report:
     """Translate files to files, or finish a job that was interrupted.
 
     Args:
         wanted: Text to translate, and how.
         settings: Settings of this machine, which determine the workers.
         progress: Callback, see `jobs.pace.Progress`.
-        warn: Callback that shows a message to the user.
+        warn: Callback that shows a warning to the user.
+        say: Callback that shows a message to the user. None means `warn`.
 
     Raises:
         NmtError: The model or the text cannot be read, or the folder of the job holds another job.
@@ -125,12 +183,13 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
             into_folder=not inputs.is_one,
             column=wanted.column,
             prefix_column=wanted.prefix_column,
+            keep=wanted.keep,
         )
         order = _with_precision(order, model, folder)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             report = stack.enter_context(_tracked(wanted, model, settings, warn))
-            means = Means(str(model.folder), threads, workers, progress=progress)
+            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn)
             outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -140,7 +199,15 @@ def translate_job(wanted: Wanted, settings: Settings, progress: "Progress", warn
                 "by_status": dict(outcome.done.statuses),
                 "reused": outcome.reused,
             }
+            if outcome.done.made_by:
+                report["made_by"] = dict(outcome.done.made_by)
+                warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
     return report
+
+
+def _made(chunks: Mapping[str, str]) -> Iterator[str]:
+    for maker, numbers in chunks.items():
+        yield f"chunks {numbers} by {maker}"
 
 
 def _inputs(wanted: Wanted, target: str, folder: JobFolder) -> Inputs:
@@ -251,6 +318,11 @@ def _require_writable(target: str, *, as_folder: bool = False) -> None:
         return
     if path.is_dir() and not as_folder:
         raise DataError(f"{target}: is a folder, but the input is one file: give a file to write")
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise DataError(
+            f"{target}: is a {_special(path)}, which a job would replace with a file: leave out --output, and redirect "
+            f"standard output: > {target}"
+        )
     if not path.parent.is_dir():
         raise DataError(
             f"{target}: cannot be written because folder {path.parent} does not exist: create it, or choose another"
@@ -261,6 +333,10 @@ def _require_writable(target: str, *, as_folder: bool = False) -> None:
         probe.unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{target}: cannot be written ({error.strerror}): choose a writable folder") from None
+
+
+def _special(path: Path) -> str:
+    return "named pipe" if stat.S_ISFIFO(path.stat().st_mode) else "device"
 
 
 def _probe(url: str) -> str:

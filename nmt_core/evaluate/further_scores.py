@@ -44,15 +44,7 @@ def translate_known(test: TestSet, hypotheses: Sequence[str], translator: Transl
     places = known_sentences(test, translator)
     if len(places) == len(test.sources):
         return dict(enumerate(hypotheses))
-    search = translator.search.model_copy(update={"allow_unknown": False})
-    knowing = Translator(
-        translator.stepper,
-        translator.tokenizers,
-        search,
-        translator.threads,
-        translator.spelling,
-        translator.between_sentences,
-    )
+    knowing = translator.with_search(allow_unknown=False)
     translations = knowing.translate([test.sources[place] for place in places])
     return {place: one.text for place, one in zip(places, translations, strict=True)}
 

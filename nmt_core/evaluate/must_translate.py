@@ -87,7 +87,7 @@ def _missing(sentence: MustTranslate, translation: str) -> list[str]:
 
 def _unlike(sources: Sequence[str], translations: Sequence[str], languages: LanguagesConfig) -> list[dict[Kept, str]]:
     """Return a message for each kind of text that a pair does not keep, by pair."""
-    digits = [[_western_digits(text) for text in side] for side in (sources, translations)]
+    digits = [[western_digits(text) for text in side] for side in (sources, translations)]
     pairs = pl.DataFrame(dict(zip(("source", "target"), digits, strict=True)))
     unlike: list[dict[Kept, str]] = [{} for _ in sources]
     for rule in agreement.filters(rules_for(_EVERYTHING, languages, "")):
@@ -99,6 +99,6 @@ def _unlike(sources: Sequence[str], translations: Sequence[str], languages: Lang
     return unlike
 
 
-def _western_digits(text: str) -> str:
+def western_digits(text: str) -> str:
     """Return the text with the digits of every script as 0 to 9, because a number may change its script."""
     return "".join(str(unicodedata.decimal(character, character)) for character in text)

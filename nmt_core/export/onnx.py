@@ -20,14 +20,19 @@ from nmt_core.search.alignment import ALIGNMENT_FILE
 from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.onnx_step import SET_FILES, SHORTLIST_FILES, UNSCORED_STEP_FILE
+from nmt_core.search.sentences import share_with_several
 from nmt_core.search.shortlist import SHORTLIST_FILE, Shortlist
 from nmt_core.stages.stage import Inputs, Job, Reporter, StageReport
 from nmt_core.tokenizer.pretokenize import Pretokenizers
+from nmt_core.tokenizer.sample import Sample, count_pairs, text_shards
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Tokenizers, files_of
 from nmt_core.train.weights import MODEL_FILE
 
 MAX_POSITIONS = 2_048
 """Number of positions of an exported model. Positions are computed, so that any number is possible."""
+_ROWS_LOOKED_AT = 20_000
+"""Training rows in which sentences are counted."""
+_SEED = 1
 
 
 class ExportReport(StageReport):
@@ -88,7 +93,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> ExportRe
         _judge_shortlist(gates, out, reporter)
     for name in files_of(folder):
         shutil.copyfile(folder / name, out / name)
-    bundle = describe_bundle(out, config, model)
+    bundle = describe_bundle(out, config, model, rows_with_several_sentences(inputs["split"].path, config))
     (out / BUNDLE_FILE).write_text(bundle.model_dump_json(indent=1) + "\n", encoding="utf-8")
     reporter.progress(steps, steps, f"largest difference {parity.max_difference:.1e}")
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -168,8 +173,32 @@ def load_weights(file: Path, config: ModelConfig, tokenizers: Tokenizers) -> Tra
     return model.eval().requires_grad_(False)
 
 
-def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationModel) -> BundleConfig:
-    """Return the content of `config.json` for a folder that holds the other files of a bundle."""
+def rows_with_several_sentences(split: Path, config: PipelineConfig) -> float | None:
+    """Return the share of rows with several source sentences in a sample of the training text, or None if it is empty.
+
+    Args:
+        split: folder of the artifact `split`.
+        config: recipe, with the languages.
+    """
+    shards = text_shards(split)
+    rows = sum(map(count_pairs, shards))
+    if not rows:
+        return None
+    sample = Sample(shards, min(1.0, _ROWS_LOOKED_AT / rows), _SEED)
+    return round(share_with_several(list(sample.lines("source")), config.languages.source), 4)
+
+
+def describe_bundle(
+    folder: Path, config: PipelineConfig, model: TranslationModel, several_sentences: float | None = None
+) -> BundleConfig:
+    """Return the content of `config.json` for a folder that holds the other files of a bundle.
+
+    Args:
+        folder: folder of the bundle.
+        config: recipe.
+        model: model in the bundle.
+        several_sentences: see `rows_with_several_sentences`.
+    """
     precisions = _precisions(folder)
     graphs = [f"{precision}/{name}" for precision in precisions for name in SET_FILES]
     graphs = [name for name in graphs if not name.endswith(UNSCORED_STEP_FILE) or (folder / name).is_file()]
@@ -195,6 +224,7 @@ def describe_bundle(folder: Path, config: PipelineConfig, model: TranslationMode
         max_positions=model.max_positions,
         precisions=tuple(precisions),
         shortlist=_shortlist_sizes(folder, model) if SHORTLIST_FILE in graphs else None,
+        rows_with_several_sentences=several_sentences,
         sha256={name: sha256_of(folder / name) for name in (*graphs, *files_of(folder))},
     )
 

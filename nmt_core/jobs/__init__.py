@@ -3,8 +3,12 @@
 order.py       the order of a job: its files with their identity, the pinned model and the search; and its fingerprint
 inputs.py      the files that a path, a folder, a pattern or an address in a store names
 folder.py      the files of a job, and its journal
+reading.py     rows of a text, from a file or a pipe; refuses text that would be misread
+kept.py        columns of the input that are carried over to the output
 staging.py     step 1: read the text once, check it, and cut it into chunks
 chunk.py       step 2: translate one chunk; the task of a worker
+checks.py      faults of translations, by the filters of `clean`
+makers.py      by which code each chunk was translated
 claims.py      which worker does which task, so that two workers rarely do the same one
 merge.py       step 3: merge the chunks into the output, in their order
 writers.py     the formats of the output
@@ -19,6 +23,7 @@ A job folder is a folder, or any address that fsspec supports::
     <job>/plan.json                          the order and its chunks. Chunks are copies: the text is no longer needed
     <job>/parts-<fingerprint>/
         input/0000000.parquet                the rows of a chunk
+        kept/0000000.parquet                 its columns that are carried over, if any
         output/0000000.parquet               their translations: a chunk is done if and only if this file exists
         claims/0000000.json                  the worker that translates the chunk
     <job>/done.json                          the output exists; the order and the folder above are removed
@@ -33,7 +38,8 @@ These rules make a job robust:
   file contains the number: the next job can begin although the file of a finished job still exists.
 - A file appears under its name when it is complete. On a disk it is renamed after `fsync`. A store shows an object when
   its last byte has arrived.
-- The content of a file depends on the fingerprint and the number of the file alone, never on the worker or the time.
+- The content of a file depends on the fingerprint and the number of the file alone, never on the worker or the time,
+  as long as all workers have the same code. Each translated chunk names its code, and a job reports a change.
   Two workers that translate the same chunk write the same bytes, so it does not matter whose file stays. (Processors
   of different kinds may round differently, so that the last digit of a score may differ.)
 - No result depends on a claim. Stores differ in whether "create this file if it does not exist" is atomic: S3 has

@@ -11,8 +11,10 @@ import polars as pl
 from nmt_core.bundle import BUNDLE_FILE, sha256_of
 from nmt_core.config import SearchConfig
 from nmt_core.errors import DataError, ModelError
+from nmt_core.jobs.checks import checked
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Parts, exists
+from nmt_core.jobs.makers import MADE_BY, this_maker
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
 from nmt_core.store import storage
@@ -83,7 +85,7 @@ def translate_chunk(task: ChunkTask) -> ChunkResult:
             return ChunkResult(task.number, "gone")
         translated = translate_rows(rows, _translator(task.bundle))
         with storage.published(output) as file:
-            translated.write_parquet(file, compression="zstd", compression_level=3)
+            translated.write_parquet(file, compression="zstd", compression_level=3, metadata={MADE_BY: this_maker()})
     return ChunkResult(task.number, "done")
 
 
@@ -98,13 +100,17 @@ def load(bundle: Bundle) -> None:
 
 
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
-    """Return one translated row for each row. A row with a fault is not translated, and its status is the fault."""
+    """Return one translated row for each row. A row with a fault is not translated, and its status is the fault.
+
+    A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one.
+    """
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
-    search = translator.search
-    translations = translator.translate(lines, rows["prefix"].to_list())
+    search, prefixes = translator.search, rows["prefix"].to_list()
+    translations, statuses = checked(lines, translator.translate(lines, prefixes), prefixes, translator)
     found = [
-        _row(one, search) | {"status": fault or one.status} for one, fault in zip(translations, faults, strict=True)
+        _row(one, search) | {"status": fault or status}
+        for one, fault, status in zip(translations, faults, statuses, strict=True)
     ]
     if search.n_best > 1:
         for row, one in zip(found, translations, strict=True):

@@ -37,6 +37,8 @@ class Done(BaseModel):
     """Number of rows for each status."""
     outputs: tuple[InputFile, ...]
     """Files that the job has written."""
+    made_by: Mapping[str, str] = {}
+    """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 
     @property
     def lines(self) -> int:
@@ -53,6 +55,10 @@ class Parts:
     def input(self, number: int) -> str:
         """Return the path of a chunk's rows."""
         return f"{self.root}/input/{number:07d}.parquet"
+
+    def kept(self, number: int) -> str:
+        """Return the path of a chunk's columns that are carried over."""
+        return f"{self.root}/kept/{number:07d}.parquet"
 
     def output(self, number: int) -> str:
         """Return the path of a chunk's translations."""

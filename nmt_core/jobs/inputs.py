@@ -117,7 +117,13 @@ def require_unchanged(file: InputFile) -> None:
     Raises:
         DataError: the file is gone or has changed.
     """
-    if identity(file.url, file.name) != file:
+    now = identity(file.url, file.name)
+    if now and now.bytes > file.bytes:
+        raise DataError(
+            f"{file.url}: is still being written ({file.bytes:,} bytes when the job began, now {now.bytes:,}): wait "
+            "until it is complete, then run the same command again"
+        )
+    if now != file:
         raise DataError(
             f"{file.url}: is gone or has changed since the job began: restore the file of {file.bytes:,} bytes, or "
             "start over"
@@ -151,6 +157,11 @@ def _goes_with(url: str, others: Collection[str]) -> bool:
 
 
 def _here(path: Path) -> tuple[list[InputFile], bool]:
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise DataError(
+            f"{path}: is a pipe or a device, which can be read only once: leave out --input, and lead it to standard "
+            f"input: < {path}"
+        )
     is_pattern = bool(_WILD & set(str(path))) and not path.exists()
     if not path.is_dir() and not is_pattern:
         file = identity(str(path.absolute()), path.name)

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from nmt_core.errors import DataError
+from nmt_core.errors import ConfigError, DataError
 from nmt_core.formats import Kind
 from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.single import has_header, kind_by_name
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
+from nmt_core.jobs.kept import ALL, KeptColumns
 from nmt_core.jobs.order import Chunk, ModelVersion, Order, Plan
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import COLUMNS, aligned_suffix, has_second_file, require_output_for, writing
+from nmt_core.jobs.writers import COLUMNS, aligned_suffix, columns_of, has_second_file, require_output_for, writing
 from nmt_core.store import storage
-from nmt_core.store.storage import local_path
+from nmt_core.store.storage import local_path, store_of
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,10 @@ def require_free_targets(order: Order) -> None:
     in_the_way: dict[Path, Path | None] = {}
     for output in outputs_of(order):
         require_output_for(order.search, output.kind, output.url)
+        if order.keep and output.kind is Kind.LINES:
+            raise ConfigError(
+                f"{output.url}: cannot hold columns: write to a .tsv, .csv, .jsonl or .parquet file, or omit --keep"
+            )
         for url in output.urls:
             if lost := read.get(_identity(url)):
                 raise DataError(f"{url}: is an output, but also the input {lost}: write to another place")
@@ -125,16 +132,38 @@ def _write(
     """Write one output. `before` is called when everything is written, before the file gets its name."""
     statuses: Counter[str] = Counter()
     header, search = has_header(order.column), order.search
-    with writing(output.url, output.kind, output.packing, search, header=header) as write, noting(output.url) as note:
+    kept = _kept(order, parts, chunks)
+    with (
+        writing(output.url, output.kind, output.packing, search, header=header, kept=kept) as write,
+        noting(output.url) as note,
+    ):
         for number, chunk in chunks:
             rows = storage.read(parts.input(number))
             done = storage.read(parts.output(number), list(schema_of(search)))
             statuses.update(done["status"].to_list())
-            write(table(rows, done, order.model))
+            write(table(rows, done, order.model), _read_kept(parts.kept(number)) if kept else None)
             name = order.inputs[chunk.file].name
             note(rows, Origin(name, kind_by_name(name), order.column, chunk.first))
         before()
     return statuses
+
+
+def _kept(order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]]) -> KeptColumns | None:
+    """Return the columns that are carried over, or None if there are none."""
+    if not order.keep:
+        return None
+    kept = KeptColumns(columns_of(order.search), () if order.keep == ALL else order.keep)
+    for number, _ in chunks:
+        kept.look_at(_read_kept(parts.kept(number)))
+    return kept
+
+
+def _read_kept(url: str) -> pa.Table:
+    if path := local_path(url):
+        return pq.read_table(path, partitioning=None)
+    store, name = store_of(url)
+    with store.open(name, "rb") as file:
+        return pq.ParquetFile(file).read()
 
 
 def table(rows: pl.DataFrame, done: pl.DataFrame, model: ModelVersion) -> pl.DataFrame:

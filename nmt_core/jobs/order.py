@@ -15,6 +15,7 @@ MAX_LINE_BYTES = 1 << 20
 """Maximum size of a line in bytes. A longer one is hardly text, would fill the memory, and is not translated."""
 
 _FEW = 3
+_LATER_OPTIONS = ("split_sentences", "copy_unknown", "retry", "no_repeat_ngram_size", "repetition_penalty")
 
 
 class ModelVersion(BaseModel):
@@ -45,6 +46,8 @@ class Order(BaseModel):
     """Name or number of the column to translate. See `formats.single`."""
     prefix_column: str = ""
     """Name or number of the column with the words that each translation begins with. Empty means none."""
+    keep: tuple[str, ...] = ()
+    """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     chunk_lines: int = 4_096
     """Maximum number of rows of a chunk. They are sorted by length and translated together."""
     chunk_characters: int = 2_000_000
@@ -52,8 +55,18 @@ class Order(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash that identifies the order."""
-        return fingerprint_of(self.model_dump(mode="json"))
+        """Hash that identifies the order.
+
+        Options that are newer than jobs count only if they are used, so that a job of an earlier version can be
+        finished.
+        """
+        values = self.model_dump(mode="json")
+        if not self.keep:
+            del values["keep"]
+        for name in _LATER_OPTIONS:
+            if getattr(self.search, name) == SearchConfig.model_fields[name].default:
+                del values["search"][name]
+        return fingerprint_of(values)
 
 
 class Chunk(BaseModel):
@@ -102,7 +115,7 @@ def differences(former: Order, new: Order) -> list[str]:
     """Return the differences between two orders as text, such as `model: mine version 3, now mine version 4`."""
     found = [
         f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
-        for name in ("target", "into_folder", "column", "prefix_column", "chunk_lines", "chunk_characters")
+        for name in ("target", "into_folder", "column", "prefix_column", "keep", "chunk_lines", "chunk_characters")
         if getattr(former, name) != getattr(new, name)
     ]
     if former.model != new.model:

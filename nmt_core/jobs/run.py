@@ -1,7 +1,7 @@
 """Run a translation job from wherever an earlier attempt stopped. Several attempts may run at the same time."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -11,6 +11,7 @@ from nmt_core.jobs.chunk import Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
+from nmt_core.jobs.makers import chunks_by_maker, described, ranges, this_maker
 from nmt_core.jobs.merge import merge, outputs_of, require_free_targets
 from nmt_core.jobs.order import Asked, Begun, Order, Plan, differences, way_on
 from nmt_core.jobs.pace import Pace, Progress, silence
@@ -35,6 +36,8 @@ class Means:
     workers: Workers = field(default_factory=InProcess)
     claim_seconds: float = 60.0
     progress: Progress = silence
+    say: Callable[[str], None] = lambda message: None
+    """Callback for messages to the user."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,8 @@ class _Attempt:
     def _translate(self, plan: Plan) -> bool:
         """Translate until all workers together have done every chunk. Return False if files of the job are gone."""
         done = self.parts.translated()
+        if done and not self.translated:
+            self._say_what_is_done(plan, done)
         pace = Pace(plan.lines, sum(plan.chunks[number].lines for number in done), self.means.progress)
         left = [number for number in range(len(plan.chunks)) if number not in done]
         while left:
@@ -239,6 +244,13 @@ class _Attempt:
             if left:
                 self._pause("")
         return True
+
+    def _say_what_is_done(self, plan: Plan, done: set[int]) -> None:
+        lines = sum(plan.chunks[number].lines for number in done)
+        self.means.say(f"resuming: {lines:,} of {plan.lines:,} done")
+        others = {maker: own for maker, own in chunks_by_maker(self.parts, done).items() if maker != this_maker()}
+        if others:
+            self.means.say(f"the code has changed since: {described(others)}; the other chunks by {this_maker()}")
 
     def _tasks(self, numbers: list[int]) -> Iterator[ChunkTask]:
         bundle = self._bundle()
@@ -260,7 +272,8 @@ class _Attempt:
         self.means.progress(plan.lines, plan.lines, "writing the output")
         last = self.folder.done()
         former = {output.url for output in last.outputs} if last else ()
-        done = self._finished(plan, merge(plan, self.parts, former, self._require_still_wanted))
+        makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
+        done = self._finished(plan, merge(plan, self.parts, former, self._require_still_wanted), makers)
         self._require_still_wanted()
         self.folder.write(done)
         return done
@@ -272,7 +285,7 @@ class _Attempt:
                 f"{self.folder.url}: another worker has finished this job meanwhile: this attempt writes nothing"
             )
 
-    def _finished(self, plan: Plan, statuses: dict[str, int]) -> Done:
+    def _finished(self, plan: Plan, statuses: dict[str, int], makers: dict[str, list[int]]) -> Done:
         written = outputs_of(self.order)
         files = [identity(url, "") for output in written for url in output.urls]
         return Done(
@@ -281,6 +294,7 @@ class _Attempt:
             model=self.order.model.name,
             model_version=self.order.model.version,
             statuses=dict(sorted(statuses.items())),
+            made_by={maker: ranges(numbers) for maker, numbers in makers.items()} if len(makers) > 1 else {},
             outputs=tuple(file for file in files if file),
         )
 

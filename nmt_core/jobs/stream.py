@@ -11,39 +11,61 @@ from nmt_core.config import SearchConfig
 from nmt_core.formats import Kind
 from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.rows import INVALID_UTF8
-from nmt_core.formats.single import Cell, Columns, kind_by_name, read_single
-from nmt_core.formats.streams import ByteStream, unpacked
+from nmt_core.formats.single import Cell, Columns, kind_by_name
+from nmt_core.formats.streams import unpacked
 from nmt_core.jobs.chunk import translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
-from nmt_core.jobs.order import MAX_LINE_BYTES, ModelVersion, Order
-from nmt_core.jobs.staging import SCHEMA, cut
+from nmt_core.jobs.order import ModelVersion, Order
+from nmt_core.jobs.reading import STANDARD_INPUT, Pipe, PipeStream, cells_of
+from nmt_core.jobs.staging import SCHEMA, Groups
 from nmt_core.jobs.unreadable import Origin, noting
-from nmt_core.jobs.writers import require_output_for, writing
+from nmt_core.jobs.writers import one_line, require_output_for, writing
 from nmt_core.translator import Translator
 
 Take = Callable[[pl.DataFrame, pl.DataFrame], None]
 """Callback that gets rows of the input (`staging.SCHEMA`) and the same rows of the output (`merge.table`)."""
 
-_STANDARD_INPUT = "standard input"
 _LINES: int = Order.model_fields["chunk_lines"].default
 _CHARACTERS: int = Order.model_fields["chunk_characters"].default
 
 
 def translate_stream(
-    cells: Iterable[Cell], translator: Translator, model: ModelVersion, take: Take, *, at_once: bool = False
+    cells: Iterable[Cell],
+    translator: Translator,
+    model: ModelVersion,
+    take: Take,
+    *,
+    at_once: bool = False,
+    pipe: Pipe | None = None,
 ) -> Counter[str]:
-    """Translate rows and pass them to `take`. With `at_once`, translate each row before the next one is read.
+    """Translate rows and pass them to `take`.
+
+    Args:
+        cells: the rows.
+        translator: the model.
+        model: name and version of the model.
+        take: function that gets each group of rows.
+        at_once: True translates each row before the next one is read.
+        pipe: pipe from which the rows are read. What has been read is translated as soon as nothing more has arrived.
 
     Returns:
         The number of rows for each status.
     """
     statuses: Counter[str] = Counter()
-    for group in cut(cells, 1 if at_once else _LINES, _CHARACTERS):
+
+    def translate_group(group: list[Cell]) -> None:
         rows = pl.DataFrame(group, schema=SCHEMA, orient="row")
         done = translate_rows(rows, translator)
         statuses.update(done["status"].to_list())
         take(rows, table(rows, done, model))
+
+    groups = Groups(1 if at_once else _LINES, _CHARACTERS, translate_group)
+    if pipe:
+        pipe.on_wait = groups.end
+    for cell in cells:
+        groups.add(cell)
+    groups.end()
     return statuses
 
 
@@ -56,16 +78,16 @@ def typed(lines: Iterable[bytes]) -> Iterator[Cell]:
             yield Cell(line.decode("utf-8", "replace"), INVALID_UTF8, line.removesuffix(b"\n"))
 
 
-def piped(source: BinaryIO, columns: Columns) -> Iterator[Cell]:
+def piped(pipe: Pipe, columns: Columns) -> Iterator[Cell]:
     """Yield lines of a pipe, unpacked if they are packed."""
-    return read_single(unpacked(ByteStream(_STANDARD_INPUT, source)), Kind.LINES, columns, MAX_LINE_BYTES)
+    return cells_of(unpacked(PipeStream(pipe)), Kind.LINES, columns)
 
 
 def stored(inputs: Inputs, columns: Columns) -> Iterator[Cell]:
     """Yield rows of files, one file after the other."""
     for file in inputs.files:
         with open_input(file) as stream:
-            yield from read_single(stream, kind_by_name(file.name), columns, MAX_LINE_BYTES)
+            yield from cells_of(stream, kind_by_name(file.name), columns)
 
 
 def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
@@ -80,7 +102,7 @@ def to_pipe(target: BinaryIO, search: SearchConfig) -> Take:
     columns = ["translation", "alignment"] if search.alignments != "none" else ["translation"]
 
     def take(_: pl.DataFrame, rows: pl.DataFrame) -> None:
-        target.write("".join("\t".join(row) + "\n" for row in rows.select(columns).iter_rows()).encode())
+        target.write("".join("\t".join(map(one_line, row)) + "\n" for row in rows.select(columns).iter_rows()).encode())
         target.flush()
 
     return take
@@ -98,7 +120,7 @@ def to_file(target: str, search: SearchConfig) -> Iterator[Take]:
         def take(read: pl.DataFrame, rows: pl.DataFrame) -> None:
             nonlocal first
             write(rows)
-            note(read, Origin(_STANDARD_INPUT, Kind.LINES, first=first))
+            note(read, Origin(STANDARD_INPUT, Kind.LINES, first=first))
             first += rows.height
 
         yield take

@@ -9,10 +9,11 @@ import bz2
 import contextlib
 import gzip
 import lzma
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from io import BytesIO
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import polars as pl
 import pyarrow as pa
@@ -23,15 +24,21 @@ from nmt_core.errors import ConfigError
 from nmt_core.formats import Kind
 from nmt_core.jobs.chunk import schema_of
 from nmt_core.jobs.inputs import ALIGNED
+from nmt_core.jobs.kept import KeptColumns
 from nmt_core.store import storage
 
-Write = Callable[[pl.DataFrame], None]
+
+class Write(Protocol):
+    """Function that appends rows, with the columns that are carried over if there are any."""
+
+    def __call__(self, rows: pl.DataFrame, kept: pa.Table | None = None, /) -> None: ...
+
 
 COLUMNS = ("source", "translation", "score", "model", "model_version", "status")
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 << 20
 """Bytes of text at which a row group of Parquet ends. This bounds the memory, however long the lines are."""
-_PIECES = ("source_pieces", "translation_pieces")
+_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
 def require_output_for(search: SearchConfig, kind: Kind, place: str) -> None:
@@ -68,7 +75,15 @@ def aligned_suffix(packing: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header: bool) -> Iterator[Write]:
+def writing(
+    url: str,
+    kind: Kind,
+    packing: str,
+    search: SearchConfig,
+    *,
+    header: bool,
+    kept: KeptColumns | None = None,
+) -> Iterator[Write]:
     """Yield a function that appends rows to a file. The file is published when the block ends without an error.
 
     Args:
@@ -77,25 +92,31 @@ def writing(url: str, kind: Kind, packing: str, search: SearchConfig, *, header:
         packing: packing of the file, such as `gz`. Empty means none.
         search: search of the job. It determines the columns of the rows; see `columns_of`.
         header: True if a TSV or CSV file begins with the names of the columns.
+        kept: columns that are carried over. None means none.
 
     Raises:
         ConfigError: the format cannot hold what the search returns.
     """
     require_output_for(search, kind, url)
-    columns = columns_of(search)
+    columns = [*columns_of(search), *(kept.names if kept else ())]
     with ExitStack() as stack:
         packed = stack.enter_context(_packed_file(url, packing))
         if kind is Kind.PARQUET:
-            yield stack.enter_context(_parquet(packed, search))
+            yield stack.enter_context(_parquet(packed, search, kept))
             return
         if header and kind in (Kind.TSV, Kind.CSV):
-            packed.write(("\t" if kind is Kind.TSV else ",").join(columns).encode() + b"\n")
+            packed.write(_RENDERERS[kind](pl.DataFrame({str(n): [name] for n, name in enumerate(columns)})))
         aligned = None
         if has_second_file(kind, search):
             aligned = stack.enter_context(_packed_file(url + aligned_suffix(packing), packing))
 
-        def write(rows: pl.DataFrame) -> None:
-            packed.write(_RENDERERS[kind](rows))
+        def write(rows: pl.DataFrame, others: pa.Table | None = None, /) -> None:
+            if kept and others is not None and kind is Kind.JSONL:
+                packed.write(_with_members(_jsonl(rows), kept.members(others)))
+            elif kept and others is not None:
+                packed.write(_RENDERERS[kind](_with_texts(rows, kept, others)))
+            else:
+                packed.write(_RENDERERS[kind](rows))
             if aligned:
                 aligned.write("".join(f"{links}\n" for links in rows["alignment"]).encode())
 
@@ -107,13 +128,28 @@ def columns_of(search: SearchConfig) -> list[str]:
     return [*COLUMNS, *(name for name in schema_of(search) if name not in COLUMNS)]
 
 
+def _with_members(lines: bytes, members: Sequence[str]) -> bytes:
+    """Return lines of JSON objects with further members."""
+    rows = zip(lines.split(b"\n"), members, strict=False)  # the last line is empty
+    return b"".join(line[:-1] + (b"," + own.encode() if own else b"") + b"}\n" for line, own in rows)
+
+
+def _with_texts(rows: pl.DataFrame, kept: KeptColumns, others: pa.Table) -> pl.DataFrame:
+    columns = zip(kept.names, kept.texts(others), strict=True)
+    return rows.with_columns(*(pl.Series(name, values, pl.String) for name, values in columns))
+
+
+def one_line(text: str) -> str:
+    """Return a translation without its line breaks, for formats in which a line is a row."""
+    return _BREAKS.sub(" ", text)
+
+
 def _lines(rows: pl.DataFrame) -> bytes:
-    return "".join(f"{line}\n" for line in rows["translation"]).encode()
+    return "".join(f"{one_line(line)}\n" for line in rows["translation"]).encode()
 
 
 def _tsv(rows: pl.DataFrame) -> bytes:
-    given = [name for name in ("source", *_PIECES) if name in rows.columns]
-    one_line = pl.col(given).str.replace_all(r"[\t\r\n]", " ")  # TSV has no quoting
+    one_line = pl.col(pl.String).str.replace_all(r"[\t\r\n]", " ")  # TSV has no quoting
     buffer = BytesIO()
     rows.with_columns(one_line).write_csv(buffer, include_header=False, separator="\t", quote_style="never")
     return buffer.getvalue()
@@ -197,8 +233,14 @@ def _text_bytes(rows: pl.DataFrame) -> int:
     return int(own) + _text_bytes(rows["alternatives"].explode().struct.unnest())
 
 
+def _columns_in(tables: Sequence[pa.Table]) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    if tables:
+        whole = pa.concat_tables(tables)
+        yield from zip(whole.column_names, whole.columns, strict=True)
+
+
 @contextlib.contextmanager
-def _parquet(file: BinaryIO, search: SearchConfig) -> Iterator[Write]:
+def _parquet(file: BinaryIO, search: SearchConfig, kept: KeptColumns | None) -> Iterator[Write]:
     """Yield a function that writes rows in groups of a size that suits readers, with fewer rows if the text is long.
 
     The end of a group depends on the rows and the chunks alone, so that the same job writes the same bytes.
@@ -206,19 +248,28 @@ def _parquet(file: BinaryIO, search: SearchConfig) -> Iterator[Write]:
     known = schema_of(search)
     schema = pa.schema([(name, _arrow(known.get(name, pl.String))) for name in columns_of(search)])
     waiting: list[pl.DataFrame] = []
+    others: list[pa.Table] = []
     count = size = 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    whole = pa.schema([*schema, *(kept.schema if kept else ())])
+    with pq.ParquetWriter(file, whole, compression="zstd") as writer:
 
         def write_group() -> None:
             nonlocal count, size
             if waiting:
-                writer.write_table(pl.concat(waiting).to_arrow().cast(schema))
+                group = pl.concat(waiting).to_arrow().cast(schema)
+                for name, column in _columns_in(others):
+                    group = group.append_column(whole.field(name), column)
+                writer.write_table(group)
                 waiting.clear()
+                others.clear()
                 count = size = 0
 
-        def write(rows: pl.DataFrame) -> None:
+        def write(rows: pl.DataFrame, own: pa.Table | None = None, /) -> None:
             nonlocal count, size
             waiting.append(rows)
+            if kept and own is not None:
+                others.append(kept.table(own))
+                size += own.nbytes
             count, size = count + rows.height, size + _text_bytes(rows)
             if count >= _GROUP_ROWS or size >= _GROUP_BYTES:
                 write_group()

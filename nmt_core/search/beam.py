@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nmt_core.config import SearchConfig
-from nmt_core.search.constraints import Prefixes, allowed, candidates, limits
+from nmt_core.search.constraints import Prefixes, allowed, candidates, limits, with_tokens
 from nmt_core.search.hypothesis import Ending, Flags, History, Hypothesis, Sums, length_penalties
 from nmt_core.search.step import Floats, Ints, Stepper, pad_sources
 from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID
@@ -84,10 +84,13 @@ def n_best(
     beams, history, wanted = _Beams(source_ids, config, prefixes), History(), config.beam_size + 1
     decoding = stepper.start(pad_sources(source_ids), candidates(wanted, stepper, config))
     token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
+    written_RT = np.empty((len(source_ids), 0), dtype=np.int64)
     while True:
         history.add(token_R, parent_R)
         step = decoding.step(token_R, parent_R)
-        step = allowed(step, wanted, beams.length, config)
+        if config.limits_repetition and beams.length:
+            written_RT = with_tokens(written_RT, token_R, parent_R)
+        step = allowed(step, wanted, beams.length, config, written_RT)
         token_R, parent_R = beams.advance(*step)
         if observe:
             observe(beams.seen(step, token_R, parent_R))

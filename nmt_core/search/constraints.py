@@ -43,22 +43,68 @@ def check_positions(config: SearchConfig, positions: int, folder: str) -> None:
         )
 
 
+_REPEATED = 64
+"""Further successors that are requested if some may be excluded or made less likely because they were used before."""
+
+
 def candidates(wanted: int, stepper: Stepper, config: SearchConfig) -> int:
     """Return the number of successors to request, so that `wanted` remain if the end mark or <unk> is excluded."""
-    return min(wanted + (config.min_length > 0) + (not config.allow_unknown), stepper.vocab_size)
+    spare = _REPEATED if config.limits_repetition else 0
+    return min(wanted + (config.min_length > 0) + (not config.allow_unknown) + spare, stepper.vocab_size)
 
 
-def allowed(step: tuple[Floats, Ints], wanted: int, length: int, config: SearchConfig) -> tuple[Floats, Ints]:
+def allowed(
+    step: tuple[Floats, Ints], wanted: int, length: int, config: SearchConfig, written_RT: Ints | None = None
+) -> tuple[Floats, Ints]:
     """Return the first `wanted` successors of each row.
 
-    The end mark is excluded if `length` tokens are too few, and <unk> if it is not allowed.
+    The end mark is excluded if `length` tokens are too few, and <unk> if it is not allowed. `written_RT` holds the
+    tokens of each row so far, for the limits of repetition.
     """
+    if written_RT is not None and written_RT.size and config.limits_repetition:
+        step = _less_repeated(step, written_RT, config, in_order=wanted < step[1].shape[1])
     if length < config.min_length:
         step = _without(EOS_ID, step)
     if not config.allow_unknown:
         step = _without(UNK_ID, step)
     log_prob_RC, id_RC = step
     return log_prob_RC[:, :wanted], id_RC[:, :wanted]
+
+
+def _less_repeated(
+    step: tuple[Floats, Ints], written_RT: Ints, config: SearchConfig, *, in_order: bool
+) -> tuple[Floats, Ints]:
+    """Return the successors of each row with penalties for tokens that were used before, best first if `in_order`.
+
+    A token that would repeat a sequence has minus infinity. The end mark has no penalty.
+    """
+    log_prob_RC, id_RC = step
+    if config.repetition_penalty > 1:
+        log_prob_RC = np.where(_is_in(id_RC, written_RT), log_prob_RC * config.repetition_penalty, log_prob_RC)
+    size = config.no_repeat_ngram_size
+    if size and written_RT.shape[1] >= size:
+        sequence_RTN = np.lib.stride_tricks.sliding_window_view(written_RT, size, axis=1)
+        last_R1N = written_RT[:, None, written_RT.shape[1] - size + 1 :]
+        is_begun_RT = (sequence_RTN[:, :, :-1] == last_R1N).all(axis=2)
+        repeated_RT = np.where(is_begun_RT, sequence_RTN[:, :, -1], PAD_ID)
+        log_prob_RC = np.where(_is_in(id_RC, repeated_RT), -np.inf, log_prob_RC)
+    log_prob_RC = log_prob_RC.astype(np.float32, copy=False)
+    if not in_order:
+        return log_prob_RC, id_RC
+    order_RC = np.argsort(-log_prob_RC, axis=1, kind="stable")
+    return np.take_along_axis(log_prob_RC, order_RC, axis=1), np.take_along_axis(id_RC, order_RC, axis=1)
+
+
+def _is_in(id_RC: Ints, token_RT: Ints) -> Flags:
+    """Return True for each id that is among the tokens of its row, except for the end mark and padding."""
+    found: Flags = np.array([np.isin(ids, tokens) for ids, tokens in zip(id_RC, token_RT, strict=True)])
+    found &= (id_RC != EOS_ID) & (id_RC != PAD_ID)
+    return found
+
+
+def with_tokens(written_RT: Ints, token_R: Ints, parent_R: Ints) -> Ints:
+    """Return the tokens of each row after a step. `parent_R` names the row that each row continues."""
+    return np.concatenate([written_RT[parent_R], token_R[:, None]], axis=1)
 
 
 def _without(token: int, step: tuple[Floats, Ints]) -> tuple[Floats, Ints]:

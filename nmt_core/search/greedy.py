@@ -29,7 +29,7 @@ def greedy_search(
     sum_B, token_B = np.zeros(len(source_ids)), np.full(len(source_ids), BOS_ID)
     decoding = stepper.start(pad_sources(source_ids), candidates(1, stepper, config))
     for length in range(ids_BT.shape[1]):
-        log_prob_B1, id_B1 = allowed(decoding.step(token_B, row_B), 1, length, config)
+        log_prob_B1, id_B1 = allowed(decoding.step(token_B, row_B), 1, length, config, ids_BT[place_B, :length])
         before_B, sum_B, token_B = sum_B, sum_B + log_prob_B1[:, 0], id_B1[:, 0].copy()
         forced_B = given.are_forced(place_B, length)
         if forced_B is not None:

@@ -5,9 +5,10 @@ import re
 from nmt_core.tokenizer.tokenizer import SPACE_MARK, Tokenizer
 
 # A run of marks is matched once, from its first one: 50,000 full stops in a row take no longer than other text.
-_END_OF_SENTENCE = re.compile(
+END_OF_SENTENCE = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|(?<![。！？｡])[。！？｡]++[」』”’）]*+\s*+""",
 )
+"""End of a sentence, by punctuation alone."""
 _WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo", "yue"})
 
 
@@ -17,10 +18,8 @@ def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     A sentence of more than `limit` tokens is split into parts. Every token of the line is in one part. Abbreviations
     may be taken for ends of sentences.
     """
-    ends = [match.end() for match in _END_OF_SENTENCE.finditer(line)]
-    sentences = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
     found: list[list[int]] = []
-    for ids in tokenizer.encode(sentences):
+    for ids in tokenizer.encode(by_punctuation(line)):
         while len(ids) > limit:
             end = _end_of_words(ids, tokenizer, limit)
             found.append(ids[:end])
@@ -28,6 +27,13 @@ def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:
         if ids:
             found.append(ids)
     return found
+
+
+def by_punctuation(line: str) -> list[str]:
+    """Return the sentences of a line by its punctuation alone, without spaces at their ends."""
+    ends = [match.end() for match in END_OF_SENTENCE.finditer(line)]
+    found = [line[start:end].strip(" ") for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+    return [sentence for sentence in found if sentence]
 
 
 def joiner(language: str) -> str:

@@ -38,7 +38,7 @@ def sample(
     token_R, parent_R = np.full(len(source_ids), BOS_ID), np.arange(len(source_ids))
     while True:
         step = decoding.step(token_R, parent_R)
-        log_prob_RC, id_RC = allowed(step, most, samples.length, config)
+        log_prob_RC, id_RC = allowed(step, most, samples.length, config, samples.written())
         row_BK = np.arange(len(id_RC)).reshape(len(samples.place_B), -1)
         if samples.length == 0:  # a sentence has one row, from which all its samples are drawn
             row_BK = row_BK.repeat(config.n_best, axis=1)
@@ -95,6 +95,11 @@ class _Samples:
         self.ids_BKT[self.place_B, :, self.length] = token_BK
         self.length += 1
         return token_BK
+
+    def written(self) -> Ints:
+        """Return the tokens of each row so far. A sentence has one row before its first token."""
+        written_BKT = self.ids_BKT[self.place_B, :, : self.length]
+        return written_BKT.reshape(len(written_BKT) * written_BKT.shape[1], self.length)
 
     def done(self) -> Flags:
         """Return True for each sentence of which all samples are over, [B]."""

@@ -1,13 +1,16 @@
 """Translations of lines, and their assembly from the translations of parts."""
 
-from collections.abc import Sequence
+import heapq
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Literal
 
 from nmt_core.search.alignment import Alignment, joined
+from nmt_core.tokenizer.tokenizer import SPACE_MARK
 
-Status = Literal["ok", "empty", "split", "cut", "unfinished", "prefix_unknown"]
+Status = Literal["ok", "empty", "split", "cut", "unfinished", "prefix_unknown", "unknown", "partly_unknown"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,8 @@ class Alternative:
     score: float
     alignment: Alignment | None = None
     """Links to the line, as in `Translation.alignment`."""
+    tokens: int = 0
+    """Number of its tokens, without the end mark."""
 
     def record(self) -> dict[str, Any]:
         """Return text, score and alignment, see `Translation.record`."""
@@ -34,21 +39,25 @@ class Translation:
     """Translation of one line."""
 
     text: str
-    """Text of one line, without a line break. Empty if there was nothing to translate."""
+    """Text of the translation. Empty if there was nothing to translate. It has the line breaks of the line if it was
+    translated sentence by sentence (`search.split_sentences`), and otherwise none."""
     score: float
-    """Log-probability in nats over the length penalty. 0 if there was nothing to translate. For a line that was split,
-    the mean over its sentences, weighted by their tokens. NaN if there are no scores (`Translator.load`)."""
+    """Log-probability in nats over the length penalty. For a line of several sentences, the mean over its sentences,
+    weighted by their tokens. NaN if there was nothing to translate, or if there are no scores (`Translator.load`)."""
     status: Status
     """Outcome of the translation. `ok`: the whole line was translated. `empty`: the line has no text. `split`: the line
-    was longer than `max_source_tokens`, and its sentences were translated one by one. `cut`: the line was longer, and
-    its end was left out (`search.long_lines` chooses). `unfinished`: the translation, or the translation of a sentence,
-    reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the requested
-    beginning of the translation, so the beginning is free."""
+    or a sentence of it was longer than `max_source_tokens`, and was translated in parts. `cut`: the line was longer,
+    and its end was left out (`search.long_lines` chooses). `unfinished`: the translation, or the translation of a
+    sentence, reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the
+    requested beginning of the translation, so the beginning is free. `unknown`: the vocabulary can spell nothing of the
+    line but marks and digits. `partly_unknown`: it cannot spell a part of the line. `search.copy_unknown` chooses
+    whether such text is copied."""
     tokens: int = 0
     """Number of tokens of the translation, without the end mark."""
     alternatives: tuple[Alternative, ...] = ()
-    """Other translations of `search.n_best`, best first, or samples in the order of their numbers. There may be fewer:
-    a beam cannot find more than there are, and a line that was split has none."""
+    """Other translations of `search.n_best`, best first, or samples in the order of their numbers. There may be fewer,
+    because a beam cannot find more than there are. For a line of several sentences they are combinations of the
+    translations of its sentences."""
     alignment: Alignment | None = None
     """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
     None means that they were not requested."""
@@ -59,11 +68,9 @@ class Translation:
         It also has n_best, the best first, if there are other translations, and alignment, in the Pharaoh format, if
         there is one. A score that is not known is None.
         """
-        best = Alternative(self.text, self.score, self.alignment)
-        whole = best.record() | {"status": self.status, "tokens": self.tokens}
-        if not self.alternatives:
-            return whole
-        return whole | {"n_best": [best.record(), *(other.record() for other in self.alternatives)]}
+        found = [choice.record() for choice in self.choices]
+        line = found[0] | {"status": self.status, "tokens": self.tokens}
+        return line | {"n_best": found} if self.alternatives else line
 
     def without_prefix(self) -> "Translation":
         """Return the same with the status `prefix_unknown`, unless there was nothing to translate.
@@ -71,6 +78,18 @@ class Translation:
         It is for a line whose prefix the tokenizer cannot spell.
         """
         return self if self.status == "empty" else replace(self, status="prefix_unknown")
+
+    def with_first(self, number: int, n_best: int) -> "Translation":
+        """Return the translation with one of its `choices` as the first one, of `n_best` in all."""
+        first, *others = [self.choices[number], *self.choices[:number], *self.choices[number + 1 :]]
+        return replace(
+            self,
+            text=first.text,
+            score=first.score,
+            tokens=first.tokens,
+            alignment=first.alignment,
+            alternatives=tuple(others[: n_best - 1]),
+        )
 
     def aligned_by_words(self, source: str) -> "Translation":
         """Return the same with links between words, from links between pieces. `source` is the line."""
@@ -80,22 +99,119 @@ class Translation:
             alternatives=tuple(other.aligned_by_words(source) for other in self.alternatives),
         )
 
+    @property
+    def choices(self) -> list[Alternative]:
+        """The translation and its alternatives, best first."""
+        return [Alternative(self.text, self.score, self.alignment, self.tokens), *self.alternatives]
 
-def whole(pieces: Sequence[Translation], how: Literal["split", "cut"] | None, joiner: str) -> Translation:
-    """Return the translation of a line from the translations of its pieces.
 
-    `how` is the way in which the line was made shorter, if it was too long.
+EMPTY = Translation("", math.nan, "empty")
+"""Translation of a line without text."""
+
+Part = Translation | str
+"""Part of a line: a translation, or text that is copied as it is."""
+
+
+def whole(
+    sentences: Sequence[Sequence[Part]], joiner: str, status: Status = "ok", n_best: int = 1, *, samples: bool = False
+) -> Translation:
+    """Return the translation of a line from its sentences, in order.
+
+    Args:
+        sentences: parts of each sentence. White space between two sentences counts as one.
+        joiner: text between two sentences, and between two translations without copied text between them.
+        status: status of the line, if the status of no part is more important.
+        n_best: number of translations of the line.
+        samples: True if the nth translation is made of the nth translations of the parts. Otherwise the combinations of
+            the highest score are made.
     """
-    if not pieces:
-        return Translation("", 0.0, "empty")
-    if how is None:
-        return pieces[0]
-    if how == "cut":
-        return replace(pieces[0], status="cut")
-    tokens = sum(piece.tokens for piece in pieces)
-    score = sum(piece.score * piece.tokens for piece in pieces) / max(tokens, 1)
-    status: Status = "unfinished" if any(piece.status == "unfinished" for piece in pieces) else "split"
-    alignments = [piece.alignment for piece in pieces if piece.alignment]
-    alignment = joined(alignments) if alignments else None
-    text = joiner.join(piece.text for piece in pieces if piece.text)
-    return Translation(text, score, status, tokens, alignment=alignment)
+    parts = [part for sentence in sentences for part in sentence]
+    translations = [part for part in parts if isinstance(part, Translation)]
+    if not any(isinstance(part, Translation) or part.strip() for part in parts):
+        return EMPTY
+    if len(parts) == len(translations) == 1:
+        return replace(translations[0], status=_status(translations, status))
+    choices = [part.choices for part in translations]
+    picks = list(_together(choices) if samples else _best(choices, n_best))
+    found = [_assembled(sentences, pick, joiner) for pick in picks]
+    first, others = found[0], found[1:n_best]
+    if not samples:
+        others.sort(key=lambda other: -other.score)
+    return Translation(
+        first.text, first.score, _status(translations, status), first.tokens, tuple(others), first.alignment
+    )
+
+
+def _status(translations: Sequence[Translation], status: Status) -> Status:
+    if status in ("cut", "unknown"):
+        return status
+    return "unfinished" if any(one.status == "unfinished" for one in translations) else status
+
+
+def _together(choices: Sequence[Sequence[Alternative]]) -> Iterator[list[Alternative]]:
+    """Yield the nth choices of all parts."""
+    most = max(map(len, choices), default=1)
+    for number in range(most):
+        yield [own[min(number, len(own) - 1)] for own in choices]
+
+
+def _best(choices: Sequence[Sequence[Alternative]], most: int) -> Iterator[list[Alternative]]:
+    """Yield the combinations that lose least against the best choices, which come first."""
+
+    def loss(part: int, number: int) -> float:
+        own = choices[part]
+        return (own[0].score - own[number].score) * max(own[0].tokens, 1)
+
+    start = (0,) * len(choices)
+    ahead: list[tuple[float, tuple[int, ...]]] = [(0.0, start)]
+    seen = {start}
+    while ahead and most:
+        lost, numbers = heapq.heappop(ahead)
+        yield [own[number] for own, number in zip(choices, numbers, strict=True)]
+        most -= 1
+        for part, number in enumerate(numbers if most else ()):
+            following = (*numbers[:part], number + 1, *numbers[part + 1 :])
+            if number + 1 < len(choices[part]) and following not in seen:
+                seen.add(following)
+                heapq.heappush(ahead, (lost - loss(part, number) + loss(part, number + 1), following))
+
+
+def _assembled(sentences: Sequence[Sequence[Part]], picked: Sequence[Alternative], joiner: str) -> Alternative:
+    left = iter(picked)
+    filled = [[part if isinstance(part, str) else next(left) for part in sentence] for sentence in sentences]
+    tokens = sum(one.tokens for one in picked)
+    score = sum(one.score * one.tokens for one in picked) / max(tokens, 1) if picked else math.nan
+    alignment = None
+    if any(one.alignment for one in picked):
+        every = [one for sentence in filled for one in sentence]
+        alignment = joined(_copied(one) if isinstance(one, str) else one.alignment or Alignment() for one in every)
+    return Alternative(_joined_text([_text(sentence, joiner) for sentence in filled], joiner), score, alignment, tokens)
+
+
+def _text(filled: Sequence[Alternative | str], joiner: str) -> str:
+    """Return the text of a sentence. Copied text brings its own spaces."""
+    text, is_open = "", False
+    for one in filled:
+        own = one if isinstance(one, str) else one.text
+        if own:
+            text += joiner * (is_open and not isinstance(one, str)) + own
+            is_open = not isinstance(one, str)
+    return text
+
+
+def _joined_text(sentences: Sequence[str], joiner: str) -> str:
+    """Return the text of sentences, with the joiner between two that have no white space between them."""
+    text, is_open = "", False
+    for sentence in filter(None, sentences):
+        text += joiner * (is_open and not sentence.isspace()) + sentence
+        is_open = not sentence.isspace()
+    return text
+
+
+def _copied(text: str) -> Alignment:
+    """Return the alignment of copied text with itself, word by word."""
+    words = text.split()
+    pieces = tuple(
+        word if not number and not text[0].isspace() else SPACE_MARK + word for number, word in enumerate(words)
+    )
+    return Alignment(tuple((number, number) for number in range(len(pieces))), pieces, pieces)

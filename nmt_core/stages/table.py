@@ -65,12 +65,12 @@ STAGES: dict[str, Stage] = {
         Stage("average", 3, ("average", "model"), ("train", "encode"), "nmt_core.train.average:run"),
         Stage(
             "export",
-            12,
+            13,
             ("export", "model", "languages", "clean"),
             ("average", "tokenizer", "split"),
             "nmt_core.export.onnx:run",
         ),
-        Stage("evaluate", 3, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
+        Stage("evaluate", 4, ("evaluate", "search", "languages"), ("export", "split"), "nmt_core.evaluate.report:run"),
     )
 }
 

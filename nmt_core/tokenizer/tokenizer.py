@@ -23,6 +23,8 @@ SPACE_MARK = "\u2581"
 """Character for a space inside a piece of SentencePiece."""
 WRITTEN_MARK = "\U0010fffd"
 """Private-use character in place of a `SPACE_MARK` that the text itself holds, so that decoding restores it."""
+_FEWEST_CHARACTERS = 10
+"""Fewest pieces of one character, without a space mark, of a vocabulary that spells words."""
 
 
 class Tokenizer:
@@ -51,6 +53,7 @@ class Tokenizer:
                 f"{model_file}: <pad>, <unk>, <s>, </s> have ids {special}, not {(PAD_ID, UNK_ID, BOS_ID, EOS_ID)}: "
                 "use a tokenizer that this pipeline made"
             )
+        self._spells_characters: bool | None = None
         self._boundary = int(processor.PieceToId(BOUNDARY))  # UNK_ID if there is no such piece
 
     @property
@@ -87,6 +90,18 @@ class Tokenizer:
     def has_unknown(self, lines: Sequence[str]) -> list[bool]:
         """Return True for each line that contains something that is <unk> in this vocabulary."""
         return [UNK_ID in ids for ids in self.encode(lines)]
+
+    @property
+    def spells_characters(self) -> bool:
+        """True if words are spelled with smaller pieces, down to characters, but not down to bytes.
+
+        What is <unk> is then a character. It is a word in a vocabulary of words, and nothing in one with bytes.
+        """
+        if self._spells_characters is None:
+            pieces = [self.piece(index) for index in range(EOS_ID + 1, self.vocab_size)]
+            single = sum(len(piece) == 1 and piece != SPACE_MARK for piece in pieces)
+            self._spells_characters = single >= _FEWEST_CHARACTERS and "<0x00>" not in pieces
+        return self._spells_characters
 
     def piece(self, index: int) -> str:
         """Return the piece with this id, for display."""

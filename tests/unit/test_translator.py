@@ -46,15 +46,18 @@ def test_each_line_has_its_translation_in_order(translator: Translator) -> None:
     together = translator.translate(LINES)
     alone = [translator.translate([line])[0] for line in LINES]
     assert [one.text for one in together] == [one.text for one in alone]
-    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4)
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4, nan_ok=True)
     assert len({one.text for one in together}) > 3
 
 
-@pytest.mark.parametrize("line", ["", " ", "\t \u3000", "\n", "\x00", "\x07\x1b", " \x00 "])
+@pytest.mark.parametrize(
+    "line", ["", " ", "\t \u3000", "\n", "\x00", "\x07\x1b", " \x00 ", "\u200d\ufe0f", "\u3164 \u2800"]
+)
 def test_a_line_without_text_is_empty_and_never_reaches_the_model(line: str, translator: Translator) -> None:
     lonely = Translator(None, translator.tokenizers, QUICK)  # type: ignore[arg-type]
     [found] = lonely.translate([line])
-    assert (found.text, found.score, found.status, found.tokens) == ("", 0.0, "empty", 0)
+    assert (found.text, found.status, found.tokens) == ("", "empty", 0)
+    assert math.isnan(found.score)
 
 
 def test_no_lines(translator: Translator) -> None:
@@ -98,8 +101,13 @@ def test_any_text_gives_one_line_per_line(translator: Translator, lines: list[st
     assert len(found) == len(lines)
     for one in found:
         assert "".join(one.text.splitlines()) == one.text
-        assert one.score <= 0
-        assert one.tokens <= QUICK.max_source_tokens + QUICK.max_length_offset or one.status in ("split", "unfinished")
+        assert one.score <= 0 or one.status in ("empty", "unknown", "partly_unknown")
+        assert one.tokens <= QUICK.max_source_tokens + QUICK.max_length_offset or one.status in (
+            "split",
+            "unfinished",
+            "unknown",
+            "partly_unknown",
+        )
         one.text.encode()
 
 
@@ -338,8 +346,8 @@ def test_who_wants_no_scores_gets_the_same_translations(tiny_bundle: Path) -> No
         Translator.load(tiny_bundle, GREEDY, scores=scores).translate(LINES) for scores in (True, False)
     )
     assert [(one.text, one.status) for one in without] == [(one.text, one.status) for one in with_scores]
-    assert [math.isnan(one.score) for one in without] == [one.status != "empty" for one in without]
-    assert not any(math.isnan(one.score) for one in with_scores)
+    assert all(math.isnan(one.score) for one in without)
+    assert [math.isnan(one.score) for one in with_scores] == [one.status == "empty" for one in with_scores]
 
 
 @pytest.mark.parametrize("search", [QUICK, SearchConfig(method="sample", max_length_offset=4)])
@@ -408,3 +416,72 @@ def test_it_runs_without_torch_and_the_rest_of_the_pipeline(tiny_bundle: Path) -
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == Translator.load(tiny_bundle).translate(["the cat sees a dog."])[0].text
     assert result.stderr == ""
+
+
+SENTENCES = ["the cat sees a dog.", "now it runs to a house.", "a big house and a small house."]
+
+
+def test_a_line_of_several_sentences_is_translated_sentence_by_sentence(translator: Translator) -> None:
+    translator = translator.with_search(max_source_tokens=99)  # so that the line is not too long
+    alone = [one.text for one in translator.translate(SENTENCES)]
+    [line, cell] = translator.translate([" ".join(SENTENCES), "\r\n\n  ".join(SENTENCES)], split_sentences="always")
+    assert line.text == " ".join(alone)
+    assert cell.text == "\r\n\n  ".join(alone)
+    assert line.status == cell.status and line.score == pytest.approx(cell.score)
+    never = translator.translate(" ".join(SENTENCES), split_sentences="never")
+    assert never == translator.translate(" ".join(SENTENCES)) != line  # no record of its rows: as before
+
+
+def test_the_record_of_the_bundle_decides_whether_lines_are_split(broken: Path) -> None:
+    free = translate_with(broken, 0.05, SENTENCES)
+    assert free == translate_with(broken, 0.05, SENTENCES, split_sentences="always")
+    several = translate_with(broken, 0.3, SENTENCES)
+    assert several == translate_with(broken, 0.3, SENTENCES, split_sentences="never") != free
+
+
+def translate_with(folder: Path, share: float, sentences: list[str], **search: object) -> str:
+    describe(folder, rows_with_several_sentences=share)
+    return Translator.load(folder, changed(max_source_tokens=99)).translate(" ".join(sentences), **search).text
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_translations_of_a_line_are_made_of_those_of_its_sentences(method: str, tiny_bundle: Path) -> None:
+    search = changed(beam_size=4, n_best=3, method=method, max_length_offset=12, split_sentences="always")
+    translator = Translator.load(tiny_bundle, search)
+    line = translator.translate(" ".join(SENTENCES))
+    own = [{one.text, *(other.text for other in one.alternatives)} for one in translator.translate(SENTENCES)]
+    combined = {" ".join((a, b, c)) for a in own[0] for b in own[1] for c in own[2]}
+    assert len(line.alternatives) == 2 and {other.text for other in line.alternatives} <= combined
+    if method == "beam":
+        assert line.score >= line.alternatives[0].score >= line.alternatives[1].score
+    assert len({line.text, *(other.text for other in line.alternatives)}) == 3
+
+
+def test_alignments_of_a_line_are_those_of_its_sentences(tiny_bundle: Path) -> None:
+    translator = Translator.load(tiny_bundle, changed(alignments="words", split_sentences="always"))
+    line = translator.translate("\n".join(SENTENCES))
+    assert line.alignment and line.alignment.links
+    source, target, expected = 0, 0, []
+    for sentence, one in zip(SENTENCES, translator.translate(SENTENCES), strict=True):
+        assert one.alignment
+        expected += [(source + a, target + b) for a, b in one.alignment.links]
+        source, target = source + len(sentence.split()), target + len(one.text.split())
+    assert list(line.alignment.links) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "copied", "status"),
+    [
+        ("the cat sees 😀", " 😀", "partly_unknown"),
+        ("😀 the cat sees", "😀 ", "partly_unknown"),
+        ("the cat https://x.org/😀?a=b sees", " https://x.org/😀?a=b ", "partly_unknown"),
+        ("😀 2024-05!", "😀 2024-05!", "unknown"),
+        ("你好", "你好", "unknown"),
+    ],
+)
+def test_what_cannot_be_spelled_is_copied(line: str, copied: str, status: str, translator: Translator) -> None:
+    found = translator.translate(line)
+    assert copied in found.text and found.status in (status, "unfinished")
+    assert status == "partly_unknown" or found.text == line
+    left = translator.translate(line, copy_unknown="never")
+    assert copied not in left.text and left.status in (status, "unfinished")

@@ -15,6 +15,7 @@ from nmt_core.errors import ConfigError
 from nmt_core.formats.single import Columns
 from nmt_core.jobs import stream
 from nmt_core.jobs.order import ModelVersion
+from nmt_core.jobs.reading import Pipe
 from nmt_core.translator import Translator
 
 WORDS = SearchConfig(beam_size=1, max_length_offset=20, max_source_tokens=16, batch_tokens=256, alignments="words")
@@ -61,7 +62,9 @@ def test_tables_have_a_column(search: SearchConfig, job: Any, source: Path, tmp_
     assert rows["alignment"].to_list() == expected(job, search)
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == rows.to_dicts()
     with (tmp_path / "out.csv").open(newline="") as file:
-        assert [{**row, "score": float(row["score"])} for row in csv.DictReader(file)] == rows.to_dicts()
+        assert [
+            {**row, "score": float(row["score"]) if row["score"] else None} for row in csv.DictReader(file)
+        ] == rows.to_dicts()
     head, *lines = (tmp_path / "out.tsv").read_text().split("\n")[:-1]
     assert head.split("\t") == rows.columns
     assert [line.split("\t")[6] for line in lines] == rows["alignment"].to_list()
@@ -86,7 +89,7 @@ def test_each_of_several_translations_has_its_own(job: Any, source: Path, tmp_pa
 
 def test_standard_output_has_them_after_a_tab(job: Any) -> None:
     written = io.BytesIO()
-    cells = stream.piped(io.BytesIO("".join(f"{text}\n" for text in TEXTS).encode()), Columns("", ""))
+    cells = stream.piped(Pipe(io.BytesIO("".join(f"{text}\n" for text in TEXTS).encode())), Columns("", ""))
     model = ModelVersion(name="tiny", version="1", sha256="")
     stream.translate_stream(cells, Translator.load(job.bundle, WORDS), model, stream.to_pipe(written, WORDS))
     rows = [line.split("\t") for line in written.getvalue().decode().split("\n")[:-1]]

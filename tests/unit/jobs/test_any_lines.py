@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from nmt_core.config import SearchConfig
 from nmt_core.jobs.order import MAX_LINE_BYTES
+from nmt_core.spelling import is_visible
 
 DISTINCT = 10_000
 EXAMPLES, PARTS = 24, 24  # each example is every pair of a head and a tail: 576 lines, and 13,824 of them in all
@@ -65,17 +66,17 @@ def require_a_row_each(lines: list[bytes], long_lines: Literal["split", "cut"], 
     assert len(found) == len(lines) == outcome.done.lines
     assert outcome.done.statuses == Counter(row["status"] for row in found)
     for line, row in zip([lines[0].removeprefix(b"\xef\xbb\xbf"), *lines[1:]], found, strict=True):
-        assert row["status"] in {"ok", "unfinished", long_lines, "empty", "invalid_utf8"}
+        assert row["status"] in {"ok", "unfinished", long_lines, "empty", "invalid_utf8", "unknown", "partly_unknown"}
         if (b"sees a dog. " * 9) in line and is_utf8(line):
-            assert row["status"] in {long_lines, "unfinished"}
+            assert row["status"] in {long_lines, "unfinished", "partly_unknown"}
         assert (row["status"] == "invalid_utf8") == (not is_utf8(line))
         assert row["translation"] == " ".join(row["translation"].splitlines())
         if row["status"] in {"empty", "invalid_utf8"}:
-            assert (row["translation"], row["score"]) == ("", 0)
+            assert (row["translation"], row["score"]) == ("", None)
         if is_utf8(line):
             text = line.removesuffix(b"\r").decode()
             assert row["source"] == text
-            if any(unicodedata.category(character)[0] in "LN" for character in text):
+            if any(unicodedata.category(character)[0] in "LN" and is_visible(character) for character in text):
                 assert row["status"] != "empty"
             if not text.strip():
                 assert row["status"] == "empty"
@@ -177,8 +178,8 @@ LONG: dict[str, tuple[str, str]] = {
     "full stops": ("." * 50_000, "split"),
     "controls": ("\x07" * 50_000, "empty"),
     "spaces": ("\u3000" * 50_000, "empty"),
-    "emoji": ("\U0001f600" * 50_000, "split"),
-    "combining": ("e" + "\u0301" * 49_999, "split"),
+    "emoji": ("\U0001f600" * 50_000, "unknown"),
+    "combining": ("e" + "\u0301" * 49_999, "partly_unknown"),
 }
 
 

@@ -1,0 +1,70 @@
+"""Record by which code each chunk was translated: after an update in the middle of a job, two versions may differ."""
+
+import functools
+import hashlib
+import importlib.metadata
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import nmt_core
+from nmt_core.jobs.folder import Parts
+from nmt_core.store.storage import local_path, store_of
+
+MADE_BY = "made_by"
+"""Key of the metadata of a chunk's file."""
+UNKNOWN = "an earlier version"
+"""Maker of chunks without a record."""
+
+_CODE = ("translator.py", "spelling.py", "search", "tokenizer", "jobs/chunk.py", "jobs/checks.py", "corpus/cleaning")
+_LIBRARIES = ("onnxruntime", "onnxruntime-gpu", "sentencepiece", "sentencex", "numpy")
+
+
+@functools.cache
+def this_maker() -> str:
+    """Return the version of the code that translates here, as text for users."""
+    root, digest = Path(nmt_core.__file__).parent, hashlib.sha256()
+    for name in _CODE:
+        for file in sorted([root / name] if name.endswith(".py") else (root / name).rglob("*.py")):
+            digest.update(file.read_bytes())
+    found = [f"code {digest.hexdigest()[:8]}"]
+    for library in _LIBRARIES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{library} {importlib.metadata.version(library)}")
+    return ", ".join(found)
+
+
+def chunks_by_maker(parts: Parts, numbers: Iterable[int]) -> dict[str, list[int]]:
+    """Return the numbers of translated chunks, by the code that translated them."""
+    found: dict[str, list[int]] = {}
+    for number in sorted(numbers):
+        with suppress(FileNotFoundError):  # another worker has finished the job
+            found.setdefault(_maker_of(parts.output(number)), []).append(number)
+    return found
+
+
+def _maker_of(url: str) -> str:
+    if path := local_path(url):
+        metadata = pq.read_metadata(path).metadata
+    else:
+        store, name = store_of(url)
+        with store.open(name, "rb") as file:
+            metadata = pq.read_metadata(file).metadata
+    return (metadata or {}).get(MADE_BY.encode(), UNKNOWN.encode()).decode()
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return numbers from 0, in ascending order, as ranges from 1 for users, such as `1-3, 7`."""
+    found = []
+    for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number + 1 for _, number in group]
+        found.append(f"{run[0]:,}-{run[-1]:,}" if len(run) > 1 else f"{run[0]:,}")
+    return ", ".join(found)
+
+
+def described(makers: dict[str, list[int]]) -> str:
+    """Return which chunks are of which code, as text for users."""
+    return "; ".join(f"chunks {ranges(numbers)} by {maker}" for maker, numbers in makers.items())

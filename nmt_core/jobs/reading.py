@@ -1,0 +1,125 @@
+"""Read the rows of a text to translate, from a file or from a pipe, and refuse what would be misread."""
+
+import contextlib
+import io
+import os
+import select
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from nmt_core.errors import DataError
+from nmt_core.formats.charsets import in_utf8
+from nmt_core.formats.kinds import Kind
+from nmt_core.formats.single import Cell, Columns, read_single
+from nmt_core.formats.streams import ByteStream
+from nmt_core.jobs.order import MAX_LINE_BYTES
+
+STANDARD_INPUT = "standard input"
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF_32 = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
+_HEAD = 1 << 12
+_SECONDS_BETWEEN_WRITES = 0.02
+"""Longest time that a program at the other end of a pipe takes between two pieces of text that it has ready."""
+_FEWEST_ZEROS = 0.2
+_QUOTE = '"'
+
+
+def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]:
+    """Yield the rows of a text. UTF-16 is read if a byte order mark begins it.
+
+    Raises:
+        DataError: the text is in UTF-16 without a mark or in UTF-32, or fields of a TSV file are in quotes; see also
+            `read_single`.
+    """
+    if kind is not Kind.PARQUET:
+        stream = decoded(stream)
+    if kind is Kind.TSV:
+        _require_unquoted(stream)
+    return read_single(stream, kind, columns, MAX_LINE_BYTES)
+
+
+def decoded(stream: ByteStream) -> ByteStream:
+    """Return a stream of the text in UTF-8.
+
+    Raises:
+        DataError: it is in UTF-16 without a mark or in UTF-32.
+    """
+    head = stream.peek(len(_UTF_32[0]))
+    if head.startswith(_UTF_16) and not head.startswith(_UTF_32):
+        return in_utf8(stream, "utf-16")
+    beginning = head[:_HEAD]
+    halves = [beginning[start::2].count(0) / max(len(beginning[start::2]), 1) for start in (0, 1)]
+    is_wide = max(halves) > _FEWEST_ZEROS and len(beginning) > 1 and min(halves) < max(halves) / 2
+    if head.startswith(_UTF_32) or is_wide:
+        charset = "UTF-32" if head.startswith(_UTF_32) else "UTF-16 without a byte order mark"
+        raise DataError(
+            f"{stream.name}: is in {charset}, not in UTF-8: convert it, as with `iconv -f UTF-16LE -t UTF-8`"
+        )
+    return stream
+
+
+def _require_unquoted(stream: ByteStream) -> None:
+    """Check that the first lines of a TSV file have no field in quotes in the same place of every line."""
+    head = stream.peek()[:_HEAD]
+    lines = head[: head.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
+    rows = [[_is_quoted(field) for field in line.split("\t")] for line in lines if line]
+    is_header_quoted = bool(rows) and len(rows[0]) > 1 and all(rows[0])
+    width = min(map(len, rows[1:]), default=0)
+    is_column_quoted = len(rows) > 2 and any(all(row[place] for row in rows[1:]) for place in range(width))
+    if is_header_quoted or is_column_quoted:
+        raise DataError(
+            f"{stream.name}: fields are in quotes, which would be translated, because TSV has no quotes: name the file "
+            "*.csv, which may have tabs between its columns"
+        )
+
+
+def _is_quoted(field: str) -> bool:
+    return len(field) > 1 and field.startswith(_QUOTE) and field.endswith(_QUOTE)
+
+
+class Pipe:
+    """Bytes of a pipe, as they arrive. `on_wait` is called whenever nothing more has arrived yet.
+
+    Args:
+        source: the pipe, or any other file.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self.on_wait: Callable[[], None] = lambda: None
+        self._source = source
+        self._descriptor = None
+        with contextlib.suppress(OSError, io.UnsupportedOperation, AttributeError):
+            self._descriptor = source.fileno()
+
+    def read(self, size: int, /) -> bytes:
+        """Return the bytes that have arrived, and wait for the first one. The result is empty only at the end."""
+        if self._descriptor is None:
+            return self._source.read(size)
+        if not self.has_arrived():
+            self.on_wait()
+        return os.read(self._descriptor, size)
+
+    def has_arrived(self) -> bool:
+        """Return True if there are bytes to read, or if the end has arrived."""
+        if self._descriptor is None:
+            return True
+        readable, _, _ = select.select([self._descriptor], [], [], _SECONDS_BETWEEN_WRITES)
+        return bool(readable)
+
+
+class PipeStream(ByteStream):
+    """Stream of a pipe whose first line may be shorter than the signature of a packed file."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__(STANDARD_INPUT, pipe)
+        self._pipe = pipe
+
+    def peek(self, size: int = _HEAD) -> bytes:
+        """Return the next bytes without consuming them: `size`, or a line if nothing more has arrived."""
+        while len(self._ahead) < size and (b"\n" not in self._ahead or self._pipe.has_arrived()):
+            more = self._take(size - len(self._ahead))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead
