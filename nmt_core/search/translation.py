@@ -4,7 +4,6 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
 from typing import Any, Literal
 
 from nmt_core.search.alignment import Alignment, joined
@@ -26,7 +25,7 @@ class Alternative:
 
     def record(self) -> dict[str, Any]:
         """Return text, score and alignment, see `Translation.record`."""
-        record = {"text": self.text, "score": None if isnan(self.score) else self.score}
+        record = {"text": self.text, "score": None if math.isnan(self.score) else self.score}
         return record if self.alignment is None else record | {"alignment": self.alignment.pharaoh}
 
     def aligned_by_words(self, source: str) -> "Alternative":
