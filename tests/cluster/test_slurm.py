@@ -230,6 +230,6 @@ def test_ctrl_c_of_the_command_and_the_cost_of_the_run(slurm: SlurmCluster, tmp_
     assert process.returncode == 0, said
     assert "is RUNNING" in said and "ended: COMPLETED" in said
     summary: dict[str, Any] = json.loads(out.splitlines()[-1])
-    (row,) = [row for row in summary["stages"] if row["stage"] == "train"]
+    (row,) = [row for row in summary["stages"] if row["name"] == "train"]
     assert row["cost"]["cpu_seconds"] > 0
     assert row["cost"]["node_seconds"] > row["cost"]["cpu_seconds"] / 2 > 0, "two nodes, as Slurm accounts for them"
