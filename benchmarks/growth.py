@@ -167,7 +167,7 @@ def measure_data(arguments: argparse.Namespace) -> None:
                 code = "from flows.cli.app import main; main()"
                 command = [sys.executable, "-c", code, "run", "quickstart", "--until", "clean", "--json", *sizes]
                 spent, done = _measured(lambda: _output(command, settings))  # noqa: B023  # called at once
-            (row,) = [row for row in json.loads(done.splitlines()[-1])["stages"] if row["stage"] == "clean"]
+            (row,) = [row for row in json.loads(done.splitlines()[-1])["stages"] if row["name"] == "clean"]
             print(f"| {kind} | {workers} | {row['cost']['seconds']:.1f} | {spent:.1f} |", flush=True)
 
 

@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -64,7 +64,8 @@ def train(folder: Path, world: World) -> Status:
         meter.note()
     is_spent = world.any(bool(meter.over)) and not is_finished
     spent = meter.over or "see the log of the first process" if is_spent else ""
-    return Status("finished" if is_finished else "stopped", trainer.saved_update, budget=spent)
+    state: Literal["finished", "stopped"] = "finished" if is_finished else "stopped"
+    return Status(state, trainer.saved_update, budget=spent, processes=world.size)
 
 
 def _translator(job: Mapping[str, Any], config: TrainConfig, world: World) -> "DevTranslator | None":
@@ -97,7 +98,8 @@ def main() -> int:
     parser.add_argument("--config", type=Path, required=True, help="config.json in the folder of the run")
     folder = parser.parse_args().config.parent
     warnings.filterwarnings("ignore", "torch.distributed is disabled")  # a single process saves by itself
-    if int(os.environ.get(_RESTARTS, "0")) and read_status(folder):
+    earlier = read_status(folder) if int(os.environ.get(_RESTARTS, "0")) else None
+    if earlier and earlier.holds_for(int(os.environ["WORLD_SIZE"])):
         return 0
     try:
         with join_world() as world:

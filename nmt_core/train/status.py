@@ -26,6 +26,17 @@ class Status:
     """Message of the error, if the job failed."""
     budget: str = ""
     """Part of the budget that is spent, if the job stopped because of it."""
+    processes: int = 0
+    """Number of training processes."""
+
+    def holds_for(self, processes: int) -> bool:
+        """Return False if the job stopped only to begin again with more processes.
+
+        When a node joins, `torchrun` signals the processes as a scheduler does that takes the nodes away. It then
+        starts more of them, and with fewer nodes it never does.
+        """
+        is_joined = self.state == "stopped" and not self.budget and 0 < self.processes < processes
+        return not is_joined
 
 
 def write_status(folder: Path, status: Status) -> None:

@@ -20,7 +20,7 @@ from nmt_core.errors import ConfigError, PreemptedError, StageError
 
 from .conftest import InBackground, Training, Watched
 
-pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120), pytest.mark.timeout(1_800)]
 
 Losses = dict[tuple[str, float], float]
 TrainingOf = Callable[..., Training]
@@ -189,11 +189,11 @@ def test_ctrl_c_of_the_command_and_the_cost_of_the_run(slurm: SlurmCluster, tmp_
         "model.d_model": 16,
         "model.d_ff": 32,
         "model.num_heads": 2,
-        "train.max_updates": 600,
+        "train.max_updates": 300,
         "train.dev_sentences": 0,
         "train.max_tokens": 512,
         "train.micro_batch_tokens": 256,
-        "train.checkpoint_every": 600,
+        "train.checkpoint_every": 300,
     }
     settings = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
     command = [
@@ -224,12 +224,12 @@ def test_ctrl_c_of_the_command_and_the_cost_of_the_run(slurm: SlurmCluster, tmp_
     assert process.returncode == 130, said
     assert not slurm.jobs()
     saved = [int(file.parent.name) for file in tmp_path.glob("home/artifacts/train/*.partial/checkpoints/*/.metadata")]
-    assert 0 < max(saved) < 600
+    assert 0 < max(saved) < 300
     process = start()
     out, said = process.communicate(timeout=patient(300))
     assert process.returncode == 0, said
     assert "is RUNNING" in said and "ended: COMPLETED" in said
     summary: dict[str, Any] = json.loads(out.splitlines()[-1])
-    (row,) = [row for row in summary["stages"] if row["stage"] == "train"]
+    (row,) = [row for row in summary["stages"] if row["name"] == "train"]
     assert row["cost"]["cpu_seconds"] > 0
     assert row["cost"]["node_seconds"] > row["cost"]["cpu_seconds"] / 2 > 0, "two nodes, as Slurm accounts for them"

@@ -13,6 +13,7 @@ import psutil
 from nmt_core.execution import processes
 from nmt_core.execution.torchrun import TRAINING_ENVIRONMENT, Launched, Rendezvous, torchrun_command
 from support.network import Host
+from support.until import command_line
 
 PORT = 29_500
 _GRACE_SECONDS = 60
@@ -58,6 +59,12 @@ class OnHosts:
         output = os.open(f"/proc/self/fd/{self._output}", os.O_WRONLY)  # the other end of the pipe, once more
         self.running.append(processes.start(command, environment, output))
         os.close(output)
+
+    def trains(self, number: int) -> bool:
+        """Return whether training processes run on a host."""
+        nodes = [process for process in self.running if self.hosts[number].namespace in process.args]
+        family = [child for node in nodes if node.poll() is None for child in psutil.Process(node.pid).children(True)]
+        return any("nmt_core.train" in (line := command_line(each)) and "--nnodes" not in line for each in family)
 
     def kill(self, number: int) -> None:
         """Kill the node of a host and all its processes without a warning."""

@@ -97,7 +97,8 @@ def missing() -> str:
 @contextlib.contextmanager
 def network(hosts: int) -> Iterator[Network]:
     """Make a network of hosts for the time of the block."""
-    prefix = f"nmt-{uuid.uuid4().hex[:6]}"
+    _remove_what_was_left()
+    prefix = f"nmt-{os.getpid()}-{uuid.uuid4().hex[:4]}"
     made = [Host(f"{prefix}-{i}", f"host{i}", f"10.213.0.{i + 1}") for i in range(hosts)]
     names = "".join(f"{host.address} {host.name}\n" for host in made)
     try:
@@ -120,8 +121,19 @@ def network(hosts: int) -> Iterator[Network]:
                 switch.terminate()
     finally:
         for host in made:
-            subprocess.run(["ip", "netns", "delete", host.namespace], check=False)
-            shutil.rmtree(_FILES / host.namespace, ignore_errors=True)
+            _remove(host.namespace)
+
+
+def _remove(namespace: str) -> None:
+    subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
+    shutil.rmtree(_FILES / namespace, ignore_errors=True)
+
+
+def _remove_what_was_left() -> None:
+    """Remove the hosts of processes that were killed: a namespace outlives everything in it."""
+    for files in _FILES.glob("nmt-*-*-*"):
+        if not Path("/proc", files.name.split("-")[1]).exists():
+            _remove(files.name)
 
 
 def _ip(*words: str) -> None:
