@@ -32,7 +32,9 @@ def test_what_leaves_too_few_checkpoints_to_average_is_refused_before_it_is_trai
     config = PipelineConfig.model_validate(toy | {"train": few, "average": {"checkpoints": 5}})
     Selection().check(config)  # there is one at the end as well
     config = PipelineConfig.model_validate(toy | {"train": few | {"max_updates": 400}, "average": {"checkpoints": 5}})
-    message = r"average\.checkpoints=5: .* train\.max_updates=400 leave 4: set train\.checkpoint_every=99, or average\.checkpoints=4"
+    message = (
+        r"checkpoints=5: .* train\.max_updates=400 leave 4: set train\.checkpoint_every=99, or average\.checkpoints=4"
+    )
     with pytest.raises(ConfigError, match=message):
         Selection().check(config)
     Selection(last="train").check(config)
