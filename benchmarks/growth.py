@@ -96,7 +96,7 @@ def measure_updates(arguments: argparse.Namespace) -> None:
 
 
 def _formula(parallel: str, hosts: int, processes: int, size: int) -> tuple[float, float]:
-    """Bytes of an update between hosts and inside them. `size` is that of the weights."""
+    """Return the bytes of an update between hosts and inside them. `size` is the size of the weights in bytes."""
     if parallel == "hsdp":
         return 2 * (hosts - 1) * size, 3 * (processes - 1) * size * hosts
     n, passes = hosts * processes, {"ddp": 2, "fsdp": 3}[parallel]

@@ -1,4 +1,4 @@
-"""How far it goes, on paper: what a retraining of any size needs, from figures that were measured in small.
+"""Needs of a retraining of any size, computed from figures that were measured in small.
 
     benchmarks/how_far.py [--pairs 1e9] [--cores 256] [--gpus 1000]
 
@@ -20,7 +20,7 @@ class Measured:
     encode_pairs: float = 105_000
     """Pairs that `encode` encodes a core-second (657,607 pairs)."""
     vocabulary_seconds: float = 60
-    """Of the stage `tokenizer`, which reads 5 M pairs at most."""
+    """Seconds of the stage `tokenizer`, which reads 5 M pairs at most."""
     scratch_bytes: float = 93
     """Disk that `clean` uses for a pair while it runs (2.8 GB for 30 M)."""
     clean_bytes: float = 53
@@ -38,7 +38,7 @@ class Measured:
     gpu_tokens: float = 754_000
     """Target tokens of Transformer base a GPU-second, one H200."""
     parameters: float = 61e6
-    """Of Transformer base with 32,000 pieces for both sides."""
+    """Parameters of Transformer base with 32,000 pieces for both sides."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ CHECKS = (
     ("clean, 10 M to 30 M pairs, times the seconds", 3.0, (30e6 / 101_517) / (10e6 / 103_266)),
     ("clean, 30 M pairs, 2 workers, scratch, GB", 30e6 * MEASURED.scratch_bytes / 1e9, 2.7),
 )
-"""What, by the model, and measured. The first row of `clean` that the model was not made from is 3 M."""
+"""Rows of three: a figure, its value by the model, and its measured value. The model was made from none of them."""
 
 
 def shards(pairs: float) -> int:

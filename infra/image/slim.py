@@ -1,8 +1,9 @@
-"""Remove from an environment what no program of the image reads: tests, C headers, and symbols for debuggers.
+"""Remove from an environment what no program of the image reads: tests, C headers, symbols, and all bytecode.
 
     python slim.py
 
-The imports of `precompile.py`, which follow in the build, fail if something that is needed is gone.
+The imports of `precompile.py`, which follow in the build, fail if something that is needed is gone. They also write the
+bytecode that is worth its space.
 """
 
 import shutil
@@ -11,6 +12,7 @@ import sysconfig
 from pathlib import Path
 
 _FOLDERS = ("tests", "test", "include")  # of packages
+_BYTECODE = "__pycache__"
 _PROGRAMS = ("torch/bin/test_*", "torch/bin/protoc*")  # torch_shm_manager beside them is needed
 _LARGE = 5_000_000  # bytes: below that, symbols are not worth the time
 
@@ -20,6 +22,8 @@ def slim(packages: Path) -> None:
     for folder in [*packages.glob("*/*/"), *packages.glob("*/*/*/")]:
         if folder.name in _FOLDERS and folder.is_dir():
             shutil.rmtree(folder)
+    for folder in [*packages.rglob(_BYTECODE)]:
+        shutil.rmtree(folder)
     for program in [file for pattern in _PROGRAMS for file in packages.glob(pattern)]:
         program.unlink()
     for library in packages.rglob("*.so*"):
