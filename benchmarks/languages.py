@@ -81,7 +81,7 @@ def measured(language: str, own: pl.DataFrame, text: pl.DataFrame, most: int) ->
     english = text.filter(pl.col("language") == "en", "is_long")
     near = {code for family in FAMILIES if language in family for code in family} | {language, "en"}
     third = text.filter(pl.col("language").is_in([code for code in THIRD if code not in near]), "is_long")
-    third = third.filter(pl.col("script").is_in(_main_scripts(own)), domain="messages").head(most)
+    third = third.filter(pl.col("script").is_in(_main_scripts(own)), domain="messages").sort("place").head(most)
     beside = english["target"].gather(range(most, 2 * most))
     swapped = brief.select(source="target", target="source")
     return {

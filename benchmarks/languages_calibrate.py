@@ -9,6 +9,7 @@ or if there are fewer than 20 sentences.
 """
 
 import argparse
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -93,7 +94,6 @@ def main() -> None:
     arguments = parser.parse_args()
     text = languages_text.read(arguments.catalogues, arguments.declarations).filter(half=0)
     found: dict[str, list[tuple[float, str, frozenset[str]]]] = defaultdict(list)
-    undecided: dict[str, list[str]] = defaultdict(list)
     totals = dict(text["language"].value_counts().iter_rows())
     for (language, script), sound in sorted(text.group_by("language", "script")):
         if sound.height < _LEAST_SHARE * totals[language] or not is_usual(str(language), str(script), sound.height):
@@ -102,17 +102,21 @@ def main() -> None:
         if lost <= _MOST_LOST:
             found[str(language)].append((margin, str(script), accepted))
             continue
-        undecided[str(language)].append(f"!{script}")
         if sound.height >= _ENOUGH_FOR_UNKNOWN:
             print(f"{language} in {script}: {lost:.1%} of {sound.height:,} are lost: left out")
     lines = []
     for language, parts in sorted(found.items()):
         near = sorted(frozenset().union(*(accepted for _, _, accepted in parts)) - language_id.alike(language))
         scripts = "+".join(_TOGETHER.get(script, script) for _, script, _ in parts)
-        lines.append(
-            " ".join([language, str(max(margin for margin, _, _ in parts)), scripts, *near, *undecided[language]])
-        )
+        margin = max(margin for margin, _, _ in parts)
+        lines.append(" ".join([language, str(margin), scripts, *near, *undecided(language, scripts)]))
     arguments.out.write_text(_HEADER.format("\n".join(lines)), encoding="utf-8")
+
+
+def undecided(language: str, decided: str) -> list[str]:
+    """The scripts in which the language is written, other than those in which identification may decide."""
+    written = re.findall(r"\\p\{(\w+)\}", SCRIPT_OF_LANGUAGE.get(language, ""))
+    return [f"!{script}" for script in written if script not in decided.split("+")]
 
 
 def is_usual(language: str, script: str, sentences: int) -> bool:

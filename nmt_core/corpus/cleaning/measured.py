@@ -8,7 +8,7 @@ an 4.0 Latin es
 ar 3.0 Arabic
 as 3.5 Bengali
 ast 4.0 Latin ca es
-az 3.0 Latin tr
+az 3.0 Latin tr !Cyrillic !Arabic
 bcl 3.0 Latin
 be 3.0 Cyrillic !Latin
 bg 3.0 Cyrillic
@@ -16,14 +16,14 @@ bn 3.0 Bengali
 bo 3.0 Tibetan
 br 3.0 Latin
 brx 3.0 Devanagari hi
-bs 3.0 Latin
+bs 3.0 Latin !Cyrillic
 ca 3.0 Latin
 ceb 3.0 Latin
 cgg 5.5 Latin
 ckb 3.0 Arabic
-cnr 3.0 Latin
+cnr 3.0 Latin !Cyrillic
 co 4.0 Latin it
-crh 3.0 Latin tr
+crh 3.0 Latin tr !Cyrillic
 cs 3.0 Latin
 cy 4.5 Latin
 da 4.5 Latin
@@ -71,11 +71,11 @@ ja 3.0 Han+Hiragana+Katakana
 jv 4.5 Javanese+Latin
 ka 3.0 Georgian
 kab 3.0 Latin
-kk 3.0 Cyrillic
+kk 3.0 Cyrillic !Latin !Arabic
 km 3.0 Khmer
 kn 3.0 Kannada
 ko 3.0 Hangul
-ku 5.0 Arabic+Latin fa
+ku 5.0 Arabic+Latin fa !Cyrillic
 ky 5.5 Cyrillic
 la 4.5 Latin
 lb 3.5 Latin
@@ -91,9 +91,9 @@ mg 3.5 Latin
 min 3.0 Latin id ms
 mk 3.0 Cyrillic
 ml 3.0 Malayalam
-mn 3.0 Cyrillic
+mn 3.0 Cyrillic !Mongolian
 mr 3.5 Devanagari
-ms 3.5 Latin
+ms 3.5 Latin !Arabic
 mt 3.0 Latin
 mwl 3.0 Latin pt
 my 3.0 Myanmar
@@ -108,7 +108,7 @@ nso 3.0 Latin
 oc 5.0 Latin
 om 3.5 Latin
 or 3.0 Oriya
-pa 3.0 Gurmukhi
+pa 3.0 Gurmukhi !Arabic
 pam 3.5 Latin fil tl
 pl 3.0 Latin
 pnb 3.0 Arabic ur
@@ -139,14 +139,14 @@ sv 4.5 Latin
 sw 5.0 Latin
 ta 3.0 Tamil
 te 3.0 Telugu
-tg 3.0 Cyrillic
+tg 3.0 Cyrillic !Arabic
 th 3.0 Thai
-tk 5.0 Latin
+tk 5.0 Latin !Cyrillic
 tl 3.0 Latin
 tr 3.0 Latin
 tt 5.0 Latin tr !Cyrillic
 tyv 3.0 Cyrillic ky
-ug 3.0 Arabic
+ug 3.0 Arabic !Cyrillic !Latin
 uk 3.0 Cyrillic
 ur 3.0 Arabic
 uz 4.0 Cyrillic+Latin
@@ -155,12 +155,12 @@ vep 3.0 Latin et fi
 vi 3.0 Latin
 wa 4.5 Latin
 war 3.0 Latin fil tl
-wuu 5.0 Han+Hiragana+Katakana
+wuu 5.0 Han+Hiragana+Katakana !Bopomofo
 xh 3.0 Latin
 yi 3.0 Hebrew he
 yo 3.0 Latin
-yue 3.0 Han+Hiragana+Katakana zh
-zh 3.0 Han+Hiragana+Katakana
+yue 3.0 Han+Hiragana+Katakana zh !Bopomofo
+zh 3.0 Han+Hiragana+Katakana !Bopomofo
 zu 3.0 Latin
 """
 """One language a line: ISO 639 code, margin, scripts, languages that are accepted in its place, !scripts.

@@ -10,7 +10,7 @@ from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
 
 def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
     """Return a line for each side and each active filter that does not support the side's language."""
-    found = []
+    found: list[str] = []
     codes = languages_by_side(pair)
     for side, code in codes.items():
         other = pair.target if side == "source" else pair.source

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nmt_core.config import SIDES
+from nmt_core.config import SIDES, Side
 from nmt_core.corpus.cleaning import identifiers, language_id
 from nmt_core.corpus.cleaning.filters.base import Filter, Step, languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules
@@ -46,7 +46,7 @@ class _Identification:
     """Function of polars that identifies one side."""
 
     identifier: language_id.Identifier | identifiers.ByRecipe
-    side: str
+    side: Side
 
     def __call__(self, sides: pl.Series) -> pl.Series:
         table = sides.struct.unnest()
@@ -56,7 +56,7 @@ class _Identification:
 def _verdicts(rules: CleanRules) -> dict[str, pl.Expr]:
     """Return the verdict on each side whose language can be identified, as `language_id.VERDICT`."""
     codes = languages_by_side(rules.languages)
-    found = {}
+    found: dict[str, pl.Expr] = {}
     for side in SIDES:
         identifier = identifier_of(rules, codes[side], codes[_OTHER[side]])
         if identifier:
