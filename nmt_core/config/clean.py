@@ -63,6 +63,14 @@ class CleanConfig(FilterConfig):
     training corpora."""
     filters: tuple[str, ...] = ()
     """Additional filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
+    identifier: str = ""
+    """Identifier of languages in place of the built-in ones: `fasttext`, which reads a model file such as GlotLID's, an
+    entry point of the group `nmt_pipeline.identifiers`, or module:function. Empty means the built-in identifiers."""
+    identifier_model: str = ""
+    """Path of the model file that `identifier` reads. The contents of the file are part of the fingerprint."""
+    max_other_language_share: Share = 0.5
+    """Refuse a corpus if more than this share of its pairs, of those whose language was identified, has a side in one
+    and the same other language. Then `languages` is wrong, or identification is. 1 refuses none."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"
     """Copies of a pair to drop: none, exact copies, or copies that differ only in case, punctuation and spaces."""
     max_per_source: int = Field(0, ge=0)
@@ -106,6 +114,12 @@ class CleanConfig(FilterConfig):
                 f"in_domain={self.in_domain!r} is only for the score {CROSS_ENTROPY_DIFFERENCE}: add that to scores, "
                 "with a min_score"
             )
+        if self.identifier_model and not self.identifier:
+            raise ValueError(
+                f"identifier_model={self.identifier_model!r} has no identifier to read it: set identifier to fasttext"
+            )
+        if self.identifier == "fasttext" and not self.identifier_model:
+            raise ValueError("identifier=fasttext reads a model file: set identifier_model to its path")
         if self.prefer == "best" and not self.scores:
             raise ValueError("prefer=best needs a score: name a scorer in clean.scores")
         return self

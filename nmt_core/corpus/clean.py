@@ -6,16 +6,18 @@ read. The order of the pairs and every byte of the result are the same for any n
 
 import hashlib
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, PipelineConfig
+from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, CleanConfig, LanguagesConfig, PipelineConfig
 from nmt_core.corpus import reading
-from nmt_core.corpus.cleaning import cross_entropy, filters, scorers, unchecked
+from nmt_core.corpus.cleaning import cross_entropy, filters, identifiers, scorers, unchecked
 from nmt_core.corpus.cleaning.filters import word_lists
+from nmt_core.corpus.cleaning.filters.base import languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import CleanReport, Tally
@@ -32,6 +34,7 @@ TRAIN_FILES = "train-*.parquet"
 DROPPED_FILES = "dropped-*.parquet"
 
 _WORD_LISTS = ("source_word_list", "target_word_list")
+_LATER_OPTIONS = ("identifier", "identifier_model", "max_other_language_share")
 _JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are done after these steps, for the progress bar
 _FEWEST_SWAPPED = 20  # pairs: a smaller number may be an accident of a small corpus
 
@@ -48,6 +51,13 @@ def identity(config: PipelineConfig) -> Identity:
     versions = {name: scorers.version("filters", name) for name in config.clean.filters}
     versions |= {rule.scorer: scorers.version("scorers", rule.scorer) for rule in config.clean.scores}
     values["versions"] = versions
+    if config.clean.identifier:
+        versions[config.clean.identifier] = identifiers.version(config.clean.identifier)
+        if Path(config.clean.identifier_model).is_file():
+            values["identifier_model"] = sha256_of(Path(config.clean.identifier_model))
+    for option in _LATER_OPTIONS:
+        if values[option] == CleanConfig.model_fields[option].default:
+            del values[option]  # fingerprints of recipes that do not use it stay as they were
     programs = {rule.scorer: files for rule in config.clean.scores if (files := scorers.files_of(rule.command))}
     if programs:
         values["programs"] = programs
@@ -68,6 +78,8 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
     """
     if not job.allow_code:
         scorers.require_allowed(config.clean)
+    if config.clean.identifier:
+        identifiers.require_loadable(config.clean.identifier, config.clean.identifier_model)
     for note in unchecked.notes(config.clean, config.languages):
         job.reporter.log(note)
     cleaning = _Cleaning(config, inputs, out, job)
@@ -124,7 +136,9 @@ class _Cleaning:
             found.shards.append(shard)
             found.tally.add(tally)
         for name, found in self._judged.items():
-            if name not in self._skipped and (problem := _swapped(found, self._config.clean.max_swapped_share)):
+            problem = _swapped(found, clean.max_swapped_share)
+            problem = problem or _in_another_language(found, languages, clean)
+            if name not in self._skipped and problem:
                 self._skip(name, DataError(problem))
         if self._skipped.keys() >= set(self._names):
             raise StageError(f"clean: every training corpus was skipped: {_first(self._skipped)}")
@@ -267,6 +281,24 @@ def _swapped(judged: _Judged, most: float) -> str:
         "language and the target side in the source language: swap `source` and `target`, correct `languages`, or "
         "raise clean.max_swapped_share if this is intended"
     )
+
+
+def _in_another_language(judged: _Judged, languages: LanguagesConfig, clean: CleanConfig) -> str:
+    """Return an error message if too many of the pairs have a side in one and the same other language."""
+    for side, expected in languages_by_side(languages).items():
+        found: Counter[str] = getattr(judged.tally, f"{side}_languages")
+        refused: Counter[str] = getattr(judged.tally, f"{side}_refused")
+        language, count = next(iter(refused.most_common(1)), ("", 0))
+        if clean.max_swapped_share == 1 and language in (languages.source, languages.target):
+            continue  # swapped pairs are intended
+        if count >= _FEWEST_SWAPPED and count > found.total() * clean.max_other_language_share:
+            return (
+                f"corpus {judged.corpus.name}: {count:,} of {found.total():,} {side} sides are identified as "
+                f"{language!r}, not {expected!r}: correct `languages` or the corpus; if the text is in {expected!r} "
+                "after all, set clean.min_language_probability to 0 for this corpus in clean.overrides, or raise "
+                "clean.max_other_language_share"
+            )
+    return ""
 
 
 def _order(config: PipelineConfig) -> list[str]:

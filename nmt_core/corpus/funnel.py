@@ -126,6 +126,10 @@ class Tally:
     held_out: Counter[str] = field(default_factory=Counter)
     source_languages: Counter[str] = field(default_factory=Counter)
     target_languages: Counter[str] = field(default_factory=Counter)
+    source_refused: Counter[str] = field(default_factory=Counter)
+    """Languages for which source sides were dropped."""
+    target_refused: Counter[str] = field(default_factory=Counter)
+    """Languages for which target sides were dropped."""
     looked_at: int = 0
     """Number of sampled pairs that were examined for swapped languages."""
     swapped: int = 0
@@ -149,7 +153,10 @@ class Tally:
 
     def add(self, other: "Tally") -> None:
         """Add the counts and samples of another tally."""
-        for name in ("read", "kept", "dropped", "held_out", "source_languages", "target_languages"):
+        for name in (
+            *("read", "kept", "dropped", "held_out"),
+            *("source_languages", "target_languages", "source_refused", "target_refused"),
+        ):
             getattr(self, name).update(getattr(other, name))
         self.looked_at += other.looked_at
         self.swapped += other.swapped

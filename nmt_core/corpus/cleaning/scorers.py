@@ -31,7 +31,7 @@ from nmt_core.config import CleanConfig, ScoreRule
 from nmt_core.errors import ConfigError
 from nmt_core.store.digests import sha256_of
 
-Kind = Literal["scorers", "filters"]
+Kind = Literal["scorers", "filters", "identifiers"]
 External = Callable[[pl.DataFrame], pl.Series]
 
 _SHOWN = 300  # characters of a program's output in a message
@@ -58,7 +58,7 @@ def find(kind: Kind, name: str) -> External:
         ConfigError: there is no such function, or it cannot be imported. Calling the result raises it if the function
             does not return one value of the right type for each pair.
     """
-    function = _load(kind, name)
+    function = load(kind, name)
     if not callable(function):
         raise ConfigError(f"{_place(kind, name)}: is a {type(function).__name__}, not a function: name another")
 
@@ -76,7 +76,7 @@ def require_allowed(config: CleanConfig) -> None:
     """
     places = [f"clean.scores: command {rule.command!r}" for rule in config.scores if rule.command]
     names = [("scores", rule.scorer) for rule in config.scores if not rule.command]
-    names += [("filters", name) for name in config.filters]
+    names += [("filters", name) for name in config.filters] + [("identifier", config.identifier)]
     places += [f"clean.{kind}: {name!r}" for kind, name in names if ":" in name]
     if places:
         raise ConfigError(
@@ -159,7 +159,12 @@ def _file_of(module: str) -> Path | None:
     return file if file and file.is_file() else None
 
 
-def _load(kind: Kind, name: str) -> object:
+def load(kind: Kind, name: str) -> object:
+    """Return what an entry point, or module:function, names.
+
+    Raises:
+        ConfigError: there is no such name, or it cannot be imported.
+    """
     group = f"nmt_pipeline.{kind}"
     module, colon, attribute = name.partition(":")
     try:
@@ -231,4 +236,5 @@ def _last_words(stderr: bytes) -> str:
 
 
 def _place(kind: Kind, name: str) -> str:
-    return f"clean.{'scores' if kind == 'scorers' else 'filters'}: {name!r}"
+    option = {"scorers": "scores", "filters": "filters", "identifiers": "identifier"}[kind]
+    return f"clean.{option}: {name!r}"

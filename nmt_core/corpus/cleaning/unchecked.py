@@ -1,5 +1,7 @@
 """Report the filters that cannot check a language, so that the log does not suggest that its text has passed them."""
 
+from collections.abc import Iterator
+
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus.cleaning import language_id
 from nmt_core.corpus.cleaning.filters.base import languages_by_side
@@ -8,16 +10,34 @@ from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
 
 def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
     """Return a line for each side and each active filter that does not support the side's language."""
-    found = []
-    for side, code in languages_by_side(pair).items():
-        if clean.min_language_probability and not language_id.is_known(code):
-            found.append(
-                f"{code}, the {side} side's language, is unknown to all identifiers: "
-                "clean.min_language_probability checks only the other side"
-            )
+    found: list[str] = []
+    codes = languages_by_side(pair)
+    for side, code in codes.items():
+        other = pair.target if side == "source" else pair.source
+        place = f"{code}, the {side} side's language,"
+        if clean.min_language_probability and not clean.identifier:
+            found += _of_identification(place, code, other)
         if clean.min_script_share and code not in SCRIPT_OF_LANGUAGE:
-            found.append(
-                f"{code}, the {side} side's language, is written in several scripts or in an unknown one: "
-                "clean.min_script_share checks only the other side"
-            )
+            found.append(f"{place} is written in an unknown script: clean.min_script_share checks only the other side")
     return found
+
+
+def _of_identification(place: str, code: str, other: str) -> Iterator[str]:
+    if not language_id.is_known(code):
+        yield (
+            f"{place} was not measured, or its text is taken for other languages too often: "
+            "clean.min_language_probability checks only the other side (clean.identifier may name an identifier that "
+            "knows it)"
+        )
+        return
+    near = language_id.known_language(code).near
+    if near & language_id.alike(other):
+        yield (
+            f"{place} is too near to {other} for the identifiers: clean.min_language_probability keeps text in {other} "
+            "on that side"
+        )
+    elif further := sorted(near - language_id.alike(code)):
+        yield (
+            f"{place} is taken for {', '.join(further)} by the identifiers: clean.min_language_probability keeps text "
+            "in these too"
+        )

@@ -207,6 +207,30 @@ def test_a_bad_corpus_stops_the_stage_or_is_skipped_as_the_recipe_says(
 
 @pytest.mark.parametrize(
     ("knobs", "is_refused"),
+    [({}, True), ({"max_other_language_share": 1}, False), ({"min_language_probability": 0}, False)],
+)
+def test_a_corpus_in_another_language_is_refused_as_a_whole(
+    write_corpus: WriteCorpus,
+    recipe: Recipe,
+    run_until: RunUntil,
+    sound: Sequence[Pair],
+    knobs: dict[str, Any],
+    is_refused: bool,
+) -> None:
+    french = [
+        (source, f"Le numéro {number} est dans la maison avec les enfants.") for number, (source, _) in enumerate(sound)
+    ]
+    train = [write_corpus("bad", french), write_corpus("good", sound)]
+    config = recipe(corpus={"train": train, "on_bad_corpus": "skip"}, clean=knobs)
+    report = CleanReport.model_validate(run_until(config, "clean")["clean"].report())
+
+    message = report.skipped.get("bad", "")
+    assert bool(message) == is_refused
+    assert ("36 of 36 target sides are identified as 'fr', not 'de'" in message) == is_refused
+
+
+@pytest.mark.parametrize(
+    ("knobs", "is_refused"),
     [
         ({"max_swapped_share": 0.9}, True),
         ({"max_swapped_share": 1}, False),

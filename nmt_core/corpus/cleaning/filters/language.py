@@ -1,33 +1,77 @@
 """Filter pairs by language: drop a pair with a side that is not in the expected language."""
 
+from dataclasses import dataclass
+
 import polars as pl
 
-from nmt_core.corpus.cleaning import language_id
+from nmt_core.config import SIDES, Side
+from nmt_core.corpus.cleaning import identifiers, language_id
 from nmt_core.corpus.cleaning.filters.base import Filter, Step, languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
+_OTHER = dict(zip(SIDES, reversed(SIDES), strict=True))
+
 
 def steps(rules: CleanRules) -> list[Step]:
-    """Return one step, or none if identification is off or supports neither language."""
-    least = rules.thresholds.min_language_probability
-    sides = languages_by_side(rules.languages)
-    known = [side for side, language in sides.items() if language_id.is_known(language)]
-    if not least or not known:
+    """Return one step, or none if identification is off or supports neither language.
+
+    Raises:
+        ConfigError: the recipe's own identifier cannot be loaded.
+    """
+    if not rules.thresholds.min_language_probability:
         return []
-    other = {"source": sides["target"], "target": sides["source"]}
-    measures, wrong, found = [], [], []
-    for side in known:
-        identifier = language_id.Identifier(sides[side], other[side], least)
-        verdict = pl.col(f"{side}_verdict").struct
+    verdicts = _verdicts(rules)
+    if not verdicts:
+        return []
+    measures, wrong, shown = [], [], []
+    for side, verdict in verdicts.items():
+        measures.append(verdict.alias(f"{side}_verdict"))
+        fields = pl.col(f"{side}_verdict").struct
+        measures.append(fields.field("language").alias(f"{side}_language"))
+        wrong.append(~fields.field("is_expected"))
         language = pl.col(f"{side}_language")
-        measures.append(
-            pl.col(side)
-            .map_batches(identifier.identify, return_dtype=language_id.VERDICT, is_elementwise=True)
-            .alias(f"{side}_verdict")
-        )
-        measures.append(verdict.field("language").alias(f"{side}_language"))
-        wrong.append(~verdict.field("is_expected"))
-        found.append(pl.format(f"{side} {{}} {{}}", language, verdict.field("probability").round(2)))
-    value = pl.coalesce(pl.when(is_wrong).then(shown) for is_wrong, shown in zip(wrong, found, strict=True))
+        shown.append(pl.format(f"{side} {{}} {{}}", language, fields.field("probability").round(2)))
+    if len(verdicts) == len(SIDES):
+        source, target = (pl.col(f"{side}_verdict").struct.field("lean") for side in SIDES)
+        is_swapped = (source > 0) & (target > 0) & (source + target > language_id.SWAPPED)
+        wrong.append(is_swapped.fill_null(False))
+        shown.append(pl.lit("swapped"))
+    value = pl.coalesce(pl.when(is_wrong).then(text) for is_wrong, text in zip(wrong, shown, strict=True))
     rule = Filter("wrong_language", "clean.min_language_probability", pl.any_horizontal(wrong), value)
     return [Step([rule], measures)]
+
+
+@dataclass(frozen=True)
+class _Identification:
+    """Function of polars that identifies one side."""
+
+    identifier: language_id.Identifier | identifiers.ByRecipe
+    side: Side
+
+    def __call__(self, sides: pl.Series) -> pl.Series:
+        table = sides.struct.unnest()
+        return self.identifier.identify(table[self.side], table[_OTHER[self.side]])
+
+
+def _verdicts(rules: CleanRules) -> dict[str, pl.Expr]:
+    """Return the verdict on each side whose language can be identified, as `language_id.VERDICT`."""
+    codes = languages_by_side(rules.languages)
+    found: dict[str, pl.Expr] = {}
+    for side in SIDES:
+        identifier = identifier_of(rules, codes[side], codes[_OTHER[side]])
+        if identifier:
+            function = _Identification(identifier, side)
+            found[side] = pl.struct(SIDES).map_batches(function, return_dtype=language_id.VERDICT, is_elementwise=True)
+    return found
+
+
+def identifier_of(rules: CleanRules, expected: str, other: str) -> language_id.Identifier | identifiers.ByRecipe | None:
+    """Return what identifies text that should be in the language `expected`, or None if nothing can.
+
+    Raises:
+        ConfigError: the recipe's own identifier cannot be loaded.
+    """
+    least = rules.thresholds.min_language_probability
+    if rules.clean.identifier:
+        return identifiers.ByRecipe(expected, other, least, rules.clean.identifier, rules.clean.identifier_model)
+    return language_id.Identifier(expected, other, least) if language_id.is_known(expected) else None

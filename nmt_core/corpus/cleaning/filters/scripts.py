@@ -6,23 +6,21 @@ _SCRIPTS = {
     _LATIN: "aa ace af ak als an ast ay ban bcl bi br ca ceb ch co cs csb cy da de dsb ee en eo es et eu ext fi fil "
     "fj fo fr frp fur fy ga gd gl gn gsw gv ha haw hr hsb ht hu ia id ie ig ilo io is it jam jbo kab kg ki kl kw la lb "
     "lg li lij lmo ln lt ltg lv mg mh mi min mt mwl na nap nb nds ng nl nn no nr nso nv ny oc om pam pap pcm pl pms pt "
-    "qu rm rn ro rup rw sc scn sco se sg sk sl sm sn so sq ss st su sv sw szl tet tl tn to tpi ts tw ty ve vec vep vo "
-    "wa war wo xh yo zam zu",
+    "qu rm rn ro rup rw sc scn sco se sg sk sl sm sn so sq ss st su sv sw szl tet tl tn to tpi ts tw ty ve vec vep vi "
+    "vo wa war wo xh yo zam zu",
     _CYRILLIC: "ab ba bg bua ce cv kbd koi krc kv ky lez mhr mk mrj os ru rue sah tyv udm uk",
-    _ARABIC: "ar ary arz azb bal ckb glk mzn pnb ps skr ur",
+    _ARABIC: "ar ary arz azb bal ckb fa glk mzn pnb ps skr ur",
     # Languages of two scripts may be in either.
     _LATIN + _CYRILLIC: "be bs cnr crh sr tk tt uz",
     _LATIN + _CYRILLIC + _ARABIC: "az kk ku",
     _LATIN + _ARABIC: "ms",
     _LATIN + r"\p{Javanese}": "jv",
-    _LATIN + r"\p{Han}": "vi",
     _CYRILLIC + r"\p{Mongolian}": "mn",
     _CYRILLIC + _ARABIC: "tg",
     _CYRILLIC + _LATIN + _ARABIC: "ug",
-    _ARABIC + _CYRILLIC: "fa",
     _ARABIC + r"\p{Devanagari}": "ks sd",
     r"\p{Devanagari}": "awa bh bho brx doi gom hi hne mag mai mr ne new sa",
-    r"\p{Hangul}\p{Han}": "ko",
+    r"\p{Hangul}": "ko",
     r"\p{Hiragana}\p{Katakana}\p{Han}ーｰ": "ja",
     r"\p{Han}\p{Bopomofo}": "gan hak hsn lzh nan wuu yue zh",
     r"\p{Greek}": "el",

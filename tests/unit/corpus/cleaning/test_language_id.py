@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from nmt_core.corpus.cleaning.language_id import UNDETERMINED, Identifier, is_known
+from nmt_core.corpus.cleaning.measured import MEASURED
 
 ENGLISH = "We went to the lake because the weather was nice."
 SENTENCES = {
@@ -72,7 +73,9 @@ def test_short_text_of_the_other_side_does_not_pass() -> None:
 
 
 def test_text_without_letters_passes() -> None:
-    assert verdict("12:45 - %", "en", "de") == {"language": UNDETERMINED, "probability": 0.0, "is_expected": True}
+    found = verdict("12:45 - %", "en", "de")
+
+    assert (found["language"], found["is_expected"], found["lean"]) == (UNDETERMINED, True, None)
 
 
 def test_the_threshold_is_the_recipes() -> None:
@@ -83,8 +86,8 @@ def test_the_threshold_is_the_recipes() -> None:
 
 
 def test_what_is_known() -> None:
-    assert all(map(is_known, (*SENTENCES, "fil", "sr")))
-    assert not is_known("ha")
+    assert all(map(is_known, (*SENTENCES, "fil", "sr", "ast")))
+    assert not is_known("tlh")
 
 
 def test_many_sentences_keep_their_order() -> None:
@@ -122,3 +125,70 @@ def test_nothing_is_fetched_and_the_carrier_of_the_model_is_not_imported() -> No
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert result.stdout.strip() == "[]"
+
+
+SOUND = {
+    "ast": ("Nun se pudo abrir el ficheru pa escribir.", "La mio güela facía quesu nos puertos."),
+    "gl": ("Non foi posíbel abrir o ficheiro para escribir.", "Esta opción non se pode usar coa outra."),
+    "mai": ("ई फाइल लिखबाक लेल नहि खोलल जा सकल।", "हमर दादी पहाड़ पर रहैत छलीह।"),
+    "li": ("Dit bestand kèn neet waere geaopend.", "Mien groetmoder maakde kies in de berg."),
+    "nds": ("De Datei kunn nich to'n Schrieven opmaakt warrn.", "Mien Grootmudder hett in de Bargen Kees maakt."),
+    "ia": ("Le file non pote esser aperite pro scriber.", "Iste option non pote esser usate con le altere."),
+    "co": ("U schedariu ùn pò esse apertu per scrive.", "A mo minnanna facia u casgiu in muntagna."),
+    "fy": ("De triem koe net iepene wurde om te skriuwen.", "Myn beppe makke tsiis yn de bergen."),
+    "hsb": ("Dataja njeda so za pisanje wočinić.", "Moja wowka je w horach twarožk činiła."),
+}
+
+
+@pytest.mark.parametrize("language", SOUND)
+def test_languages_that_are_taken_for_their_neighbours_keep_their_text(language: str) -> None:
+    german = "Die Datei konnte nicht zum Schreiben geöffnet werden."
+    russian = "Не удалось открыть файл для записи."
+
+    found = Identifier(language, "en", 0.2).identify(pl.Series([*SOUND[language], ENGLISH, russian, german]))
+
+    assert found.struct.field("is_expected").to_list() == [True, True, False, False, language == "nds"]
+
+
+MENU = {
+    "fr": [
+        ("Bond", "Qualité supérieure"),
+        ("Menu bar", "Barre de menus"),
+        ("Serial", "Série"),
+        ("Zip archive", "Archive Zip"),
+    ],
+    "de": [("Undo", "Rückgängig"), ("Layout", "Anordnung"), ("Plug-in", "Modul"), ("Help text", "Hilfetext")],
+    "nl": [("Save as", "Opslaan als"), ("Print preview", "Afdrukvoorbeeld"), ("Sort", "Sorteren"), ("Week", "Weken")],
+    "ca": [("Color", "Colors"), ("Serial", "Sèrie"), ("Rows", "Files"), ("Flags", "Indicadors")],
+}
+
+
+@pytest.mark.parametrize("language", MENU)
+def test_short_messages_are_refused_only_for_the_other_language(language: str) -> None:
+    source, target = (pl.Series(side) for side in zip(*MENU[language], strict=True))
+    identifier = Identifier(language, "en", 0.2)
+
+    assert identifier.identify(target, source).struct.field("is_expected").all()
+    assert verdict("Datei öffnen" if language != "de" else "Ouvrir", language, "en")["is_expected"]
+    assert not verdict("Print the page", language, "en")["is_expected"]
+
+
+def test_words_that_are_on_both_sides_say_nothing() -> None:
+    text, beside = pl.Series(["Open the window"]), pl.Series(["The open window"])
+
+    assert not Identifier("de", "en", 0.2).identify(text).struct.field("is_expected").item()
+    assert Identifier("de", "en", 0.2).identify(text, beside).struct.field("is_expected").item()
+
+
+def test_names_of_options_in_latin_letters_say_nothing_of_other_scripts() -> None:
+    for language, text in {"zh": "使用 --allow-unauthenticated-packages", "ru": "ключ --allow-unauthenticated"}.items():
+        assert verdict(text, language, "en")["is_expected"]
+        assert not verdict("use --allow-unauthenticated-packages", language, "en")["is_expected"]
+
+
+def test_what_was_measured_is_in_order() -> None:
+    lines = [line.split() for line in MEASURED.strip().splitlines()]
+
+    assert [code for code, *_ in lines] == sorted({code for code, *_ in lines})
+    assert all(3.0 <= float(margin) <= 5.5 for _, margin, *_ in lines)
+    assert all("en" not in near for code, _, _, *near in lines if code != "sco")

@@ -36,9 +36,40 @@ def test_identification_can_be_switched_off(judged: Judge) -> None:
 
 
 def test_a_side_whose_language_is_not_known_is_not_identified(judged: Judge) -> None:
-    text = "Mutana sun tafi kasuwa da safe don sayen abinci."  # Hausa, which the model does not know
+    text = "loghaj tlhIngan Hol. bIQaw'chugh vaj bIQap."  # Klingon, which no model knows
 
-    table = judged([(ENGLISH, text), (FRENCH, text)], "en-ha", min_language_probability=0.2)
+    table = judged([(ENGLISH, text), (FRENCH, text)], "en-tlh", min_language_probability=0.2)
 
     assert table["reason"].to_list() == [None, "wrong_language"]
     assert table["target_language"].to_list() == [None, None]
+
+
+MENU = [("Undo", "Annuler"), ("Menu bar", "Barre de menus"), ("Starred", "Favori"), ("Rows", "Lignes")]
+SWAPPED = [("Menu bar", "Barre de menus"), ("File name", "Nom du fichier")]
+
+
+def test_short_pairs_are_refused_if_both_sides_are_swapped(judged: Judge) -> None:
+    straight = judged(MENU, "en-fr", min_language_probability=0.2)
+    swapped = judged([pair[::-1] for pair in SWAPPED], "en-fr", min_language_probability=0.2)
+
+    assert straight["reason"].to_list() == [None] * len(MENU)
+    assert swapped["reason"].to_list() == ["wrong_language"] * len(SWAPPED)
+
+
+def test_near_languages_are_not_told_apart(judged: Judge) -> None:
+    spanish = "Hacía buen tiempo, así que fuimos al lago."
+
+    table = judged([(ENGLISH, spanish), (spanish, spanish[::-1])], "en-ast", min_language_probability=0.2)
+
+    assert table["reason"][0] is None
+    assert table["reason"][1] == "wrong_language"
+
+
+def all_german(text: pl.Series, model: str) -> pl.DataFrame:
+    return text.to_frame("text").select(language=pl.lit("deu_Latn"), probability=pl.lit(1.0))
+
+
+def test_an_identifier_of_the_recipe_replaces_the_built_in_ones(judged: Judge) -> None:
+    table = judged([(ENGLISH, FRENCH)], min_language_probability=0.2, identifier=f"{__name__}:all_german")
+
+    assert table.select("source_language", "target_language", "value").row(0) == ("de", "de", "source de 1.0")
