@@ -76,7 +76,7 @@ class CleanReport(StageReport):
     skipped: dict[str, str]
     """Reasons why whole corpora were left out, by the name of the corpus."""
     notes: dict[str, str] = Field(default_factory=dict)
-    """How the files of a corpus were read where they left a choice, such as the columns taken, by corpus."""
+    """Facts about how the files of a corpus were read, such as the columns that were taken, by corpus."""
     repaired: int
     """Number of kept pairs in which entities or mojibake were repaired."""
     funnel: list[FunnelRow]
