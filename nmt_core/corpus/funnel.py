@@ -163,7 +163,7 @@ class Tally:
         both = [*self.samples.get(reason, []), *samples]
         self.samples[reason] = sorted(both, key=lambda ranked: ranked[0])[:_SAMPLES_PER_REASON]
 
-    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str]) -> CleanReport:
+    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str] | None = None) -> CleanReport:
         """Return the report. `order` lists the reasons in the order of their filters, for the funnel."""
         reasons: Counter[str] = Counter()
         for (_, reason), count in self.dropped.items():
@@ -176,7 +176,7 @@ class Tally:
             dropped=_most_first(reasons),
             held_out=_most_first(self.held_out),
             skipped=skipped,
-            notes=notes,
+            notes=notes or {},
             repaired=self.repaired,
             funnel=self._funnel(order),
             source_languages=_shown(self.source_languages),

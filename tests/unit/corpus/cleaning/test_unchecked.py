@@ -11,7 +11,7 @@ def test_languages_that_every_filter_knows_need_no_note() -> None:
 @pytest.mark.parametrize(
     ("code", "knobs", "found"),
     [
-        ("sr", {}, ["clean.min_script_share"]),
+        ("br", {}, ["clean.min_script_share"]),
         ("ha", {}, ["clean.min_language_probability", "clean.min_script_share"]),
         ("ha", {"min_script_share": 0}, ["clean.min_language_probability"]),
         ("ha", {"min_script_share": 0, "min_language_probability": 0}, []),
@@ -28,6 +28,6 @@ def test_what_is_not_looked_at_is_said(code: str, knobs: dict[str, float], found
 
 
 def test_either_side_may_be_unknown() -> None:
-    said = notes(CleanConfig(), LanguagesConfig(source="sr", target="xh"))
+    said = notes(CleanConfig(), LanguagesConfig(source="br", target="xh"))
 
     assert [line.partition(" ")[2][:15] for line in said] == ["the source side", "the target side"]
