@@ -76,7 +76,7 @@ class CleanReport(StageReport):
     skipped: dict[str, str]
     """Reasons why whole corpora were left out, by the name of the corpus."""
     notes: dict[str, str] = Field(default_factory=dict)
-    """How the files of a corpus were read where they left a choice, such as the columns taken, by corpus."""
+    """Facts about how the files of a corpus were read, such as the columns that were taken, by corpus."""
     repaired: int
     """Number of kept pairs in which entities or mojibake were repaired."""
     funnel: list[FunnelRow]
@@ -170,7 +170,7 @@ class Tally:
         both = [*self.samples.get(reason, []), *samples]
         self.samples[reason] = sorted(both, key=lambda ranked: ranked[0])[:_SAMPLES_PER_REASON]
 
-    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str]) -> CleanReport:
+    def report(self, skipped: dict[str, str], order: Sequence[str], notes: dict[str, str] | None = None) -> CleanReport:
         """Return the report. `order` lists the reasons in the order of their filters, for the funnel."""
         reasons: Counter[str] = Counter()
         for (_, reason), count in self.dropped.items():
@@ -183,7 +183,7 @@ class Tally:
             dropped=_most_first(reasons),
             held_out=_most_first(self.held_out),
             skipped=skipped,
-            notes=notes,
+            notes=notes or {},
             repaired=self.repaired,
             funnel=self._funnel(order),
             source_languages=_shown(self.source_languages),

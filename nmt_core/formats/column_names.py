@@ -24,6 +24,8 @@ th thai|ti tigrinya|tk turkmen|tl tagalog|tr turkish|tt tatar|ug uyghur|uk ukrai
 xh xhosa|yi yiddish|yo yoruba|yue cantonese|zh chinese|zh mandarin|zu zulu|zh_Hans chinese simplified
 zh_Hans simplified chinese|zh_Hant chinese traditional|zh_Hant traditional chinese|pt_BR brazilian portuguese
 pt_BR portuguese brazil|sr_Latn serbian latin|sr_Cyrl serbian cyrillic
+da dansk|de deutsch|el ελληνικά|es español|fi suomi|fr français|hu magyar|it italiano|ja 日本語|ko 한국어|nl nederlands
+no norsk|pl polski|pt português|ro română|ru русский|sv svenska|tr türkçe|uk українська|zh 中文
 """
 _TAG_OF_NAME = {
     tuple(name.split()[1:]): name.split()[0] for line in _NAMES.strip().split("\n") for name in line.split("|")
@@ -34,14 +36,14 @@ _ROLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (("source", "target"), ("src", "tgt"), ("src", "trg")),
     (("source", "tgt"), ("source", "trg"), ("src", "target")),
     (("source", "translation"), ("src", "translation"), ("original", "translation"), ("original", "translated")),
-    (("original", "target"), ("source", "translated"), ("input", "output")),
+    (("original", "target"), ("source", "translated"), ("input", "output"), ("text", "translation")),
     (("sentence1", "sentence2"), ("text1", "text2"), ("sent1", "sent2"), ("segment1", "segment2")),
     (("1", "2"), ("a", "b")),
 )
 _OF_PEOPLE = tuple(
     (source, target)
     for source in ("source", "src", "original")
-    for target in ("reference", "ref", "pe", "postedit", "post edit")
+    for target in ("reference", "ref", "reference translation", "human translation", "pe", "postedit", "post edit")
 )
 """Roles of data sets about machine translation: here `target` may be the output of a machine."""
 _NOUNS = frozenset(["text", "sentence", "segment", "seg", "string", "line", "content", "sent", "txt", "str"])
@@ -136,6 +138,8 @@ def _by_language(names: Sequence[Words], usable: Iterable[int], language: str) -
 def _fit_of(words: Words, language: str) -> int:
     if words == ("non", "english"):
         return 0 if fit("en", language) else 1
+    if not _NO_TEXT.isdisjoint(words[1:]):  # `en_id` holds numbers, not the English of Indonesia
+        return 0
     tag = _TAG_OF_NAME.get(words)
     if tag is None and len(words) > 1 and not all(len(word) in (2, 3, 4) for word in words):
         return 0
@@ -145,19 +149,29 @@ def _fit_of(words: Words, language: str) -> int:
 
 
 def _by_roles(names: Sequence[Words], columns: Sequence[int]) -> list[tuple[int, int]]:
-    of_people = _paired(names, columns, _OF_PEOPLE)
+    """Return the pairs of columns that are named after their roles, preferably in names of the same shape."""
+    return _by_roles_of(names, columns, same_shape=True) or _by_roles_of(names, columns, same_shape=False)
+
+
+def _by_roles_of(names: Sequence[Words], columns: Sequence[int], *, same_shape: bool) -> list[tuple[int, int]]:
+    of_people = _paired(names, columns, _OF_PEOPLE, same_shape)
     if any(is_machine(name) for name in names):
         return of_people
-    groups = [found for group in _ROLES if (found := _paired(names, columns, group))]
+    groups = [found for group in _ROLES if (found := _paired(names, columns, group, same_shape))]
     return of_people + groups[0] if of_people and groups and groups[0] else of_people or (groups or [[]])[0]
 
 
-def _paired(names: Sequence[Words], columns: Sequence[int], roles: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+def _paired(
+    names: Sequence[Words], columns: Sequence[int], roles: Iterable[tuple[str, str]], same_shape: bool
+) -> list[tuple[int, int]]:
     found = []
     for source, target in roles:
         for one in columns:
             for shape in _shapes(names[one], source):
-                found += [(one, other) for other in columns if shape in _shapes(names[other], target)]
+                for other in columns:
+                    shapes = _shapes(names[other], target)
+                    if other != one and (shape in shapes if same_shape else shapes):
+                        found.append((one, other))
     return list(dict.fromkeys(found))
 
 

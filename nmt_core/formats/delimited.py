@@ -8,6 +8,7 @@ An unmatched quote makes one row with a fault. Its record ends before a line of 
 """
 
 import csv
+import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -27,6 +28,7 @@ INVALID_CSV = "invalid_csv"
 _Line = tuple[str, str | None, str | None, bytes | None]
 
 _DELIMITERS = ",;\t"
+_EXCEL_HINT = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n")  # a first line that tells Excel the delimiter
 _MOST_LINES = 10_000
 _LOOKED_AT = 100
 
@@ -83,7 +85,9 @@ def read_csv(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
-    delimiter = delimiter_of(stream, layout.max_line_bytes)
+    if hint := _EXCEL_HINT.match(stream.peek()):
+        stream.read(hint.end())
+    delimiter = hint[1].decode() if hint else delimiter_of(stream, layout.max_line_bytes)
     lines = _lines_of(read_lines(stream, layout.max_line_bytes, with_bytes=True))
     yield from frames_of(_csv_rows(lines, delimiter, None, layout, stream.name), layout.max_line_bytes)
 

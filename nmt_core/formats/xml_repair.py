@@ -26,6 +26,7 @@ _AMPERSAND = re.compile(
 _REFERENCE_BEFORE = re.compile(rb"&#[0-9A-Za-z]{1,8};$")
 _BARE_LESS_THAN = re.compile(rb"<(?![A-Za-z_:/!?\x80-\xff])")
 _SECTION = re.compile(rb"<!\[CDATA\[|<!--|<\?|<!DOCTYPE", re.IGNORECASE)
+_DECLARATION = re.compile(rb"<\?xml(?=\s)")
 _END_OF = {b"<![": b"]]>", b"<!-": b"-->", b"<?": b"?>"}
 _LONGEST = 96
 """Number of bytes after a `&` or `<` that may belong to what it begins, as far as it matters here."""
@@ -36,6 +37,7 @@ class Repairer:
 
     def __init__(self) -> None:
         self._held = b""
+        self._is_begun = False
         self._end = b""
         """End of the section that the next bytes are in, such as `]]>`. Empty outside of sections."""
 
@@ -45,7 +47,12 @@ class Repairer:
         if not is_last:
             cut = self._safe_end(held)
             held, self._held = held[:cut], held[cut:]
-        return self._sections(_characters(held))
+        text = _characters(held)
+        if not self._is_begun:
+            text = text.lstrip()
+        repaired = self._sections(text)
+        self._is_begun |= bool(text)
+        return repaired
 
     def _safe_end(self, held: bytes) -> int:
         """Return the end of the bytes that are not part of something that continues in the next block."""
@@ -81,7 +88,10 @@ class Repairer:
             begin = section.start() if section else len(text)
             parts.append(_references(text[position:begin]))
             position = begin
-            if section:
+            if section and _DECLARATION.match(text, begin) and (self._is_begun or text[:begin].strip()):
+                parts.append(b"<?xml-again")  # only the first is a declaration, and only at the beginning
+                self._end, position = b"?>", begin + len(b"<?xml")
+            elif section:
                 self._end = next((end for sign, end in _END_OF.items() if section[0].startswith(sign)), b">")
                 parts.append(section[0])
                 position = section.end()

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator
 
-from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
 from nmt_core.corpus.cleaning import language_id
-from nmt_core.corpus.cleaning.filters.base import languages_by_side
-from nmt_core.corpus.cleaning.filters.scripts import SCRIPT_OF_LANGUAGE
+from nmt_core.corpus.cleaning.filters.scripts import letters_of
 
 
 def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
     """Return a line for each side and each active filter that does not support the side's language."""
     found: list[str] = []
-    codes = languages_by_side(pair)
-    for side, code in codes.items():
+    for side in SIDES:
+        code = getattr(pair, side)
         other = pair.target if side == "source" else pair.source
         place = f"{code}, the {side} side's language,"
         if clean.min_language_probability and not clean.identifier:
             found += _of_identification(place, code, other)
-        if clean.min_script_share and code not in SCRIPT_OF_LANGUAGE:
+        if clean.min_script_share and letters_of(code, pair.script(side)) is None:
             found.append(f"{place} is written in an unknown script: clean.min_script_share checks only the other side")
     return found
 

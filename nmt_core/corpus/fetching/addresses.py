@@ -29,7 +29,8 @@ STORES = ("s3", "gs", "gcs", "memory")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+-]+):")  # at least two letters: C:\ is a drive
 _WILD = re.compile(r"[*?\[]")
 _BOTH_SIDED = re.compile(
-    rf"\.(tsv|csv|jsonl|tmx|xliff|xlf|po|mo|parquet|zip|tar|{'|'.join(signatures.PACKED_TARS)})$", re.IGNORECASE
+    rf"\.(tsv|tab|csv|jsonl|ndjson|tmx|xliff|xlf|po|mo|parquet|zip|tar|{'|'.join(signatures.PACKED_TARS)})$",
+    re.IGNORECASE,
 )
 
 

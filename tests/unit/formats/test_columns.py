@@ -37,6 +37,11 @@ FOUND = {
     "source translation": "source translation",
     "input output": "input output",
     "de source": "source de",
+    "source target_text": "source target_text",
+    "en_text de_text en_id": "en_text de_text",
+    "source_sentence mt reference_translation": "source_sentence reference_translation",
+    "text translation": "text translation",
+    "Deutsch English": "English Deutsch",
 }
 
 

@@ -307,6 +307,10 @@ def test_a_byte_that_is_not_in_the_named_charset_costs_its_line(charset: str, ba
     assert table["fault"].to_list() == [None, "invalid_utf8", None]
 
 
+def test_a_line_for_excel_names_the_delimiter(read_both: Reader) -> None:
+    assert rows_of(read_both("a.csv", b"sep=;\r\nen;de\r\na, b;A, B, C\r\n")) == good(("a, b", "A, B, C"))
+
+
 def test_blank_lines_may_come_first(read_both: Reader) -> None:
     assert read_both("a.tsv", b"\n\nen\tde\na\tA\n")["fault"].to_list() == ["missing_column", "missing_column", None]
     assert read_both("a.csv", b"\nen,de\na,A\n")["fault"].to_list() == ["missing_column", None]

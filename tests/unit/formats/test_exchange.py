@@ -215,6 +215,20 @@ def test_a_bad_tag_in_other_formats(text: str, end: str, read_both: Reader) -> N
     assert table["fault"].to_list()[2:] == (["missing_language"] * 2 if end == "xliff" else [None] * 2)
 
 
+@pytest.mark.parametrize("before", ["\n\n ", '<?xml version="1.0"?>\n', "<!-- a -->\n"])
+def test_the_declaration_may_come_late_or_twice(before: str, read_both: Reader) -> None:
+    assert rows_of(read_both("a", (before + tmx([("a", "A")])).encode())) == good(("a", "A"))
+
+
+@pytest.mark.parametrize("header", ["<header srclang=en/>", "<header><prop>x</header>"])
+def test_a_bad_header_costs_no_unit(header: str, read_both: Reader) -> None:
+    content = tmx([("a", "A"), ("b", "B")]).replace("<header><note>x</note></header>", header)
+    table = read_both("a", content.encode())
+
+    assert table["fault"].to_list() == ["invalid_xml", None, None]
+    assert rows_of(table.tail(2)) == good(("a", "A"), ("b", "B"))
+
+
 def test_what_follows_the_root_is_a_fault(read_both: Reader) -> None:
     content = tmx([("a", "A")]) + "\0\0"
 

@@ -94,11 +94,25 @@ def test_a_language_whose_script_is_not_known_is_not_checked(verdict: Verdict) -
     assert verdict(("I am a student.", "Ја сам студент."), "en-tlh") == (None, None)
 
 
-@pytest.mark.parametrize("text", ["Ја сам студент.", "Ja sam student."])
-@pytest.mark.parametrize("language", ["sr", "uz", "kk", "az", "tt"])
-def test_a_language_of_two_scripts_may_be_in_either(verdict: Verdict, language: str, text: str) -> None:
-    assert verdict(("I am a student.", text), f"en-{language}") == (None, None)
-    assert verdict(("I am a student.", "我是一个学生。"), f"en-{language}") == ("wrong_script", "0.0")
+SEVERAL_SCRIPTS = {
+    "sr": {"Cyrl": "Ја сам студент.", "Latn": "Ja sam student."},
+    "uz": {"Latn": "Men talabaman.", "Cyrl": "Мен талабаман."},
+    "kk": {"Cyrl": "Мен студентпін.", "Latn": "Men studentpin.", "Arab": "مەن ستۋدەنتپىن"},
+    "pa": {"Guru": "ਮੈਂ ਵਿਦਿਆਰਥੀ ਹਾਂ", "Arab": "میں ودیارتھی ہاں"},
+    "az": {"Latn": "Mən tələbəyəm.", "Cyrl": "Мән тәләбәјәм."},
+    "tt": {"Cyrl": "Мин студент.", "Latn": "Min student."},
+}
+
+
+@pytest.mark.parametrize("language", SEVERAL_SCRIPTS)
+def test_all_scripts_of_a_language_count_unless_the_recipe_names_one(language: str, verdict: Verdict) -> None:
+    texts = SEVERAL_SCRIPTS[language]
+    for script, text in texts.items():
+        pair = ("I am a student.", text)
+        assert verdict(pair, f"en-{language}") == verdict(pair, f"en-{language}_{script}") == (None, None)
+        for other in texts.keys() - {script}:
+            assert verdict(pair, f"en-{language}_{other}")[0] == "wrong_script"
+    assert verdict(("I am a student.", "나는 학생이다."), f"en-{language}")[0] == "wrong_script"
 
 
 def test_text_without_spaces_has_words_too(verdict: Verdict) -> None:
