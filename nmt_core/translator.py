@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 
 from nmt_core.bundle import read_search
 from nmt_core.config import LanguagesConfig, Precision, SearchConfig
@@ -106,7 +106,7 @@ class Translator:
         self._has_scores = True
         self._variants: dict[tuple[SearchConfig, bool], Translator] = {}
         self._lock = threading.Lock()
-        self._automatic = {"splits_sentences": splits_sentences, "copies_unknown": copies_unknown}
+        self._automatic = splits_sentences, copies_unknown
         self._splits_sentences = _chosen(search.split_sentences, splits_sentences)
         self._copies_unknown = _chosen(search.copy_unknown, copies_unknown)
         self._unknown = UnknownText(tokenizers.source)
@@ -199,8 +199,16 @@ class Translator:
         """Return a translator of the same model with another search."""
         if self._bundle:
             return Translator._of(self._bundle, search, self.threads, scores=scores)
-        parts = self.stepper, self.tokenizers, search, self.threads, self.spelling, self.between_sentences
-        return Translator(*parts, **self._automatic)
+        return Translator(
+            self.stepper,
+            self.tokenizers,
+            search,
+            self.threads,
+            self.spelling,
+            self.between_sentences,
+            splits_sentences=self._automatic[0],
+            copies_unknown=self._automatic[1],
+        )
 
     @overload
     def translate(self, lines: str, target_prefixes: str = "", **search: Any) -> Translation: ...
@@ -311,8 +319,9 @@ class Translator:
         own = self._prefixes(target_prefixes, len(lines))
         laid_out = [self._laid_out(line) for line in lines]
         for parts, first in zip(laid_out, own, strict=True):
-            if parts and first:
-                parts[0].prefix = first
+            begin = next((part for part in parts if part.text), None)
+            if begin and first:
+                begin.prefix = first
         ahead = [part for parts in laid_out for part in parts]
         while ahead:
             self._find(ahead)
@@ -452,7 +461,8 @@ class Translator:
             if not scored:
                 translations.append(None)
                 continue
-            best, status = scored[0], cast(Status, "unfinished" if kept[0][1].cut else "ok")
+            best = scored[0]
+            status: Status = "unfinished" if kept[0][1].cut else "ok"
             translations.append(
                 Translation(best.text, best.score, status, best.tokens, tuple(scored[1:]), best.alignment)
             )

@@ -147,7 +147,7 @@ def translations(run: Run) -> Section:
             Sentences("Hardest sentences: lowest chrF", _items(rows.sort("chrf").head(_HARDEST))),
             Sentences(
                 "Least certain translations: lowest model score per token",
-                _items(sure.sort("per_token").head(_LEAST_SURE)),
+                _items(sure.sort("per_token", nulls_last=True).head(_LEAST_SURE)),
             ),
         ],
     )

@@ -5,6 +5,7 @@ people should look at.
 """
 
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 
 import polars
@@ -20,7 +21,8 @@ def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translat
     """Write one row for each sentence, in the order of the test set.
 
     The columns are `source`, `reference`, `hypothesis`, `chrf` (sentence chrF, 0 to 100, Popović 2015), `model_score`
-    (see `Translation.score`), `tokens` (number of tokens in the translation) and `status` (see `Translation.status`).
+    (see `Translation.score`, null where nothing was translated), `tokens` (number of tokens in the translation) and
+    `status` (see `Translation.status`).
     """
     chrf = CHRF()
     hypotheses = [translation.text for translation in translations]
@@ -31,11 +33,13 @@ def write_sentences(folder: Path, test: TestSet, translations: Sequence[Translat
         "reference": test.references,
         "hypothesis": hypotheses,
         "chrf": scores,
-        "model_score": [round(translation.score, 4) for translation in translations],
+        "model_score": [None if isnan(one.score) else round(one.score, 4) for one in translations],
         "tokens": [translation.tokens for translation in translations],
         "status": [translation.status for translation in translations],
     }
-    polars.DataFrame(rows).write_parquet(folder / f"{test.name}{_SUFFIX}")
+    polars.DataFrame(rows, schema_overrides={"model_score": polars.Float64}).write_parquet(
+        folder / f"{test.name}{_SUFFIX}"
+    )
 
 
 def read_sentences(folder: Path, test_set: str) -> polars.DataFrame | None:

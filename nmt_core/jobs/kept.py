@@ -75,7 +75,7 @@ def kept_reader(file: InputFile, columns: Columns, keep: Sequence[str]) -> Itera
 
 def is_json(schema: pa.Schema) -> bool:
     """Return True if the file of a chunk holds JSON objects."""
-    return schema.names == [JSON_COLUMN] and schema.field(0).metadata == {b"kept": b"json"}
+    return schema.names == [JSON_COLUMN] and bool(schema.field(0).metadata == {b"kept": b"json"})
 
 
 class _JsonRows:

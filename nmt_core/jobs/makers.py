@@ -53,7 +53,8 @@ def _maker_of(url: str) -> str:
         store, name = store_of(url)
         with store.open(name, "rb") as file:
             metadata = pq.read_metadata(file).metadata
-    return (metadata or {}).get(MADE_BY.encode(), UNKNOWN.encode()).decode()
+    maker: bytes = (metadata or {}).get(MADE_BY.encode(), UNKNOWN.encode())
+    return maker.decode()
 
 
 def ranges(numbers: Sequence[int]) -> str:

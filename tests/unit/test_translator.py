@@ -485,3 +485,9 @@ def test_what_cannot_be_spelled_is_copied(line: str, copied: str, status: str, t
     assert status == "partly_unknown" or found.text == line
     left = translator.translate(line, copy_unknown="never")
     assert copied not in left.text and left.status in (status, "unfinished")
+
+
+def test_unknown_marks_within_a_sentence_do_not_cut_it(translator: Translator) -> None:
+    found = translator.translate("the cat “sees” a dog. ”")
+    assert found.text.startswith(translator.translate("the cat sees a dog.").text)
+    assert found.text.endswith(" ”") and "“" not in found.text

@@ -14,12 +14,21 @@ import fsspec
 import mlflow
 import pytest
 from mlflow.tracking import MlflowClient
+from support.facts import raises
 
 from flows.cli.translate import run_translation
 from flows.registry.models import model_of
 from flows.settings import Settings
 from flows.tracking.mlflow_tracker import open_database
-from flows.translation.job import EXPERIMENT, Wanted, _require_writable, translate_job, workers_of
+from flows.translation.job import (
+    EXPERIMENT,
+    PIPE,
+    Wanted,
+    _require_writable,
+    translate_job,
+    translate_pipe,
+    workers_of,
+)
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.search import onnx_session
@@ -365,3 +374,34 @@ def test_each_gpu_has_a_process_of_its_own(settings: Settings, monkeypatch: pyte
     for here, precision in ((two, "int8"), (replace(two, gpus=("5",)), "fp16")):
         with workers_of(here, precision) as (workers, threads):
             assert (workers.count, threads) == (1, 5), "threads of this process"
+
+
+def test_streams_that_cannot_be_used_are_explained(
+    tiny_bundle: Path, source: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_pipe = Wanted(str(tiny_bundle), str(source), PIPE, beam_size=1)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        with raises(StageError, "standard output", "has ended"):
+            translate_pipe(to_pipe, settings)
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with raises(StageError, "standard output", "full", "--output"):
+            translate_pipe(to_pipe, settings)
+    monkeypatch.setattr(sys, "stdout", None)
+    with raises(DataError, "standard output", "closed", "--output"):
+        translate_pipe(to_pipe, settings)
+    monkeypatch.setattr(sys, "stdin", None)
+    with raises(DataError, "standard input", "closed", "--input"):
+        translate_pipe(Wanted(str(tiny_bundle), PIPE, str(source)), settings)
+    with raises(ConfigError, "--keep id", "--input and --output"):
+        translate_pipe(Wanted(str(tiny_bundle), str(source), str(source.with_suffix(".jsonl")), keep=("id",)), settings)
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for target, kind in (("/dev/null", "device"), (str(tmp_path / "fifo"), "named pipe")):
+        with raises(DataError, target, kind, f"> {target}"):
+            _require_writable(target)
