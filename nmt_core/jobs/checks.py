@@ -15,7 +15,7 @@ from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import language_id
 from nmt_core.corpus.cleaning.filters import agreement, form, repetition
 from nmt_core.corpus.cleaning.filters.base import Filter
-from nmt_core.corpus.cleaning.thresholds import rules_for
+from nmt_core.corpus.cleaning.thresholds import rules_for, usual_length_ratio
 from nmt_core.evaluate.must_translate import western_digits
 from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
@@ -59,14 +59,15 @@ class Checker:
 
     def __init__(self, languages: LanguagesConfig) -> None:
         rules = rules_for(_THRESHOLDS, languages, "")
-        self._languages = languages
+        self._measures = form.measures(rules)
         by_reason = {rule.reason: rule for rule in agreement.filters(rules)}
         uneven = next(rule for rule in form.filters_by_language(rules) if rule.reason == "length_ratio")
-        self._ratio = rules.thresholds.expected_length_ratio
+        source, target = (pl.col(side).str.len_chars() + pl.col(f"{side}_extra") for side in _TIDY)
+        self._excess = target - source / usual_length_ratio(languages)
         self._drops = {
             "uneven": uneven.drop,
             "repeats": _any(
-                repetition.repeated_characters(rules.thresholds), repetition.repeated_words(rules.thresholds, languages)
+                repetition.repeated_characters(rules.thresholds), repetition.repeated_words(rules.thresholds)
             ),
             "copied": _any(agreement.copy(), agreement.near_copy(rules.thresholds)),
             "placeholders_differ": by_reason["placeholders_differ"].drop,
@@ -84,11 +85,13 @@ class Checker:
         found: list[str | None] = [None] * pairs.height
         if not found:
             return found
-        verdicts = _measured(pairs, self._languages).select(**self._drops, wrong_language=self._wrong_language())
+        measured = _measured(pairs, self._measures)
+        verdicts = measured.select(**self._drops, wrong_language=self._wrong_language())
+        excess = measured.select(self._excess).to_series()
         suspects = verdicts.select(pl.any_horizontal(pl.all()).fill_null(value=False)).to_series().arg_true()
         for place in suspects.to_list():
             drops = {name for name, drop in verdicts.row(place, named=True).items() if drop}
-            found[place] = self._fault(drops, sources[place], translations[place])
+            found[place] = self._fault(drops, sources[place], translations[place], excess[place])
         return found
 
     def _wrong_language(self) -> pl.Expr:
@@ -96,19 +99,24 @@ class Checker:
         if identifier is None:
             return pl.lit(value=False)
 
-        def is_wrong(target: pl.Series) -> pl.Series:
-            words = target.str.replace_all(_NO_WORD, " ")
+        def is_wrong(sides: pl.Series) -> pl.Series:
+            pairs = sides.struct.unnest()
+            words = pairs["target"].str.replace_all(_NO_WORD, " ")
             asked = words.str.len_chars() - words.str.count_matches(r"[^\p{Alphabetic}]") >= _FEWEST_LETTERS
-            verdicts = identifier.identify(words.filter(asked)).struct.field("is_expected")
-            return pl.Series(target.name, [False] * len(target)).scatter(asked.arg_true(), ~verdicts)
+            verdicts = identifier.identify(words.filter(asked), pairs["source"].filter(asked))
+            is_wrong = ~verdicts.struct.field("is_expected")
+            return pl.Series(sides.name, [False] * len(sides)).scatter(asked.arg_true(), is_wrong)
 
-        return pl.col("target").map_batches(is_wrong, return_dtype=pl.Boolean)
+        return pl.struct(_TIDY).map_batches(is_wrong, return_dtype=pl.Boolean)
 
-    def _fault(self, drops: set[str], source: str, target: str) -> str | None:
-        """Return the first fault of a pair that filters would drop."""
+    def _fault(self, drops: set[str], source: str, target: str, excess: float) -> str | None:
+        """Return the first fault of a pair that filters would drop.
+
+        `excess` is how much longer the target is than usual, in characters that are weighed by their scripts.
+        """
         reasons = set(drops)
-        if ("uneven" in drops and abs(len(source) / self._ratio - len(target)) > _MOST_UNEVEN) or not target:
-            reasons.add("too_long" if len(target) > len(source) / self._ratio else "too_short")
+        if ("uneven" in drops and abs(excess) > _MOST_UNEVEN) or (source and not target):
+            reasons.add("too_long" if excess > 0 else "too_short")
         if "copied" in drops and sum(map(bool, map(_WORD.fullmatch, source.split()))) < _FEWEST_WORDS:
             reasons.discard("copied")
         if "repeats" in drops and self._repeats(source):
@@ -118,7 +126,7 @@ class Checker:
     def _repeats(self, source: str) -> bool:
         """Return True if the source itself repeats words, so that its translation may."""
         pair = pl.DataFrame({"source": [source], "target": [source]})
-        return bool(_measured(pair, self._languages).select(self._drops["repeats"]).item())
+        return bool(_measured(pair, self._measures).select(self._drops["repeats"]).item())
 
 
 @cache
@@ -155,8 +163,8 @@ def _retried(
     most, search = translator.search.retry, translator.search
     if most < 2 or not places:
         return
-    wide = {"beam_size": max(search.beam_size, most)} if search.method == "beam" else {}
-    again = translator.with_search(n_best=max(most, search.n_best), **wide)
+    beam_size = max(search.beam_size, most) if search.method == "beam" else search.beam_size
+    again = translator.with_search(n_best=max(most, search.n_best), beam_size=beam_size)
     found = again.translate([lines[place] for place in places], [prefixes[place] for place in places])
     choices = [one.choices[:most] for one in found]
     pairs = [(lines[place], other.text) for place, own in zip(places, choices, strict=True) for other in own]
@@ -171,13 +179,13 @@ def _any(*rules: Filter) -> pl.Expr:
     return pl.any_horizontal(rule.drop for rule in rules)
 
 
-def _measured(pairs: pl.DataFrame, languages: LanguagesConfig) -> pl.DataFrame:
+def _measured(pairs: pl.DataFrame, measures: Sequence[pl.Expr]) -> pl.DataFrame:
     """Add the columns that the filters read. Digits of all scripts count as 0 to 9."""
     for side in _TIDY:
         if pairs[side].str.contains(r"[\p{Nd}--0-9]").any():
             pairs = pairs.with_columns(pl.col(side).map_elements(western_digits, return_dtype=pl.String))
-    codes = {"source": languages.source, "target": languages.target}
     return pairs.with_columns(
+        *measures,
         **{f"{side}_key": normalize.key(pl.col(side)) for side in _TIDY},
-        **{f"{side}_words": normalize.words(pl.col(side), code) for side, code in codes.items()},
+        **{f"{side}_words": normalize.words(pl.col(side)) for side in _TIDY},
     )

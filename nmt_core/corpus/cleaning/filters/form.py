@@ -5,7 +5,7 @@ import polars as pl
 from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import thresholds
-from nmt_core.corpus.cleaning.filters.base import Filter, either, first_side, languages_by_side
+from nmt_core.corpus.cleaning.filters.base import Filter, either, first_side
 from nmt_core.corpus.cleaning.filters.scripts import letters_of
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
@@ -35,8 +35,8 @@ def measures(rules: CleanRules) -> list[pl.Expr]:
     the part of that weight that is in the script of the side's language.
     """
     columns = []
-    for side, language in languages_by_side(rules.languages).items():
-        script = letters_of(language, rules.languages.script(side)) or ""
+    for side in SIDES:
+        script = letters_of(getattr(rules.languages, side), rules.languages.script(side)) or ""
         own = scripts.extra_weight(pl.col(side), script) if scripts.is_weighed(script) else pl.lit(0.0)
         columns += [
             scripts.with_spaces(pl.col(side)).alias(f"{side}_spaced"),
