@@ -23,6 +23,7 @@ docs/concepts/what-is-dropped.md has the figures, and `benchmarks/languages.py` 
 
 import functools
 import importlib.util
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ class Identifier:
             p, label = labels[0] if labels else (0.0, UNDETERMINED)
             first.append(label.removeprefix(_MARK))
             highest.append(p)
-            probability.append(math.fsum(p for p, label in labels if label in accepted))
+            probability.append(sum([p for p, label in labels if label in accepted]))
         found = {"first": first, "highest": highest, "probability": probability}
         return pl.DataFrame(found, schema=_LOOK).with_columns(letters)
 
@@ -209,7 +210,8 @@ def alike(language: str) -> frozenset[str]:
 def probabilities(letters: str) -> tuple[Probabilities, Probabilities]:
     """Return the languages of a sentence by each of the identifiers, with their probabilities."""
     first = {label.removeprefix(_MARK): p for p, label in _first()(letters, 8, _FLOOR, "strict")}
-    return first, dict(_second().rank(letters))
+    ranked = _second().rank(letters)  # most probable first; what is below the floor would count as the floor
+    return first, dict(itertools.takewhile(lambda language: language[1] > _FLOOR, ranked))
 
 
 def second_languages() -> frozenset[str]:
@@ -224,7 +226,7 @@ def strongest(first: Probabilities, second: Probabilities, accepted: frozenset[s
     """
     least = _FLOOR * _FLOOR
     best, highest = UNDETERMINED, least
-    for language in first.keys() | {name for name, p in second.items() if p > _FLOOR}:
+    for language in first.keys() | second.keys():
         group = alike(language)
         if group & accepted:
             continue
