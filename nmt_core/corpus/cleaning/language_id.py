@@ -23,7 +23,6 @@ docs/concepts/what-is-dropped.md has the figures, and `benchmarks/languages.py` 
 
 import functools
 import importlib.util
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -210,8 +209,11 @@ def alike(language: str) -> frozenset[str]:
 def probabilities(letters: str) -> tuple[Probabilities, Probabilities]:
     """Return the languages of a sentence by each of the identifiers, with their probabilities."""
     first = {label.removeprefix(_MARK): p for p, label in _first()(letters, 8, _FLOOR, "strict")}
-    ranked = _second().rank(letters)  # most probable first; what is below the floor would count as the floor
-    return first, dict(itertools.takewhile(lambda language: language[1] > _FLOOR, ranked))
+    # `rank` gives the same values, but sorts all languages, which takes a third of the time. What is below the floor
+    # counts as the floor.
+    identifier = _second()
+    scores = identifier._decide(letters)
+    return first, {identifier.nb_classes[place]: float(scores[place]) for place in (scores > _FLOOR).nonzero()[0]}
 
 
 def second_languages() -> frozenset[str]:
