@@ -133,7 +133,7 @@ class Identifier:
             p, label = labels[0] if labels else (0.0, UNDETERMINED)
             first.append(label.removeprefix(_MARK))
             highest.append(p)
-            probability.append(math.fsum(p for p, label in labels if label in accepted))
+            probability.append(sum([p for p, label in labels if label in accepted]))
         found = {"first": first, "highest": highest, "probability": probability}
         return pl.DataFrame(found, schema=_LOOK).with_columns(letters)
 
@@ -209,7 +209,11 @@ def alike(language: str) -> frozenset[str]:
 def probabilities(letters: str) -> tuple[Probabilities, Probabilities]:
     """Return the languages of a sentence by each of the identifiers, with their probabilities."""
     first = {label.removeprefix(_MARK): p for p, label in _first()(letters, 8, _FLOOR, "strict")}
-    return first, dict(_second().rank(letters))
+    # `rank` gives the same values, but sorts all languages, which takes a third of the time. What is below the floor
+    # counts as the floor.
+    identifier = _second()
+    scores = identifier._decide(letters)
+    return first, {identifier.nb_classes[place]: float(scores[place]) for place in (scores > _FLOOR).nonzero()[0]}
 
 
 def second_languages() -> frozenset[str]:
@@ -224,7 +228,7 @@ def strongest(first: Probabilities, second: Probabilities, accepted: frozenset[s
     """
     least = _FLOOR * _FLOOR
     best, highest = UNDETERMINED, least
-    for language in first.keys() | {name for name, p in second.items() if p > _FLOOR}:
+    for language in first.keys() | second.keys():
         group = alike(language)
         if group & accepted:
             continue
