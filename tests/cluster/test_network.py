@@ -10,8 +10,7 @@ import pytest
 from support.hosts import PORT, OnHosts
 from support.network import Network, missing, network
 from support.ranks import Ranks
-
-from .conftest import InBackground, Training, Watched
+from support.trainings import InBackground, Training, Watched
 
 pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120), pytest.mark.timeout(1_800)]
 

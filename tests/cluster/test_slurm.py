@@ -12,13 +12,12 @@ import pytest
 from support.facts import raises
 from support.ranks import Ranks
 from support.slurm import SlurmCluster
+from support.trainings import InBackground, Training, Watched
 from support.until import patient, until
 
 from flows.launchers.cluster_job import template_of
 from flows.settings import Settings
 from nmt_core.errors import ConfigError, PreemptedError, StageError
-
-from .conftest import InBackground, Training, Watched
 
 pytestmark = [pytest.mark.cluster, pytest.mark.cpu(120), pytest.mark.timeout(1_800)]
 
