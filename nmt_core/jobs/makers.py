@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nmt_core
@@ -41,7 +42,8 @@ def chunks_by_maker(parts: Parts, numbers: Iterable[int]) -> dict[str, list[int]
     """Return the numbers of translated chunks, by the code that translated them."""
     found: dict[str, list[int]] = {}
     for number in sorted(numbers):
-        with suppress(FileNotFoundError):  # another worker has finished the job
+        # Another worker has finished the job, or the file is damaged, which is reported when it is read.
+        with suppress(FileNotFoundError, pa.ArrowInvalid):
             found.setdefault(_maker_of(parts.output(number)), []).append(number)
     return found
 

@@ -137,7 +137,7 @@ def test_kept_translations_of_the_same_text_are_used(
     [
         ({"clean": {"decontaminate": False}}, "contamination"),
         ({"evaluate": {"must_translate": [{"source": "a dog", "contains": ["Getriebe"]}]}}, "sentences"),
-        ({"registry": {"built_in_sentences": "all"}}, "sentences"),
+        ({"registry": {"built_in_sentences": "all"}, "search": {"copy_unknown": "never"}}, "sentences"),
     ],
 )
 def test_a_better_model_with_a_fault_stays_challenger(
