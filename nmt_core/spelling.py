@@ -1,7 +1,7 @@
 """Normalise the spelling of text, in the same way for training text and for text to translate.
 
 The patterns mean the same in Python's regular expressions and in polars. `Spelling.tidy` does to one line what
-`corpus/normalize.py` does to whole columns, except that it does not repair entities and mojibake.
+`corpus/normalize.py` does to whole columns, except that it does not resolve entities.
 """
 
 import re
@@ -9,6 +9,7 @@ import unicodedata
 from functools import cache
 from typing import Literal, NamedTuple
 
+from nmt_core import mojibake
 from nmt_core.config import CleanConfig
 
 UnicodeForm = Literal["NFC", "NFKC"]
@@ -25,7 +26,7 @@ INVISIBLE = (
 SPACES = r"[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 """White space of any kind and length. One space replaces it."""
 
-# C1 controls are mojibake. They are removed here, because the repair of training text needs more than one line.
+# Of C1 controls, the repair of mojibake leaves those that stand for nothing. Training text that holds any is dropped.
 _INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
 _SPACES = re.compile(SPACES)
 
@@ -107,6 +108,7 @@ class Spelling(NamedTuple):
         return tidied
 
     def _tidy_once(self, line: str) -> str:
+        line = mojibake.repair(line)
         if self.punctuation == "moses":
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)

@@ -156,7 +156,7 @@ def _requirements(bundle: Path) -> list[str]:
     The package onnxruntime-gpu is listed as onnxruntime, which has the same code.
     """
     versions = Pretokenizers.read(bundle).require_packages()
-    for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "onnxruntime", "onnxruntime-gpu"):
+    for name in ("mlflow", "numpy", "sentencepiece", "pydantic", "ftfy", "onnxruntime", "onnxruntime-gpu"):
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -6,7 +6,8 @@ import polars as pl
 
 from nmt_core import formats
 from nmt_core.config import LanguagesConfig
-from nmt_core.corpus.index import CorpusIndex, Role, StoredCorpus
+from nmt_core.corpus.fetching.addresses import name_in
+from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, Role, StoredCorpus
 from nmt_core.errors import DataError
 from nmt_core.store.artifacts import Artifact
 
@@ -16,7 +17,7 @@ def rows(
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of one corpus in tables with the columns source, target, line, fault and value.
 
-    See `formats.read`.
+    See `formats.read`. Monolingual text has its sentences on its side, and nothing on the other one.
 
     Raises:
         DataError: a file is damaged or of the wrong kind. Some rows may have been yielded before.
@@ -26,7 +27,12 @@ def rows(
         languages.source, languages.target, corpus.source_column, corpus.target_column, max_line_bytes
     )
     try:
-        yield from formats.read(files, layout)
+        if corpus.role == MONOLINGUAL:
+            named = [(file, name_in(stored.address)) for file, stored in zip(files, corpus.files, strict=True)]
+            column = corpus.source_column if corpus.side == "source" else corpus.target_column
+            yield from formats.read_side(named, layout, column)
+        else:
+            yield from formats.read(files, layout)
     except DataError as error:  # it names copies in the artifact, but users know a corpus by its address
         addresses = ", ".join(dict.fromkeys(file.address for file in corpus.files))
         raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None

@@ -10,7 +10,7 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import filters, language_id
 from nmt_core.corpus.cleaning.thresholds import CleanRules
@@ -32,6 +32,7 @@ _SOURCE_WEIGHT = 0x9E3779B97F4A7C15  # odd, so that no bit of a key is lost
 
 ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
+MONOLINGUAL_COLUMNS = ("text", "side", "corpus", "line", "licence")
 DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
 
 
@@ -72,7 +73,8 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
     for side in SIDES:
         labels = table[f"{side}_language"].drop_nulls().value_counts(name="count")
         getattr(tally, f"{side}_languages").update(dict(labels.iter_rows()))
-    if shard.rules.thresholds.min_language_probability:
+    least = [shard.rules.thresholds.limit("min_language_probability", side) for side in shard.rules.sides]
+    if len(least) == len(SIDES) and all(least):
         tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
     return shard, tally
 
@@ -123,7 +125,7 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
 
 
 def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
-    """Return a UInt64 that is equal for copies: equal pairs, or pairs equal except for case, punctuation and spaces."""
+    """Return a UInt64 that is equal for copies: equal pairs, or pairs with equal keys (see `normalize.key`)."""
     if mode == "exact":
         keys = [normalize.hashed(pl.col(side)) for side in SIDES]
     else:
@@ -154,6 +156,8 @@ class JudgedShard:
     """Address to write the kept pairs."""
     all_dropped: str
     """Address to write all dropped pairs, whatever the reason."""
+    side: Side | None = None
+    """Side of monolingual text. None means pairs."""
 
 
 def finish_shard(shard: JudgedShard) -> Tally:
@@ -167,7 +171,11 @@ def finish_shard(shard: JudgedShard) -> Tally:
         value=_where("keeper", shard.corpora)
     )
     dropped = pl.concat([storage.read(shard.dropped), copies.select(*DROPPED_COLUMNS, "place")]).sort("place")
-    storage.write(train.select(*TRAIN_COLUMNS, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    if shard.side:
+        alone = train.with_columns(text=pl.col(shard.side), side=pl.lit(shard.side))
+        storage.write(alone.select(MONOLINGUAL_COLUMNS), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    else:
+        storage.write(train.select(*TRAIN_COLUMNS, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     storage.write(dropped.select(DROPPED_COLUMNS), shard.all_dropped, row_group_pairs=ROW_GROUP_PAIRS)
     tally = Tally(after=Histograms.of(train), repaired=train.filter("repaired").height)
     tally.kept.update(dict(train["corpus"].value_counts(name="count").iter_rows()))

@@ -10,12 +10,12 @@ def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
     """Return a line for each side and each active filter that does not support the side's language."""
     found = []
     for side, code in languages_by_side(pair).items():
-        if clean.min_language_probability and not language_id.is_known(code):
+        if clean.limit("min_language_probability", side) and not language_id.is_known(code):
             found.append(
                 f"{code}, the {side} side's language, is unknown to all identifiers: "
                 "clean.min_language_probability checks only the other side"
             )
-        if clean.min_script_share and code not in SCRIPT_OF_LANGUAGE:
+        if clean.limit("min_script_share", side) and code not in SCRIPT_OF_LANGUAGE:
             found.append(
                 f"{code}, the {side} side's language, is written in several scripts or in an unknown one: "
                 "clean.min_script_share checks only the other side"

@@ -274,6 +274,8 @@ def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
     if get_origin(field.annotation) is tuple:
         words = st.lists(st.text(max_size=5), max_size=2).map(tuple)
         return words if get_args(field.annotation)[0] is str else st.just(())
+    if type(None) in get_args(field.annotation):
+        return st.none()
     assert field.annotation is str
     return st.text(max_size=10)
 

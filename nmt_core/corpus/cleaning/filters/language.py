@@ -9,15 +9,15 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 def steps(rules: CleanRules) -> list[Step]:
     """Return one step, or none if identification is off or supports neither language."""
-    least = rules.thresholds.min_language_probability
     sides = languages_by_side(rules.languages)
-    known = [side for side, language in sides.items() if language_id.is_known(language)]
-    if not least or not known:
+    least = {side: rules.thresholds.limit("min_language_probability", side) for side in rules.sides}
+    known = [side for side in rules.sides if least[side] and language_id.is_known(sides[side])]
+    if not known:
         return []
     other = {"source": sides["target"], "target": sides["source"]}
     measures, wrong, found = [], [], []
     for side in known:
-        identifier = language_id.Identifier(sides[side], other[side], least)
+        identifier = language_id.Identifier(sides[side], other[side], least[side])
         verdict = pl.col(f"{side}_verdict").struct
         language = pl.col(f"{side}_language")
         measures.append(

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from nmt_core.config import SIDES
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters import agreement, form, language, outside, repetition, word_lists
-from nmt_core.corpus.cleaning.filters.base import Filter, Step, languages_by_side
+from nmt_core.corpus.cleaning.filters.base import Filter, Step
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 Columns = dict[str, pl.DataType]
@@ -22,25 +23,31 @@ def steps(rules: CleanRules) -> list[Step]:
     Raises:
         ConfigError: a scorer or an external filter cannot be loaded.
     """
-    copies = [agreement.copy()] if rules.thresholds.drop_copies else []
+    copies = [agreement.copy()] if rules.thresholds.drop_copies and _has_both(rules) else []
     of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
     plain = Step([*of_form, *agreement.filters(rules)])
     lists = Step(word_lists.filters(rules))
-    found = [plain, *_of_words(rules), lists, *language.steps(rules), *outside.steps(rules)]
+    external = outside.steps(rules) if _has_both(rules) else []
+    found = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
     return [step for step in found if step.filters]
+
+
+def _has_both(rules: CleanRules) -> bool:
+    """Return True if the rules are for pairs, and not for text of one side."""
+    return len(rules.sides) == len(SIDES)
 
 
 def _of_words(rules: CleanRules) -> Iterator[Step]:
     config = rules.thresholds
-    if config.max_repeated_characters:
-        yield Step([repetition.repeated_characters(config)])
+    if characters := repetition.repeated_characters(rules):
+        yield Step([characters])
     asked = []
-    if config.max_copied_share < 1:
+    if config.max_copied_share < 1 and _has_both(rules):
         asked.append(agreement.near_copy(config))
-    if config.max_repeated_words:
-        asked.append(repetition.repeated_words(config, rules.languages))
-    sides = languages_by_side(rules.languages)
-    yield Step(asked, [normalize.words(pl.col(side), code).alias(f"{side}_words") for side, code in sides.items()])
+    if words := repetition.repeated_words(rules):
+        asked.append(words)
+    measures = [normalize.words(pl.col(side), code).alias(f"{side}_words") for side, code in rules.codes.items()]
+    yield Step(asked, measures)
 
 
 def knobs(rules: CleanRules) -> dict[str, str]:

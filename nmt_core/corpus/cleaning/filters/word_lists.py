@@ -39,7 +39,7 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
 def filters(rules: CleanRules) -> list[Filter]:
     """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
     asked = []
-    for side, language in languages_by_side(rules.languages).items():
+    for side, language in rules.codes.items():
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
             found = _found(pl.col(side), phrases, whole=normalize.has_spaces(language))
