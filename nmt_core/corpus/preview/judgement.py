@@ -146,8 +146,8 @@ def _judged(table: pl.DataFrame, rules: CleanRules) -> list[Judged]:
 def _one(rule: Filter, rows: pl.DataFrame, *, is_on: bool) -> Judged:
     decided = rows.select(drop=rule.drop.fill_null(value=False) & pl.col("fault").is_null())["drop"]
     values = pl.repeat(None, rows.height, dtype=pl.String, eager=True)
-    if decided.any():  # some functions of polars fail on empty tables
-        dropped = rows.filter(decided).select(value=rule.value.cast(pl.String))["value"]
+    if decided.any():  # polars 2.1 fails on some expressions over an empty table, and over the view that filter returns
+        dropped = rows[decided.arg_true()].select(value=rule.value.cast(pl.String))["value"]
         values = values.scatter(decided.arg_true(), dropped)
     judged = Judged(rule.reason, rule.knob, is_on, decided.to_list(), values.to_list())
     if scale := rule.scale:
