@@ -25,13 +25,16 @@ _LOOKED_AT = 50  # newest artifacts of a stage: a store may hold thousands
 
 _BYTES_PER_PAIR = 120
 """Usual size of a pair of sentences, where the text is not there yet."""
-_PROCESS_BYTES = 0.4e9
-"""Memory of a process that has imported what stages need."""
-# Measured with SentencePiece 0.2 on 50,000 to 600,000 pairs of English and German (6 to 72 MB): 93, 204 and 441 MiB for
-# byte-pair encoding. A unigram model begins with a suffix array over all text: 1.7 GB for 657,674 pairs (79 MB). Both
-# also hold the sample itself.
+_PROCESS_BYTES = 0.2e9
+"""Memory of a process that has imported what the stages of text need."""
+_TORCH_BYTES = 0.4e9
+"""Memory of a process that has imported torch as well."""
+# Measured with SentencePiece 0.2 on 50,000, 200,000 and 600,000 pairs of English and German (6, 24 and 72 MB): 93, 204
+# and 441 MiB for byte-pair encoding. A unigram model begins with a suffix array over all text: 1.7 GB for 657,674 pairs
+# (79 MB). Both also hold the sample itself.
 _TOKENIZER_BYTES_PER_TEXT_BYTE = {"bpe": 7.0, "unigram": 22.0, "char": 2.0, "word": 2.0}
-_CLEAN_BYTES_PER_TEXT_BYTE = 14.0  # of the shard that a worker holds: raw, normalised, keys and measures
+# Raw, normalised, keys and measures of the shard that a worker holds: 517 MiB for 250,000 pairs of 94 bytes.
+_CLEAN_BYTES_PER_TEXT_BYTE = 23.0
 _BYTES_PER_WEIGHT_IN_TRAINING = 16  # the weight, its gradient and Adam's two moments
 _BYTES_PER_WEIGHT_IN_EXPORT = 12  # the model, its graph, and the copy that is checked
 
@@ -129,10 +132,10 @@ def memory(stage: str, config: PipelineConfig, workers: int) -> Estimate:
         size = workers * (_PROCESS_BYTES + shard * factor)
         return Estimate(size, f"{workers} workers, {config.clean.shard_pairs:,} pairs each")
     if stage == "train":
-        size = _PROCESS_BYTES + weights * _BYTES_PER_WEIGHT_IN_TRAINING
+        size = _TORCH_BYTES + weights * _BYTES_PER_WEIGHT_IN_TRAINING
         return Estimate(size, f"{weights:,} weights x {_BYTES_PER_WEIGHT_IN_TRAINING} bytes, without activations")
     if stage in ("average", "export", "evaluate"):
-        size = _PROCESS_BYTES + weights * _BYTES_PER_WEIGHT_IN_EXPORT
+        size = _TORCH_BYTES + weights * _BYTES_PER_WEIGHT_IN_EXPORT
         return Estimate(size, f"{weights:,} weights x {_BYTES_PER_WEIGHT_IN_EXPORT} bytes")
     return Estimate(_PROCESS_BYTES, "files are streamed")
 
