@@ -149,7 +149,7 @@ def _memory_of_tokenizer(config: PipelineConfig) -> Estimate:
     text = _text_bytes(config)
     sample = most if text is None else min(text, most)
     each = [_TOKENIZER_BYTES_PER_TEXT_BYTE[kind] for kind in tokenizer.kinds]
-    # A vocabulary of one side is learned from half of the text, after that of the other side.
+    # With two vocabularies, each is learned from one side: half of the text. The whole sample is held meanwhile.
     factor = max(each) if tokenizer.vocabularies == "joint" else 1 + max(each) / 2
     known = "" if text is not None else "at most, "
     rule = f"{known}{sample / _BYTES_PER_PAIR:,.0f} pairs x {_BYTES_PER_PAIR} bytes x {factor:g} ({tokenizer.kind})"
