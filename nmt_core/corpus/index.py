@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.config import CorpusConfig, LanguagesConfig, Side
+from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
 from nmt_core.store.artifacts import Artifact
@@ -84,7 +84,7 @@ class StoredCorpus(BaseModel):
 
         They do not decide the text, so the stored values may come from a recipe that has been corrected since.
         """
-        named = (*config.train, *config.monolingual)
+        named: list[ParallelCorpus | MonolingualCorpus] = [*config.train, *config.monolingual]
         now = next((corpus for corpus in named if corpus.name == self.name), None)
         licence = self.licence if self.known_licence is None else self.known_licence
         citation = self.citation if self.known_citation is None else self.known_citation

@@ -22,7 +22,9 @@ Corpus = ParallelCorpus | MonolingualCorpus
 
 def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[Corpus, ...]:
     """Return the corpora that the recipe names for a role, in recipe order."""
-    return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test, MONOLINGUAL: corpus.monolingual}[role]
+    if role == MONOLINGUAL:
+        return corpus.monolingual
+    return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
 
 
 def roles_of(corpus: CorpusConfig) -> tuple[Role, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from nmt_core.config import MonolingualCorpus, PipelineConfig
+from nmt_core.config import MonolingualCorpus, ParallelCorpus, PipelineConfig
 from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_alone, resolve_here, scheme_of
 from nmt_core.corpus.fetching.fetcher import logins
 from nmt_core.corpus.fetching.lockfile import Lockfile
@@ -45,7 +45,8 @@ def watched(config: PipelineConfig) -> list[str]:
     lock = Lockfile(config.corpus.lock)
     found: list[str] = []
     parallel = (*config.corpus.train, *config.corpus.dev, *config.corpus.test)
-    for corpus in (*parallel, *config.corpus.monolingual):
+    named: list[ParallelCorpus | MonolingualCorpus] = [*parallel, *config.corpus.monolingual]
+    for corpus in named:
         if isinstance(corpus, MonolingualCorpus):
             resolution = resolve_alone(corpus)
         else:

@@ -42,9 +42,9 @@ def _broken_encoding(rules: CleanRules) -> Filter:
     return Filter("broken_encoding", "the corpus's encoding", pl.any_horizontal(broken), first)
 
 
-def _scale(rules: CleanRules, option: str, values: Mapping[str, pl.Expr]) -> Scale:
-    limits = {side: rules.thresholds.limit(option, side) for side in rules.sides}
-    return Scale(option, values, limits, is_minimum=option.startswith("min_"))
+def _scale(rules: CleanRules, option: str, values: Mapping[Side, pl.Expr]) -> Scale:
+    limits: dict[str, float] = {side: rules.thresholds.limit(option, side) for side in rules.sides}
+    return Scale(option, {str(side): value for side, value in values.items()}, limits, option.startswith("min_"))
 
 
 def _word_counts(rules: CleanRules) -> list[Filter]:

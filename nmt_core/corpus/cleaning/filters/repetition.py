@@ -78,7 +78,8 @@ def _filter(
     if not limits:
         return None
     option = f"max_{reason}"
-    scale = Scale(option, dict(value.items()), dict(limits.items()), is_minimum=False)
+    named = {str(side): measure for side, measure in value.items()}
+    scale = Scale(option, named, {str(side): float(limit) for side, limit in limits.items()}, is_minimum=False)
     return Filter(reason, f"clean.{option}", pl.any_horizontal(drop), pl.max_horizontal(*value.values()), scale)
 
 

@@ -28,7 +28,7 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
     Raises:
         ConfigError: a list cannot be read or is empty.
     """
-    found = {}
+    found: dict[str, pl.DataFrame] = {}
     for side, language in languages_by_side(languages).items():
         knob = f"{side}_word_list"
         if file := getattr(clean, knob):
