@@ -21,6 +21,7 @@ the order, which pyproject.toml declares:
 
     errors                error classes, and how messages are written
     config                options of recipes, without anything slow
+    mojibake              repair of text that was decoded with the wrong table of characters
     spelling, scoring     casing and punctuation of a language pair; BLEU, chrF and TER
     execution, store      processes and pools; artifacts, manifests and files
     recipes, formats      YAML recipes; corpus files of any format

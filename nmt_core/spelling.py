@@ -1,7 +1,7 @@
 """Normalise the spelling of text, in the same way for training text and for text to translate.
 
 The patterns mean the same in Python's regular expressions and in polars. `Spelling.tidy` does to one line what
-`corpus/normalize.py` does to whole columns, except that it does not repair entities and mojibake.
+`corpus/normalize.py` does to whole columns, except that it does not resolve entities.
 """
 
 import re
@@ -9,6 +9,7 @@ import unicodedata
 from functools import cache
 from typing import Literal, NamedTuple
 
+from nmt_core import mojibake
 from nmt_core.config import CleanConfig
 
 UnicodeForm = Literal["NFC", "NFKC"]
@@ -31,7 +32,7 @@ WIDE_FILLERS = r"[\u3164\uffa0]"
 LONE_FILLERS = r"(^| )(?:[\u115f\u1160]+(?: |$))+"
 """Words that consist of the fillers of old Hangul syllables only, so that nothing is seen. The first group stays."""
 
-# C1 controls are mojibake. They are removed here, because the repair of training text needs more than one line.
+# Of C1 controls, the repair of mojibake leaves those that stand for nothing. Training text that holds any is dropped.
 _INVISIBLE = re.compile(rf"[{INVISIBLE}\x80-\x84\x86-\x9f]")
 _SPACES = re.compile(SPACES)
 _WIDE_FILLERS = re.compile(WIDE_FILLERS)
@@ -121,6 +122,7 @@ class Spelling(NamedTuple):
         return tidied
 
     def _tidy_once(self, line: str) -> str:
+        line = mojibake.repair(line)
         if self.punctuation == "moses":
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)

@@ -11,6 +11,7 @@ import typer
 
 from flows.cli.arguments import DEBUG
 from flows.cli.artifacts import artifacts
+from flows.cli.clean import clean
 from flows.cli.compare import compare
 from flows.cli.deploy import deploy, worker
 from flows.cli.explain import explain
@@ -28,7 +29,7 @@ from flows.cli.up import up
 from nmt_core.errors import NmtError, words_of
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    *(run, stage, compare, plan, why, manifest, recipes),
+    *(run, stage, compare, plan, why, clean, manifest, recipes),
     *(translate, serve, explain, report, promote, rollback, models),
     *(up, deploy, worker, reconcile),
 )

@@ -172,7 +172,8 @@ def _requirements(bundle: Path) -> list[str]:
     The package onnxruntime-gpu is listed as onnxruntime, which has the same code.
     """
     versions = Pretokenizers.read(bundle).require_packages()
-    for name in ("mlflow", "numpy", "sentencepiece", "sentencex", "pydantic", "onnxruntime", "onnxruntime-gpu"):
+    names = ("mlflow", "numpy", "sentencepiece", "sentencex", "pydantic", "ftfy", "onnxruntime", "onnxruntime-gpu")
+    for name in names:
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -14,7 +14,7 @@ settings (`flows.settings`), never configuration. This package imports neither t
 from nmt_core.config.average import AverageConfig
 from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
-from nmt_core.config.corpus import CorpusConfig, ParallelCorpus, ToyCorpusConfig
+from nmt_core.config.corpus import CorpusConfig, MonolingualCorpus, ParallelCorpus, ToyCorpusConfig
 from nmt_core.config.encode import EncodeConfig
 from nmt_core.config.evaluate import EvaluateConfig, Kept, MustTranslate
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
@@ -51,6 +51,7 @@ __all__ = [
     "MixConfig",
     "MixRule",
     "ModelConfig",
+    "MonolingualCorpus",
     "MustTranslate",
     "ParallelCorpus",
     "PipelineConfig",

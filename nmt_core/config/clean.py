@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from nmt_core.config.filters import FilterConfig, FilterOverride, Share
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 
 def _is_command(text: str) -> str:
@@ -63,12 +63,12 @@ class CleanConfig(FilterConfig):
     training corpora."""
     filters: tuple[str, ...] = ()
     """Additional filters: entry points of the group `nmt_pipeline.filters`, or module:function."""
-    identifier: str = ""
+    identifier: str = later("", pattern=r"^([\w.-]+(:[\w.]+)?)?$")
     """Identifier of languages in place of the built-in ones: `fasttext`, which reads a model file such as GlotLID's, an
     entry point of the group `nmt_pipeline.identifiers`, or module:function. Empty means the built-in identifiers."""
-    identifier_model: str = ""
+    identifier_model: str = later("")
     """Path of the model file that `identifier` reads. The contents of the file are part of the fingerprint."""
-    max_other_language_share: Share = 0.5
+    max_other_language_share: Share = later(0.5)
     """Refuse a corpus if more than this share of its pairs, of those whose language was identified, has a side in one
     and the same other language. Then `languages` is wrong, or identification is. 1 refuses none."""
     deduplicate: Literal["none", "exact", "normalised"] = "normalised"

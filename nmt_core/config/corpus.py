@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.languages import Side
+from nmt_core.config.section import Section, later
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 
@@ -30,6 +31,7 @@ def _is_charset(name: str) -> str:
 
 
 Column = Annotated[str, BeforeValidator(_as_text)]
+Charset = Annotated[str, AfterValidator(_is_charset)]
 
 
 class ToyCorpusConfig(Section):
@@ -81,7 +83,7 @@ class ParallelCorpus(Section):
     """Target column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means the column
     that is named after the language, or else after the side (target, tgt, ref). In a table without a header, it means
     the second column of text."""
-    encoding: Annotated[str, AfterValidator(_is_charset)] = ""
+    encoding: Charset = ""
     """Charset of the files, such as windows-1252, shift_jis or utf-16-le. Empty means UTF-8, or what a file declares or
     shows: the charset in the header of XML and PO, and UTF-16 with or without a byte order mark."""
     documents: Column = ""
@@ -117,6 +119,36 @@ class ParallelCorpus(Section):
         return self
 
 
+class MonolingualCorpus(Section):
+    """Text of one side, without translation."""
+
+    name: str = Field(pattern="^[A-Za-z0-9._-]+$")
+    """Short name of the text, used in reports."""
+    side: Side
+    """Side whose language the text is in."""
+    address: str = Field(min_length=1)
+    """Address of the text, of any kind that parallel text may have: lines, a table, an archive, a folder or a pattern.
+    Of parallel text, the side is read alone."""
+    column: Column = ""
+    """Column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means `text` or `source`."""
+    encoding: Charset = ""
+    """Charset of the files, such as windows-1252. Empty means UTF-8, or what a file declares or shows."""
+    member: str = ""
+    """Pattern of the members to read from a zip or tar archive. Empty means the member that holds the text."""
+    sha256: Sha256 = ""
+    """Expected sha256 of the file, if it is a single one. Empty means that it is not checked."""
+    licence: str = ""
+    """Licence of the text. Empty means the known licence of the address, or else `corpus.licence`."""
+    citation: str = ""
+    """Publication to cite. Empty means the known citation of the address."""
+
+    @model_validator(mode="after")
+    def _holds_no_password(self) -> "MonolingualCorpus":
+        if urlsplit(self.address).password:
+            raise ValueError("has a password in its address, visible to all who read the recipe: move it to ~/.netrc")
+        return self
+
+
 class CorpusConfig(Section):
     """Sources of the text."""
 
@@ -129,6 +161,9 @@ class CorpusConfig(Section):
     test: tuple[ParallelCorpus, ...] = ()
     """Test sets for scoring. The first one is the main test set. Empty means that `split` takes one out of the training
     text."""
+    monolingual: tuple[MonolingualCorpus, ...] = later(())
+    """Text of one side. `clean` filters it, drops copies, and keeps dev and test sentences out of it, as it does with
+    parallel text. It is not trained on by itself."""
     on_bad_corpus: Literal["fail", "skip"] = "fail"
     """Reaction to a training corpus that cannot be fetched or read: stop, or report it and continue without it."""
     mirror: str = ""
@@ -145,11 +180,12 @@ class CorpusConfig(Section):
     def _has_text(self) -> "CorpusConfig":
         if self.toy is None and not self.train:
             raise ValueError("names no training text: set corpus.train, or corpus.toy for the toy corpus")
-        if self.toy is not None and (self.train or self.dev or self.test):
+        if self.toy is not None and (self.train or self.dev or self.test or self.monolingual):
             raise ValueError(
                 "has both corpus.toy and files, but the toy corpus has its own dev and test text: remove one"
             )
         names = [files.name for files in (*self.train, *self.dev, *self.test)]
+        names += [text.name for text in self.monolingual]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"uses the name {twice[0]!r} twice: give every corpus a name of its own")
         return self

@@ -10,18 +10,26 @@ corpus/duplicates/minhash.py      functions and bands of MinHash
 corpus/cleaning/cross_entropy.py  order and vocabulary of the language models
 """
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
-from nmt_core.config.languages import is_shortest_code
-from nmt_core.config.section import Section
+from nmt_core.config.languages import SIDES, Side, is_shortest_code
+from nmt_core.config.section import Section, later
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class FilterConfig(Section):
-    """Conditions that a pair must meet to be kept. They may differ between corpora and between language pairs."""
+ONE_SIDED = (
+    *("min_words", "max_words", "min_characters", "max_characters", "max_word_characters"),
+    *("min_letter_share", "min_script_share", "min_language_probability"),
+    *("max_repeated_characters", "max_repeated_words"),
+)
+"""Options that may be set for one side alone, as `source_min_words` and `target_min_words`."""
+
+
+class _BothSides(Section):
+    """Conditions that both sides of a pair, or their relation, must meet."""
 
     min_words: int = Field(1, ge=1)
     """Minimum number of words on each side."""
@@ -71,13 +79,48 @@ class FilterConfig(Section):
     brackets_must_match: bool = False
     """Drop a pair if a bracket on one side has no partner."""
 
+    def limit(self, name: str, side: Side) -> Any:
+        """Return the value of an option of `ONE_SIDED` for a side: the side's own, or else the one of both sides."""
+        own = getattr(self, f"{side}_{name}", None)
+        return getattr(self, name) if own is None else own
+
     @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> "FilterConfig":
+    def _bounds_are_in_order(self) -> "_BothSides":
         for unit in ("words", "characters"):
-            least, most = getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
-            if least is not None and most is not None and least > most:
-                raise ValueError(f"min_{unit}={least} is more than max_{unit}={most}: swap them")
+            for side in SIDES:
+                least, most = self.limit(f"min_{unit}", side), self.limit(f"max_{unit}", side)
+                if least > most:
+                    raise ValueError(
+                        f"{self._set_as(f'min_{unit}', side)}={least} is more than "
+                        f"{self._set_as(f'max_{unit}', side)}={most}: swap them"
+                    )
         return self
+
+    def _set_as(self, name: str, side: Side) -> str:
+        """Return the name of the option that decides for a side."""
+        return name if getattr(self, f"{side}_{name}", None) is None else f"{side}_{name}"
+
+
+def _one_sided(side: Side, name: str) -> tuple[Any, Any]:
+    """Return the type and the field of an option for one side. None is left out of stored recipes."""
+    option = _BothSides.model_fields[name]
+    about = f"`{name}` of the {side} side alone. Empty means the value of `{name}`."
+    return Annotated[option.annotation, Field(), *option.metadata] | None, later(None, description=about)
+
+
+if TYPE_CHECKING:
+
+    class FilterConfig(_BothSides):
+        """Conditions that a pair must meet to be kept. They may differ between corpora and between language pairs."""
+
+else:
+    FilterConfig = create_model(
+        "FilterConfig",
+        __base__=_BothSides,
+        __doc__="Conditions that a pair must meet to be kept. They may differ between corpora and language pairs.",
+        __module__=__name__,
+        **{f"{side}_{name}": _one_sided(side, name) for name in ONE_SIDED for side in SIDES},
+    )
 
 
 class _OverrideScope(Section):
@@ -114,6 +157,7 @@ else:  # every threshold of FilterConfig with its bounds and its description, bu
                 Annotated[option.annotation, Field(), *option.metadata] | None,
                 Field(None, description=option.description),
             )
-            for name, option in FilterConfig.model_fields.items()
+            for name, option in _BothSides.model_fields.items()
         },
+        **{f"{side}_{name}": _one_sided(side, name) for name in ONE_SIDED for side in SIDES},
     )

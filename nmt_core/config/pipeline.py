@@ -111,7 +111,12 @@ class PipelineConfig(Section):
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
         asked = {f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora)}
-        asked |= {f"clean.overrides.{n}.corpus": rule.corpus for n, rule in enumerate(self.clean.overrides)}
+        alone = {corpus.name for corpus in self.corpus.monolingual}
+        asked |= {
+            f"clean.overrides.{n}.corpus": rule.corpus
+            for n, rule in enumerate(self.clean.overrides)
+            if rule.corpus not in alone
+        }
         if self.clean.in_domain not in {corpus.name for corpus in self.corpus.dev}:
             asked["clean.in_domain"] = self.clean.in_domain
         for place, name in asked.items():

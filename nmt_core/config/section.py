@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config.renamed import with_present_names
 
@@ -24,6 +24,15 @@ def _bounds(field: dict[str, Any]) -> str:
     words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
     words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
     return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
+
+
+def later(default: Any, **constraints: Any) -> Any:
+    """Return the field of an option that an earlier version did not have.
+
+    While it has its default, it is left out of stored recipes and of fingerprints. So recipes that do not use it keep
+    their artifacts.
+    """
+    return Field(default, exclude_if=lambda value: bool(value == default), **constraints)
 
 
 class Section(BaseModel):

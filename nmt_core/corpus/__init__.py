@@ -1,4 +1,4 @@
-"""Fetch, clean and split parallel text, and account for every row. For users, `docs/how-to/add-text.md` describes it.
+"""Fetch, clean and split text, and account for every row. For users, `docs/how-to/add-text.md` describes it.
 
 download.py       runs the stage `download`: fetching/ gets the files, or toy/ makes a corpus
 sources.py        identifies a download by the content of its files
@@ -11,7 +11,9 @@ normalize.py      spells equal sentences equally, and computes the keys by which
 cleaning/         decides which pairs are dropped: filters/, thresholds.py, language_id.py, scorers.py (programs of
                   others), cross_entropy.py with ngrams.py (closeness to a domain), unchecked.py (inactive filters)
 duplicates/       finds copies (exact.py) and near copies (minhash.py) among all shards, through files (shuffle.py)
-held_out/         draws dev and test text (carve.py), and keeps such text out of training (decontaminate.py)
+held_out/         draws dev and test text (carve.py), and keeps such text out of training (decontaminate.py), whatever
+                  marks hide it (folding.py)
+preview/          shows what the filters would drop from a sample, on a page where thresholds can be moved
 funnel.py         counts, measures and samples the pairs for the report
 split.py          runs the stage `split`
 mix.py            decides how often each pair is trained on

@@ -7,13 +7,13 @@ read. The order of the pairs and every byte of the result are the same for any n
 import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, CleanConfig, LanguagesConfig, PipelineConfig
+from nmt_core.config import CROSS_ENTROPY_DIFFERENCE, SIDES, CleanConfig, LanguagesConfig, PipelineConfig, Side
 from nmt_core.corpus import reading
 from nmt_core.corpus.cleaning import cross_entropy, filters, identifiers, scorers, unchecked
 from nmt_core.corpus.cleaning.filters import word_lists
@@ -22,7 +22,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for
 from nmt_core.corpus.duplicates import exact
 from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.held_out import decontaminate
-from nmt_core.corpus.index import CorpusIndex, StoredCorpus
+from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
 from nmt_core.errors import DataError, StageError
 from nmt_core.stages.stage import Inputs, Job, require_sum
@@ -32,9 +32,9 @@ from nmt_core.store.digests import sha256_of
 
 TRAIN_FILES = "train-*.parquet"
 DROPPED_FILES = "dropped-*.parquet"
+MONOLINGUAL_FILES = "monolingual-[0-9]*.parquet"
 
 _WORD_LISTS = ("source_word_list", "target_word_list")
-_LATER_OPTIONS = ("identifier", "identifier_model", "max_other_language_share")
 _JUDGED, _COMPARED = 0.8, 0.9  # shares of the work that are done after these steps, for the progress bar
 _FEWEST_SWAPPED = 20  # pairs: a smaller number may be an accident of a small corpus
 
@@ -55,9 +55,6 @@ def identity(config: PipelineConfig) -> Identity:
         versions[config.clean.identifier] = identifiers.version(config.clean.identifier)
         if Path(config.clean.identifier_model).is_file():
             values["identifier_model"] = sha256_of(Path(config.clean.identifier_model))
-    for option in _LATER_OPTIONS:
-        if values[option] == CleanConfig.model_fields[option].default:
-            del values[option]  # fingerprints of recipes that do not use it stay as they were
     programs = {rule.scorer: files for rule in config.clean.scores if (files := scorers.files_of(rule.command))}
     if programs:
         values["programs"] = programs
@@ -68,8 +65,9 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> CleanRep
     """Write `train-NNNNN.parquet` and `dropped-NNNNN.parquet`, one of each for every shard.
 
     The former holds source, target, corpus, line, licence, the requested scores, and the number of the document if a
-    corpus of the recipe tells documents apart. The latter holds corpus, line,
-    reason, value, source and target. The text is normalised in both.
+    corpus of the recipe tells documents apart. The latter holds corpus, line, reason, value, source and target. The
+    text is normalised in both. Of monolingual text, `monolingual-NNNNN.parquet` holds text, side, corpus, line and
+    licence, and `monolingual-dropped-NNNNN.parquet` is like the table of dropped pairs, with one side empty.
 
     Raises:
         ConfigError: the recipe names code to run, and running code is not allowed.
@@ -113,11 +111,15 @@ class _Cleaning:
         self._download = inputs["download"]
         self._index = CorpusIndex.of(self._download)
         self._names = tuple(corpus.name for corpus in self._index.corpora if corpus.role == "train")
-        self._judged = {corpus.name: _Judged(corpus) for corpus in self._index.corpora if corpus.role == "train"}
+        self._alone = tuple(corpus.name for corpus in self._index.of_role(MONOLINGUAL))
+        self._judged = {
+            corpus.name: _Judged(corpus) for corpus in self._index.corpora if corpus.role in ("train", MONOLINGUAL)
+        }
         self._skipped = dict(self._index.skipped)
         self._drops: list[str] = []
         self._notes: dict[str, dict[str, None]] = {}
         self._has_documents = any(found.corpus.documents for found in self._judged.values())
+        self._drops_alone: list[str] = []
 
     def judge(self) -> None:
         """Read and judge all pairs, and skip the corpora that prove to be bad."""
@@ -126,8 +128,10 @@ class _Cleaning:
         placed = {side: self._write_down(f"{side}-words", phrases) for side, phrases in lists.items()}
         models = self._learn_selection()
         rules = {
-            name: replace(rules_for(clean, languages, name), selection=models, word_lists=placed)
-            for name in self._names
+            name: replace(
+                rules_for(clean, languages, name), selection=models, word_lists=placed, sides=self._sides_of(name)
+            )
+            for name in (*self._names, *self._alone)
         }
         held_out = self._write_down("held-out", self._held_out())
         for shard, tally in self._job.workers.map(judge_shard, self._raw_shards(held_out, rules)):
@@ -144,18 +148,34 @@ class _Cleaning:
             raise StageError(f"clean: every training corpus was skipped: {_first(self._skipped)}")
 
     def compare(self) -> None:
-        """Find copies among all shards."""
-        passed = [shard.passed for shard in self._shards()]
+        """Find copies among all shards, of pairs and of monolingual text."""
+        clean = self._config.clean
         self._job.reporter.progress(_JUDGED, 1, "looking for copies")
-        self._drops = exact.deduplicate(passed, self._config.clean, self._place("copies", ""), self._job.workers)
+        passed = [shard.passed for shard in self._shards(self._names)]
+        self._drops = exact.deduplicate(passed, clean, self._place("copies", ""), self._job.workers)
+        if alone := [shard.passed for shard in self._shards(self._alone)]:
+            # All sentences of a side have the same other side, which is empty. They have no scores.
+            rules = clean.model_copy(update={"max_per_source": 0, "max_per_target": 0, "prefer": "first"})
+            self._drops_alone = exact.deduplicate(alone, rules, self._place("copies-alone", ""), self._job.workers)
 
     def finish(self) -> CleanReport:
         """Write the shards of the result."""
+        shards, alone = self._shards(self._names), self._shards(self._alone)
+        report = self._finish(self._names, [self._finish_task(n, shard) for n, shard in enumerate(shards)], "pairs")
+        if not self._alone:
+            return report
+        tasks = [self._finish_task_alone(number, shard) for number, shard in enumerate(alone)]
+        found = self._finish(self._alone, tasks, "sentences").without_pairs()
+        parts = {"kept": found.items_out, "dropped": sum(found.dropped.values())}
+        require_sum("clean, monolingual text", found.items_in, parts)
+        return report.model_copy(update={"monolingual": found})
+
+    def _finish(self, names: Sequence[str], tasks: Sequence[JudgedShard], unit: str) -> CleanReport:
+        """Write the shards of some corpora, and return the report on them."""
         total = Tally()
-        for name in self._names:
+        for name in names:
             if name not in self._skipped:
                 total.add(self._judged[name].tally)
-        tasks = [self._finish_task(number, shard) for number, shard in enumerate(self._shards())]
         for number, tally in enumerate(self._job.workers.map(finish_shard, tasks)):
             total.add(tally)
             task = tasks[number]
@@ -163,13 +183,17 @@ class _Cleaning:
                 storage.bring(made, self._out / made.rpartition("/")[2])
             storage.remove([task.passed, task.dropped, task.drops])
             share = (number + 1) / len(tasks)
-            self._job.reporter.progress(_COMPARED + (1 - _COMPARED) * share, 1, f"{total.kept.total():,} pairs kept")
-        notes = {name: "; ".join(found) for name, found in self._notes.items()}
+            self._job.reporter.progress(_COMPARED + (1 - _COMPARED) * share, 1, f"{total.kept.total():,} {unit} kept")
+        notes = {name: "; ".join(self._notes[name]) for name in names if name in self._notes}
         return total.report(self._skipped, _order(self._config), notes)
 
-    def _shards(self) -> list[RawShard]:
-        """Return the judged shards of all corpora that are not skipped, in the order of the recipe and its lines."""
-        return [shard for name in self._names if name not in self._skipped for shard in self._judged[name].shards]
+    def _shards(self, names: Sequence[str]) -> list[RawShard]:
+        """Return the judged shards of the corpora that are not skipped, in the order of the recipe and its lines."""
+        return [shard for name in names if name not in self._skipped for shard in self._judged[name].shards]
+
+    def _sides_of(self, name: str) -> tuple[Side, ...]:
+        """Return the sides of a corpus that are checked."""
+        return (self._judged[name].corpus.side,) if name in self._alone else SIDES
 
     def _learn_selection(self) -> str:
         """Train the models of the score `cross-entropy-difference`, and return their address, or an empty string.
@@ -190,7 +214,8 @@ class _Cleaning:
     def _raw_shards(self, held_out: str, rules: Mapping[str, CleanRules]) -> Iterator[RawShard]:
         """Read the corpora and write them to files shard by shard, for the workers."""
         number, pairs_read = 0, 0
-        for position, name in enumerate(self._names):
+        names = (*self._names, *self._alone)
+        for position, name in enumerate(names):
             try:
                 for pairs in self._read(self._judged[name].corpus):
                     raw = self._place(f"raw-{number:05d}")
@@ -206,7 +231,7 @@ class _Cleaning:
                     )
                     number += 1
                     pairs_read += pairs.height
-                    done = _JUDGED * position / len(self._names)
+                    done = _JUDGED * position / len(names)
                     self._job.reporter.progress(done, 1, f"corpus {name}, {pairs_read:,} pairs read")
             except DataError as error:
                 self._skip(name, error)
@@ -246,9 +271,18 @@ class _Cleaning:
             dropped=shard.dropped,
             drops=self._drops[number],
             licence=self._judged[shard.corpus].corpus.licence,
-            corpora=self._names,
+            corpora=(*self._names, *self._alone),
             train=self._place(f"train-{number:05d}"),
             all_dropped=self._place(f"all/dropped-{number:05d}"),
+        )
+
+    def _finish_task_alone(self, number: int, shard: RawShard) -> JudgedShard:
+        return replace(
+            self._finish_task(0, shard),
+            drops=self._drops_alone[number],
+            train=self._place(f"monolingual-{number:05d}"),
+            all_dropped=self._place(f"monolingual-dropped-{number:05d}"),
+            side=self._judged[shard.corpus].corpus.side,
         )
 
     def _skip(self, name: str, error: DataError) -> None:

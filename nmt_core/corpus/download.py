@@ -7,18 +7,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.config import SIDES, ParallelCorpus, PipelineConfig
+from nmt_core.config import SIDES, MonolingualCorpus, PipelineConfig
 from nmt_core.corpus import toy
 from nmt_core.corpus.fetching import partial
-from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_here, scheme_of
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, only, scheme_of
 from nmt_core.corpus.fetching.fetcher import Fetcher, StoppedError
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
 from nmt_core.corpus.fetching.progress import TransferProgress
 from nmt_core.corpus.fetching.resolvers import RESOLVERS, Question
 from nmt_core.corpus.fetching.supply import EarlierDownloads, Supply
-from nmt_core.corpus.index import INDEX, ROLES, CorpusIndex, Role, StoredCorpus, StoredFile, short_key
-from nmt_core.corpus.sources import corpora_of, label_of
+from nmt_core.corpus.index import INDEX, MONOLINGUAL, ROLES, CorpusIndex, Role, StoredCorpus, StoredFile, short_key
+from nmt_core.corpus.sources import Corpus, columns_of, corpora_of, label_of, resolve, roles_of
 from nmt_core.errors import DataError, StageError
 from nmt_core.stages.stage import Inputs, Job, StageReport
 from nmt_core.store.digests import sha256_of
@@ -122,7 +122,8 @@ class _Download:
     def __init__(self, config: PipelineConfig, out: Path, job: Job) -> None:
         rules = config.corpus
         self.config, self.out, self.reporter = config, out, job.reporter
-        self.named = [(role, corpus) for role in ROLES for corpus in corpora_of(rules, role)]
+        self.roles = roles_of(rules)
+        self.named = [(role, corpus) for role in self.roles for corpus in corpora_of(rules, role)]
         self.progress = TransferProgress(len(self.named))
         parts = out.parent / _PARTS
         partial.sweep(parts)
@@ -139,7 +140,7 @@ class _Download:
 
     def all(self) -> list[StoredCorpus]:
         """Fetch all corpora, and return them in recipe order."""
-        for role in ROLES:
+        for role in self.roles:
             (self.out / role).mkdir(exist_ok=True)
         with self.fetcher:
             tasks = [self._start(role, corpus) for role, corpus in self.named]
@@ -156,7 +157,7 @@ class _Download:
         self.supply.forget_parts()
         return found
 
-    def _start(self, role: Role, corpus: ParallelCorpus) -> "Future[StoredCorpus]":
+    def _start(self, role: Role, corpus: Corpus) -> "Future[StoredCorpus]":
         """Fetch one corpus in a daemon thread, so that a silent server cannot delay Ctrl-C."""
         task: Future[StoredCorpus] = Future()
 
@@ -179,7 +180,7 @@ class _Download:
             for task in sorted(done, key=tasks.index):
                 role, corpus = corpus_of[task]
                 error = task.exception()
-                may_skip = role == "train" and self.config.corpus.on_bad_corpus == "skip"
+                may_skip = role in ("train", MONOLINGUAL) and self.config.corpus.on_bad_corpus == "skip"
                 if isinstance(error, DataError) and may_skip:
                     self.skipped[corpus.name] = str(error)
                     self.reporter.log(f"left out: {error} (`--force download` tries again)")
@@ -190,13 +191,14 @@ class _Download:
             corpus.name: self.skipped[corpus.name] for _, corpus in self.named if corpus.name in self.skipped
         }
 
-    def _one(self, role: Role, corpus: ParallelCorpus) -> StoredCorpus:
+    def _one(self, role: Role, corpus: Corpus) -> StoredCorpus:
         """Fetch one corpus."""
         if self.fetcher.stop.is_set():
             raise StoppedError
         folder, placed = self.out / role, list[StoredFile]()
         try:
             found, short = self._resolve(corpus)
+            source_column, target_column = columns_of(corpus)
             for wanted, to in _places(found.files, folder / corpus.name):
                 asked = replace(wanted, member=corpus.member or wanted.member)
                 placed.append(self._bring(corpus, asked, to, placed, short=bool(short)))
@@ -215,16 +217,16 @@ class _Download:
             known_citation=found.citation,
             url=found.url,
             files=tuple(placed),
-            source_column=corpus.source_column or found.source_column,
-            target_column=corpus.target_column or found.target_column,
+            source_column=source_column or found.source_column,
+            target_column=target_column or found.target_column,
             encoding=corpus.encoding,
-            documents=corpus.documents,
+            documents="" if isinstance(corpus, MonolingualCorpus) else corpus.documents,
         )
 
-    def _resolve(self, corpus: ParallelCorpus) -> tuple[Resolution, str]:
+    def _resolve(self, corpus: Corpus) -> tuple[Resolution, str]:
         """Return the files of a corpus, and its key in the lock file if a short address led to them."""
         try:
-            if found := resolve_here(corpus, self.config.languages):
+            if found := resolve(corpus, self.config.languages):
                 return found, ""
             key = short_key(corpus.address, self.config.languages)
             known = self.supply.lock.files_of(key)
@@ -232,6 +234,8 @@ class _Download:
             others = tuple(other.address for _, other in self.named)
             question = Question(corpus.address, self.config.languages, known, corpus.sha256, others, ask)
             found = RESOLVERS[scheme_of(corpus.address)](question)
+            if isinstance(corpus, MonolingualCorpus):
+                found = only(corpus.side, found)
         except DataError as error:
             raise DataError(f"{label_of(corpus)}: {error}") from None
         if not found.files:
@@ -242,7 +246,7 @@ class _Download:
         return found, key
 
     def _bring(
-        self, corpus: ParallelCorpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
+        self, corpus: Corpus, wanted: WantedFile, to: Path, placed: list[StoredFile], *, short: bool
     ) -> StoredFile:
         """Put one file into the artifact. Both sides of a corpus may be in one archive."""
         for other in placed:

@@ -66,6 +66,20 @@ class HistogramRow(BaseModel):
     """Bar of full blocks for kept pairs and light blocks for dropped pairs."""
 
 
+class MonolingualReport(BaseModel):
+    """Numbers of sentences of monolingual text, read, kept and dropped."""
+
+    model_config = ConfigDict(frozen=True)
+    items_in: int
+    items_out: int
+    dropped: dict[str, int]
+    """Number of dropped sentences by reason, largest first. `items_in` = `items_out` + their sum."""
+    held_out: dict[str, int]
+    """Number of sentences dropped because they share text with a dev or test set, by set."""
+    funnel: list[FunnelRow]
+    samples: list[DroppedPair]
+
+
 class CleanReport(StageReport):
     """Numbers of dropped pairs with their reasons, samples and histograms."""
 
@@ -86,6 +100,12 @@ class CleanReport(StageReport):
     histograms: list[HistogramRow]
     samples: list[DroppedPair]
     """Ten samples of each reason, or all there are. The first sample of each reason precedes the second ones."""
+    monolingual: MonolingualReport | None = None
+    """Report on monolingual text. None means that the recipe has none."""
+
+    def without_pairs(self) -> MonolingualReport:
+        """Return the part of the report that monolingual text has."""
+        return MonolingualReport.model_validate(self.model_dump(include=set(MonolingualReport.model_fields)))
 
 
 @dataclass

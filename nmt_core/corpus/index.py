@@ -7,14 +7,16 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from nmt_core.config import CorpusConfig, LanguagesConfig
+from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
 from nmt_core.store.artifacts import Artifact
 from nmt_core.store.manifests import InnerPath
 
-Role = Literal["train", "dev", "test"]
+Role = Literal["train", "dev", "test", "monolingual"]
 ROLES: tuple[Role, ...] = ("train", "dev", "test")
+"""Roles of parallel text."""
+MONOLINGUAL: Role = "monolingual"
 
 INDEX = "corpora.json"
 _LICENCE_FILE = re.compile(r"(?:.*/)?(?:LICEN[CS]E|COPYING)(?:\.(?:txt|md))?", re.IGNORECASE)
@@ -39,7 +41,7 @@ class StoredFile(BaseModel):
 
 
 class StoredCorpus(BaseModel):
-    """One parallel corpus of a download artifact."""
+    """One corpus of a download artifact: parallel text, or monolingual text in the role `monolingual`."""
 
     model_config = ConfigDict(frozen=True)
     role: Role
@@ -57,6 +59,11 @@ class StoredCorpus(BaseModel):
     target_column: str = ""
     encoding: str = ""
     documents: str = ""
+
+    @property
+    def side(self) -> Side:
+        """Side of monolingual text."""
+        return "source" if self.files[0].side == "source" else "target"
 
     @property
     def label(self) -> str:
@@ -79,7 +86,8 @@ class StoredCorpus(BaseModel):
 
         They do not decide the text, so the stored values may come from a recipe that has been corrected since.
         """
-        now = next((corpus for corpus in config.train if corpus.name == self.name), None)
+        named: list[ParallelCorpus | MonolingualCorpus] = [*config.train, *config.monolingual]
+        now = next((corpus for corpus in named if corpus.name == self.name), None)
         licence = self.licence if self.known_licence is None else self.known_licence
         citation = self.citation if self.known_citation is None else self.known_citation
         return self.model_copy(

@@ -7,24 +7,21 @@ idempotent.
 
 import html
 import re
+import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from typing import cast
 
-import ftfy
 import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
+from nmt_core import mojibake
 from nmt_core.corpus import scripts
 from nmt_core.spelling import INVISIBLE, LONE_FILLERS, SPACES, WIDE_FILLERS, Punctuation, Rule, UnicodeForm, moses_rules
 
-# UTF-8 that was read as Latin-1 or Windows-1252 shows a lead byte (C2-F4) and a continuation byte (80-BF) as two
-# characters of these classes. C1 control characters have no other use. A no-break space, the second half of an "à", has
-# often become a plain space.
-_CONTINUATION = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
-_MOJIBAKE = rf"[\u00c2-\u00f4][{_CONTINUATION}]|Ã |[\u0080-\u009f]"
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
-_NEEDS_REPAIR = f"{_MOJIBAKE}|{_ENTITY}"
+_NEEDS_REPAIR = f"{mojibake.SIGN}|{_ENTITY}"
 _ENTITY_IN_PYTHON = re.compile(_ENTITY)
 # An ampersand that was escaped repeatedly, as in a database that is saved too often. All levels are resolved
 # at once: level by level, a line that holds nothing else would take minutes.
@@ -44,7 +41,20 @@ _NEEDS_WORK = {
 
 _REPLACEMENT_CHARACTER = "\ufffd"
 
-_NOT_IN_KEYS = r"[\p{P}\p{S}]"
+_NOT_IN_WORDS = r"[\p{P}\p{S}]"
+
+# Marks that Unicode calls punctuation although they stand for a word: % ‰ & # @ * / \ § ¶ † ′. The backtick and the
+# acute accent are symbols by name, and quotes in use.
+_MEANT = "%‰‱٪&#@*/\\\\§¶†‡′″‴‵‶‷％＆＃＠＊／＼"
+_PUNCTUATION = rf"[[\p{{P}}--[{_MEANT}]]`´]"
+_DASH = "[-‐‑‒–—―−﹣－]"
+# A hyphen joins letters and digits, except where words are not spaced.
+_BEFORE_SIGN = r"(?:[^\p{L}\p{M}\p{Nd}\p{Pd}.,٫−]|[\p{Han}\p{Hiragana}\p{Katakana}])"
+# A number with something inside it, or with something before it. The others have no marks that could count.
+_MARKED_NUMBER = rf"\d[\p{{P}} −]+\d|{_DASH}\p{{Sc}}?\d|(?:^|{_BEFORE_SIGN})[.,٫]\d"
+_GAP, _SIGNED = "\x1f", "\x1e"  # no text has these controls, because they are invisible
+
+_OTHER_DIGIT = r"[\p{Nd}--[0-9]]"
 
 
 def normalised(text: pl.Expr, form: UnicodeForm, punctuation: Punctuation = "as_is", language: str = "") -> pl.Expr:
@@ -96,10 +106,33 @@ def is_broken(text: pl.Expr) -> pl.Expr:
 def key(text: pl.Expr) -> pl.Expr:
     """Return a UInt64 that is equal for sentences that differ only in case, punctuation and spaces.
 
-    A sentence that consists only of punctuation is hashed unchanged.
+    Symbols count ("5 €", "5 $"), and so do marks inside numbers and signs before them ("1.5", "15", "-5"). A sentence
+    that consists only of punctuation is hashed unchanged.
     """
-    folded = text.str.to_lowercase().str.replace_all(_NOT_IN_KEYS, "").str.replace_all(" ", "", literal=True)
+    folded = text.map_batches(_folded, return_dtype=pl.String, is_elementwise=True)
     return hashed(pl.when(folded == "").then(text).otherwise(folded))
+
+
+def _folded(text: pl.Series) -> pl.Series:
+    lower = text.str.to_lowercase()
+    folded = lower.str.replace_all(_PUNCTUATION, "").str.replace_all(" ", "", literal=True)
+    rows = text.str.contains(r"\d").arg_true()
+    rows = rows.filter(text.gather(rows).str.contains(_MARKED_NUMBER))
+    return folded.scatter(rows, _folded_with_numbers(lower.gather(rows))) if rows.len() else folded
+
+
+def _folded_with_numbers(text: pl.Series) -> pl.Series:
+    """Remove punctuation and spaces, except where they are part of a number. Dashes are alike, and so are spaces."""
+    return (
+        text.str.replace_all(_DASH, "-")
+        .str.replace_all(r"(\d) ?- ?", "$1-")
+        .str.replace_all(rf"(^|{_BEFORE_SIGN})([-.,٫])(\p{{Sc}}?\d)", f"${{1}}${{2}}{_SIGNED}${{3}}")
+        .str.replace_all(rf"(\d){_PUNCTUATION}* +{_PUNCTUATION}*", f"${{1}}{_GAP}")
+        .str.replace_all(
+            rf"(\d+(?:(?:{_PUNCTUATION}+|{_GAP}){_SIGNED}?\d+)*|[-.,٫]{_SIGNED})|{_PUNCTUATION}|[{_GAP}{_SIGNED} ]",
+            "$1",
+        )
+    )
 
 
 def hashed(text: pl.Expr) -> pl.Expr:
@@ -112,7 +145,7 @@ def words(text: pl.Expr) -> pl.Expr:
 
     A letter of a script without spaces is a word (see `scripts`).
     """
-    folded = scripts.with_spaces(text.str.to_lowercase()).str.replace_all(_NOT_IN_KEYS, "")
+    folded = scripts.with_spaces(text.str.to_lowercase()).str.replace_all(_NOT_IN_WORDS, "")
     single = folded.str.replace_all(r" {2,}", " ").str.strip_chars(" ")
     return pl.when(single != "").then(single.str.split(" ")).otherwise(pl.lit([], dtype=pl.List(pl.String)))
 
@@ -120,6 +153,25 @@ def words(text: pl.Expr) -> pl.Expr:
 def word_count(spaced: pl.Expr) -> pl.Expr:
     """Return the number of words of a normalised sentence that has passed `scripts.with_spaces`."""
     return pl.when(spaced == "").then(0).otherwise(spaced.str.count_matches(" ", literal=True) + 1)
+
+
+def with_western_digits(text: pl.Expr) -> pl.Expr:
+    """Return the text with the digits of every script as 0 to 9. Superscripts and circled digits stay."""
+    return text.map_batches(_with_western_digits, return_dtype=pl.String, is_elementwise=True)
+
+
+def _with_western_digits(text: pl.Series) -> pl.Series:
+    rows = text.str.contains(_OTHER_DIGIT).arg_true()
+    if not rows.len():
+        return text
+    return text.clone().scatter(rows, text.gather(rows).str.replace_many(*_digits()))
+
+
+@cache
+def _digits() -> tuple[list[str], list[str]]:
+    """Return all digits beyond ASCII, and their values."""
+    digits = [character for character in map(chr, range(0x80, 0x2_0000)) if unicodedata.decimal(character, -1) >= 0]
+    return digits, [str(unicodedata.decimal(digit)) for digit in digits]
 
 
 def _repair(text: pl.Series) -> pl.Series:
@@ -134,7 +186,7 @@ def _repair(text: pl.Series) -> pl.Series:
 def _repair_one(sentence: str) -> str:
     # Only entities that end in ";" count: "AT&T" and "&copy" without it are more often meant literally.
     single = _AMPERSANDS.sub("&", sentence)
-    return ftfy.fix_encoding(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), single))
+    return mojibake.repair(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), single))
 
 
 def _punctuate(text: pl.Series, rules: Sequence[Rule]) -> pl.Series:
@@ -158,7 +210,7 @@ def _tidy(text: pl.Series, form: UnicodeForm) -> pl.Series:
 
 def _is_broken(text: pl.Series) -> pl.Series:
     broken = text.str.contains(_REPLACEMENT_CHARACTER, literal=True)
-    rows = (text.str.contains(_MOJIBAKE) & ~broken).arg_true()
+    rows = (text.str.contains(mojibake.SIGN) & ~broken).arg_true()
     if rows.is_empty():
         return broken
     return broken.scatter(rows, [ftfy.badness.is_bad(sentence) for sentence in text.gather(rows).to_list()])

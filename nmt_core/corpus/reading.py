@@ -6,7 +6,8 @@ import polars as pl
 
 from nmt_core import formats
 from nmt_core.config import LanguagesConfig
-from nmt_core.corpus.index import CorpusIndex, Role, StoredCorpus
+from nmt_core.corpus.fetching.addresses import name_in
+from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, Role, StoredCorpus
 from nmt_core.errors import DataError
 from nmt_core.formats.rows import DOCUMENT_END
 from nmt_core.store.artifacts import Artifact
@@ -21,8 +22,9 @@ def rows(
 ) -> Iterator[pl.DataFrame]:
     """Yield the rows of one corpus in tables with the columns source, target, line, fault and value.
 
-    See `formats.read`. If the corpus tells documents apart, there is another column `document`. `note` gets what a user
-    should know about how the files were read, such as the columns that were taken.
+    See `formats.read`. Monolingual text has its sentences on its side, and nothing on the other one. If the corpus
+    tells documents apart, there is another column `document`. `note` gets what a user should know about how the files
+    were read, such as the columns that were taken.
 
     Raises:
         DataError: a file is damaged or of the wrong kind. Some rows may have been yielded before.
@@ -39,7 +41,12 @@ def rows(
         note=note,
     )
     try:
-        yield from formats.read(files, layout)
+        if corpus.role == MONOLINGUAL:
+            named = [(file, name_in(stored.address)) for file, stored in zip(files, corpus.files, strict=True)]
+            column = corpus.source_column if corpus.side == "source" else corpus.target_column
+            yield from formats.read_side(named, layout, column)
+        else:
+            yield from formats.read(files, layout)
     except DataError as error:  # it names copies in the artifact, but users know a corpus by its address
         addresses = ", ".join(dict.fromkeys(file.address for file in corpus.files))
         raise DataError(f"corpus {corpus.name} ({addresses}): {error}") from None

@@ -10,7 +10,7 @@ from typing import Literal
 
 import polars as pl
 
-from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
+from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import filters, language_id
 from nmt_core.corpus.cleaning.thresholds import CleanRules
@@ -34,6 +34,7 @@ ROW_GROUP_PAIRS = 50_000
 TRAIN_COLUMNS = ("source", "target", "corpus", "line", "licence")
 DOCUMENT = "document"
 """Column for the number of a pair's document in its corpus, from 1. It exists if a corpus tells documents apart."""
+MONOLINGUAL_COLUMNS = ("text", "side", "corpus", "line", "licence")
 DROPPED_COLUMNS = ("corpus", "line", "reason", "value", "source", "target")
 
 
@@ -77,7 +78,8 @@ def judge_shard(shard: RawShard) -> tuple[RawShard, Tally]:
         refused = table.filter(pl.col("reason") == "wrong_language", pl.col("value").str.starts_with(f"{side} "))
         labels = refused[f"{side}_language"].value_counts(name="count")
         getattr(tally, f"{side}_refused").update(dict(labels.iter_rows()))
-    if shard.rules.thresholds.min_language_probability:
+    least = [shard.rules.thresholds.limit("min_language_probability", side) for side in shard.rules.sides]
+    if len(least) == len(SIDES) and all(least):
         tally.looked_at, tally.swapped = _swapped(table, shard.rules.languages)
     return shard, tally
 
@@ -139,7 +141,7 @@ def _judged(raw: pl.LazyFrame, shard: RawShard) -> pl.LazyFrame:
 
 
 def _pair_key(mode: Literal["none", "exact", "normalised"]) -> pl.Expr:
-    """Return a UInt64 that is equal for copies: equal pairs, or pairs equal except for case, punctuation and spaces."""
+    """Return a UInt64 that is equal for copies: equal pairs, or pairs with equal keys (see `normalize.key`)."""
     if mode == "exact":
         keys = [normalize.hashed(pl.col(side)) for side in SIDES]
     else:
@@ -170,6 +172,8 @@ class JudgedShard:
     """Address to write the kept pairs."""
     all_dropped: str
     """Address to write all dropped pairs, whatever the reason."""
+    side: Side | None = None
+    """Side of monolingual text. None means pairs."""
 
 
 def finish_shard(shard: JudgedShard) -> Tally:
@@ -183,8 +187,12 @@ def finish_shard(shard: JudgedShard) -> Tally:
         value=_where("keeper", shard.corpora)
     )
     dropped = pl.concat([storage.read(shard.dropped), copies.select(*DROPPED_COLUMNS, "place")]).sort("place")
-    documents = [name for name in train.columns if name == DOCUMENT]
-    storage.write(train.select(*TRAIN_COLUMNS, *documents, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    if shard.side:
+        alone = train.with_columns(text=pl.col(shard.side), side=pl.lit(shard.side))
+        storage.write(alone.select(MONOLINGUAL_COLUMNS), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    else:
+        documents = [name for name in train.columns if name == DOCUMENT]
+        storage.write(train.select(*TRAIN_COLUMNS, *documents, *scores), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
     storage.write(dropped.select(DROPPED_COLUMNS), shard.all_dropped, row_group_pairs=ROW_GROUP_PAIRS)
     tally = Tally(after=Histograms.of(train), repaired=train.filter("repaired").height)
     tally.kept.update(dict(train["corpus"].value_counts(name="count").iter_rows()))

@@ -7,26 +7,51 @@ artifact. Nothing here uses the network, because `nmt plan` needs the identity t
 
 from typing import Any
 
-from nmt_core.config import CorpusConfig, ParallelCorpus, PipelineConfig
-from nmt_core.corpus.fetching.addresses import WantedFile, resolve_here, scheme_of
+from nmt_core.config import CorpusConfig, LanguagesConfig, MonolingualCorpus, ParallelCorpus, PipelineConfig
+from nmt_core.corpus.fetching.addresses import Resolution, WantedFile, resolve_alone, resolve_here, scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.mirror import Mirror
-from nmt_core.corpus.index import ROLES, Role, short_key
+from nmt_core.corpus.index import MONOLINGUAL, ROLES, Role, short_key
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide
 from nmt_core.store.artifacts import Identity
 from nmt_core.store.digests import sha256_of
 
-_READING = ("source_column", "target_column", "encoding", "documents", "member")
-"""Options of a corpus that decide what is read of its files."""
+Corpus = ParallelCorpus | MonolingualCorpus
+
+_READING = ("encoding", "documents", "member", "side")
+"""Options of a corpus, besides its columns, that decide what is read of its files."""
 
 
-def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[ParallelCorpus, ...]:
+def corpora_of(corpus: CorpusConfig, role: Role) -> tuple[Corpus, ...]:
     """Return the corpora that the recipe names for a role, in recipe order."""
+    if role == MONOLINGUAL:
+        return corpus.monolingual
     return {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}[role]
 
 
-def label_of(corpus: ParallelCorpus, side: FileSide = "both") -> str:
+def roles_of(corpus: CorpusConfig) -> tuple[Role, ...]:
+    """Return the roles of a recipe's text. Monolingual text is a role only if there is any."""
+    return (*ROLES, MONOLINGUAL) if corpus.monolingual else ROLES
+
+
+def resolve(corpus: Corpus, languages: LanguagesConfig) -> Resolution | None:
+    """Return the files of a corpus, or None if a lookup beyond the address and this machine is needed.
+
+    Raises:
+        DataError: the address is wrong, or a folder or pattern holds nothing that fits.
+    """
+    return resolve_alone(corpus) if isinstance(corpus, MonolingualCorpus) else resolve_here(corpus, languages)
+
+
+def columns_of(corpus: Corpus) -> tuple[str, str]:
+    """Return the source and the target column that the recipe names."""
+    if isinstance(corpus, ParallelCorpus):
+        return corpus.source_column, corpus.target_column
+    return (corpus.column, "") if corpus.side == "source" else ("", corpus.column)
+
+
+def label_of(corpus: Corpus, side: FileSide = "both") -> str:
     """Return a name for a corpus, or for one side of it, for messages."""
     return f"corpus {corpus.name}" + ("" if side == "both" else f", {side} side")
 
@@ -46,7 +71,7 @@ def identity(config: PipelineConfig) -> Identity:
         "on_bad_corpus": corpus.on_bad_corpus,
     }
     lock, mirror = Lockfile(corpus.lock), Mirror(corpus.mirror)
-    for role in ROLES:
+    for role in roles_of(corpus):
         values[role] = []
         for files in corpora_of(corpus, role):
             try:
@@ -54,15 +79,17 @@ def identity(config: PipelineConfig) -> Identity:
             except DataError:
                 if role != "train" or corpus.on_bad_corpus == "fail":
                     raise
-                values[role].append({"name": files.name, "missing": [files.address, files.source, files.target]})
+                halves = [files.source, files.target] if isinstance(files, ParallelCorpus) else []
+                values[role].append({"name": files.name, "missing": [files.address, *halves]})
     return values
 
 
-def _identity_of(files: ParallelCorpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
-    parts = {name: getattr(files, name) for name in _READING}
+def _identity_of(files: Corpus, config: PipelineConfig, lock: Lockfile, mirror: Mirror) -> dict[str, Any]:
+    parts = dict(zip(("source_column", "target_column"), columns_of(files), strict=True))
+    parts |= {name: getattr(files, name) for name in _READING if hasattr(files, name)}
     values: dict[str, Any] = {"name": files.name} | {name: part for name, part in parts.items() if part}
     try:
-        found = resolve_here(files, config.languages)
+        found = resolve(files, config.languages)
     except DataError as error:
         raise DataError(f"{label_of(files)}: {error}") from None
     if found is None:

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import SIDES, CleanConfig, LanguagesConfig, PipelineConfig
 from nmt_core.corpus import mix, normalize
-from nmt_core.corpus.clean import TRAIN_FILES
+from nmt_core.corpus.clean import MONOLINGUAL_FILES, TRAIN_FILES
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.held_out.carve import HeldOutPairs, carve, too_little
 from nmt_core.corpus.reading import held_out_sets
@@ -47,6 +47,16 @@ class MixedCorpus(BaseModel):
     tag: str
 
 
+class MonolingualSplit(BaseModel):
+    """Sentences of monolingual text that are kept apart from text taken out for dev and test."""
+
+    model_config = ConfigDict(frozen=True)
+    items_in: int
+    items_out: int
+    dropped: dict[str, int]
+    """Number of dropped sentences by reason. `items_in` = `items_out` + their sum."""
+
+
 class SplitReport(StageReport):
     """Sizes of the training, dev and test text."""
 
@@ -61,6 +71,8 @@ class SplitReport(StageReport):
     held_out: dict[str, int]
     """Number of pairs that share a run of words with a held-out set, by the first such set."""
     mix: list[MixedCorpus]
+    monolingual: MonolingualSplit | None = None
+    """Number of sentences of monolingual text. None means that the recipe has none."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +110,19 @@ class _Counts:
     """Pairs to train on, by corpus, repetitions included."""
     trained_on: int = 0
     """Number of distinct pairs to train on."""
+    alone: Counter[str] = field(default_factory=Counter)
+    """Sentences of monolingual text that came in, by corpus."""
+    alone_dropped: Counter[str] = field(default_factory=Counter)
+    """Dropped sentences of monolingual text, by reason."""
+    alone_kept: int = 0
+    """Number of sentences of monolingual text that are left."""
 
     def add(self, other: "_Counts") -> None:
         """Add the counts of another shard."""
-        for name in ("clean", "dropped", "leaked", "train"):
+        for name in ("clean", "dropped", "leaked", "train", "alone", "alone_dropped"):
             getattr(self, name).update(getattr(other, name))
         self.trained_on += other.trained_on
+        self.alone_kept += other.alone_kept
 
 
 def identity(config: PipelineConfig) -> Identity:
@@ -117,6 +136,8 @@ def identity(config: PipelineConfig) -> Identity:
 
 def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitReport:
     """Write `train-NNNNN.parquet`, `dropped-NNNNN.parquet`, `dev.parquet` and a `test-<name>.parquet` for each set.
+
+    Monolingual text becomes `monolingual-NNNNN.parquet`, without sentences of dev and test text.
 
     Dev and test text named in the recipe is used unaltered. If the recipe names none, it is taken out of the clean
     text. Corpora that are tagged or have a weight of 0 are avoided unless there are no others. Pairs that share a
@@ -132,10 +153,14 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
     sizes = (0 if tests else config.split.test_pairs, 0 if devs else config.split.dev_pairs)
     rates = mix.rates(config.mix, shards, job.workers)
     genuine = [name for name, rate in rates.items() if rate.times and not rate.tag]  # not made by a model
-    carved = carve(shards, sizes, config.split.seed, job.workers, genuine) if any(sizes) else None
-    total = _split(shards, carved, rates, config, out, job)
+    carved = (
+        carve(shards, sizes, config.split.seed, job.workers, genuine, _codes(config.languages)) if any(sizes) else None
+    )
+    alone = [str(path) for path in sorted(inputs["clean"].path.glob(MONOLINGUAL_FILES))]
+    total = _split(shards, alone, carved, rates, config, out, job)
     became = {"trained on": total.trained_on, "taken out": sum(sizes), "dropped": total.dropped.total()}
     require_sum("split", total.clean.total(), became)
+    monolingual = _report_alone(total) if alone else None
     if carved:
         left = total.clean.total() - total.dropped[_SHARED] - total.leaked.total() - sum(sizes)
         if left < sum(sizes):
@@ -163,11 +188,20 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SplitRep
             )
             for name, rate in rates.items()
         ],
+        monolingual=monolingual,
     )
+
+
+def _report_alone(total: "_Counts") -> MonolingualSplit:
+    """Return the report on monolingual text, whose sentences are all accounted for."""
+    came, left, dropped = total.alone.total(), total.alone_kept, total.alone_dropped
+    require_sum("split, monolingual text", came, {"kept": left, "dropped": dropped.total()})
+    return MonolingualSplit(items_in=came, items_out=left, dropped=dict(sorted(dropped.items())))
 
 
 def _split(
     shards: Sequence[str],
+    alone: Sequence[str],
     carved: HeldOutPairs | None,
     rates: Mapping[str, mix.Rate],
     config: PipelineConfig,
@@ -195,9 +229,20 @@ def _split(
             )
             for number, shard in enumerate(shards)
         ]
+        tasks_alone = [
+            replace(
+                tasks[0],
+                clean=shard,
+                train=str(out / f"monolingual-{number:05d}.parquet"),
+                dropped=str(out / f"monolingual-dropped-{number:05d}.parquet"),
+            )
+            for number, shard in enumerate(alone)
+        ]
         for number, found in enumerate(job.workers.map(_split_shard, tasks)):
             total.add(found)
             job.reporter.progress(number + 1, len(tasks), f"{total.train.total():,} pairs to train on")
+        for found in job.workers.map(_split_alone, tasks_alone):
+            total.add(found)
     finally:
         storage.remove_folder(scratch)
     storage.sweep(str(out))
@@ -230,7 +275,9 @@ def _leaks(url: str, rules: CleanConfig, languages: LanguagesConfig) -> decontam
 def _split_shard(shard: _Shard) -> _Counts:
     """Write one shard."""
     pairs = storage.read(shard.clean)
-    train, sharing = _held_out(shard.held_out).part(pairs) if shard.held_out else (pairs, pairs.clear())
+    train, sharing = (
+        _held_out(shard.held_out).part(pairs, _codes(shard.languages)) if shard.held_out else (pairs, pairs.clear())
+    )
     is_looked_for = shard.held_out and shard.rules.decontaminate
     leaks = _leaks(shard.held_out, shard.rules, shard.languages) if is_looked_for else None
     train, leaking = _without_leaks(train, leaks)
@@ -258,6 +305,32 @@ def _split_shard(shard: _Shard) -> _Counts:
         train=_counts(train["corpus"]),
         trained_on=train.select("corpus", "line").n_unique(),
     )
+
+
+def _split_alone(shard: _Shard) -> _Counts:
+    """Write one shard of monolingual text."""
+    text = storage.read(shard.clean)
+    if not shard.held_out:
+        storage.link(Path(shard.clean), Path(shard.train))
+        storage.write(pl.DataFrame(schema=dict.fromkeys(DROPPED_COLUMNS, pl.String)), shard.dropped)
+        return _Counts(alone=_counts(text["corpus"]), alone_kept=text.height)
+    # The other side is empty, and no held-out sentence is.
+    sides = [pl.when(pl.col("side") == side).then("text").otherwise(pl.lit("")).alias(side) for side in SIDES]
+    pairs = text.with_columns(sides)
+    kept, sharing = _held_out(shard.held_out).part(pairs, _codes(shard.languages))
+    leaks = _leaks(shard.held_out, shard.rules, shard.languages) if shard.rules.decontaminate else None
+    kept, leaking = _without_leaks(kept, leaks)
+    reasons = [(sharing, _SHARED, pl.lit(None, pl.String)), (leaking, decontaminate.REASON, pl.col("set"))]
+    dropped = pl.concat(
+        [rows.with_columns(reason=pl.lit(why), value=value).select(DROPPED_COLUMNS) for rows, why, value in reasons]
+    )
+    storage.write(kept.select(text.columns), shard.train, row_group_pairs=ROW_GROUP_PAIRS)
+    storage.write(dropped, shard.dropped)
+    return _Counts(alone=_counts(text["corpus"]), alone_dropped=_counts(dropped["reason"]), alone_kept=kept.height)
+
+
+def _codes(languages: LanguagesConfig) -> tuple[str, str]:
+    return languages.source, languages.target
 
 
 def _without_leaks(pairs: pl.DataFrame, leaks: decontaminate.HeldOut | None) -> tuple[pl.DataFrame, pl.DataFrame]:

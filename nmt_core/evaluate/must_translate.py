@@ -11,7 +11,8 @@ from typing import Literal, get_args
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from nmt_core.config import CleanConfig, EvaluateConfig, Kept, LanguagesConfig, MustTranslate
+from nmt_core.config import SIDES, CleanConfig, EvaluateConfig, Kept, LanguagesConfig, MustTranslate
+from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning.filters import agreement
 from nmt_core.corpus.cleaning.thresholds import rules_for
 
@@ -87,8 +88,8 @@ def _missing(sentence: MustTranslate, translation: str) -> list[str]:
 
 def _unlike(sources: Sequence[str], translations: Sequence[str], languages: LanguagesConfig) -> list[dict[Kept, str]]:
     """Return a message for each kind of text that a pair does not keep, by pair."""
-    digits = [[western_digits(text) for text in side] for side in (sources, translations)]
-    pairs = pl.DataFrame(dict(zip(("source", "target"), digits, strict=True)))
+    pairs = pl.DataFrame({"source": sources, "target": translations}, schema=dict.fromkeys(SIDES, pl.String))
+    pairs = pairs.with_columns(normalize.with_western_digits(pl.col(SIDES)))  # in addresses and placeholders as well
     unlike: list[dict[Kept, str]] = [{} for _ in sources]
     for rule in agreement.filters(rules_for(_EVERYTHING, languages, "")):
         kept = next(kind for kind in get_args(Kept) if rule.reason.startswith(kind))
@@ -97,8 +98,3 @@ def _unlike(sources: Sequence[str], translations: Sequence[str], languages: Lang
             if drop:
                 unlike[place][kept] = f"{kept} differ: {value}"
     return unlike
-
-
-def western_digits(text: str) -> str:
-    """Return the text with the digits of every script as 0 to 9, because a number may change its script."""
-    return "".join(str(unicodedata.decimal(character, character)) for character in text)

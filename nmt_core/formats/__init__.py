@@ -11,6 +11,7 @@ Rows that cannot be used carry a fault. A file that cannot be used raises DataEr
 
 from nmt_core.formats.kinds import Kind, Look, is_html, looks_like
 from nmt_core.formats.layout import FileSide, Layout, TextFile
+from nmt_core.formats.monolingual import read_side
 from nmt_core.formats.reader import read
 
-__all__ = ["FileSide", "Kind", "Layout", "Look", "TextFile", "is_html", "looks_like", "read"]
+__all__ = ["FileSide", "Kind", "Layout", "Look", "TextFile", "is_html", "looks_like", "read", "read_side"]

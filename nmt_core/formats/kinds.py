@@ -100,16 +100,18 @@ def is_html(head: bytes) -> bool:
     return bool(_HTML.match(head))
 
 
-def looks_like(path: Path, side: FileSide = "both", name: str = "") -> Look:
+def looks_like(path: Path, side: FileSide = "both", name: str = "", *, alone: bool = False) -> Look:
     """Return the format and packing of a file, detected from its content.
 
-    `name` is the name that the file's owner gave it. If it is empty, the name in `path` counts.
+    `name` is the name that the file's owner gave it. If it is empty, the name in `path` counts. With `alone`, any
+    format may hold the side (see `kind_alone`).
 
     Raises:
         DataError: the file cannot be read, is an HTML page, has an unsupported format, or cannot hold that side.
     """
     with open_file(path) as stream:
-        return Look(kind_of(decoded(stream), name or path.name, side), stream.packing)
+        text, known_as = decoded(stream), name or path.name
+        return Look(kind_alone(text, known_as) if alone else kind_of(text, known_as, side), stream.packing)
 
 
 def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
@@ -143,6 +145,23 @@ def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
 def _first_line(head: bytes) -> str:
     line = next((line for line in _decoded(head).split("\n") if line.strip()), "")
     return line[:_SHOWN].strip()
+
+
+_TABLES_BY_NAME = {".tsv": "TSV", ".tab": "TSV", ".csv": "CSV", ".jsonl": "JSONL", ".ndjson": "JSONL"}
+
+
+def kind_alone(stream: ByteStream, name: str) -> Kind:
+    """Return the format of a text of which one side is read. The name tells tables from lines, which may hold tabs.
+
+    Raises:
+        DataError: the text is empty, is an HTML page, or has an unsupported format.
+    """
+    head = stream.peek()
+    kind = None if _is_html_page(head) or not head else _by_content(stream.name, head)
+    if kind in (*_BOTH_SIDED, *ARCHIVES):
+        return kind
+    table = _TABLES_BY_NAME.get(PurePosixPath(data_name(name)).suffix.casefold())
+    return Kind[table] if table and head else kind_of(stream, name, "source")
 
 
 def data_name(name: str) -> str:

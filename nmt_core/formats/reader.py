@@ -15,7 +15,7 @@ from nmt_core.formats.lines import read_lines
 from nmt_core.formats.rows import DOCUMENT_END, FRAME_ROWS, MISSING_COLUMN, SIDE_SCHEMA, paired
 from nmt_core.formats.streams import ByteStream, open_file
 
-_READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
+READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
     Kind.TSV: delimited.read_tsv,
     Kind.CSV: delimited.read_csv,
     Kind.JSONL: jsonl.read,
@@ -27,6 +27,7 @@ _READERS: dict[Kind, Callable[[ByteStream, Layout], Iterator[pl.DataFrame]]] = {
     Kind.TEST_SET: testsets.read_xml,
     Kind.PARQUET: parquet.read,
 }
+"""Reader of each format that holds both sides."""
 
 _COLUMNS = ("source", "target", "line", "fault", "value")
 
@@ -135,7 +136,7 @@ def _both_sides(file: TextFile, layout: Layout) -> Iterator[pl.DataFrame]:
         yield from _side_by_side(parts[0], parts[1], layout)
         return
     for stream, inner in _texts(parts[0], layout):
-        yield from _READERS[inner](stream, layout)
+        yield from READERS[inner](stream, layout)
 
 
 def _side_by_side(source: TextFile | Members, target: TextFile | Members, layout: Layout) -> Iterator[pl.DataFrame]:

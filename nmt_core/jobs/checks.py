@@ -15,8 +15,7 @@ from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import language_id
 from nmt_core.corpus.cleaning.filters import agreement, form, repetition
 from nmt_core.corpus.cleaning.filters.base import Filter
-from nmt_core.corpus.cleaning.thresholds import rules_for, usual_length_ratio
-from nmt_core.evaluate.must_translate import western_digits
+from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for, usual_length_ratio
 from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
 
@@ -59,16 +58,13 @@ class Checker:
 
     def __init__(self, languages: LanguagesConfig) -> None:
         rules = rules_for(_THRESHOLDS, languages, "")
-        self._measures = form.measures(rules)
+        self._rules = rules
         by_reason = {rule.reason: rule for rule in agreement.filters(rules)}
         uneven = next(rule for rule in form.filters_by_language(rules) if rule.reason == "length_ratio")
-        source, target = (pl.col(side).str.len_chars() + pl.col(f"{side}_extra") for side in _TIDY)
-        self._excess = target - source / usual_length_ratio(languages)
+        self._ratio = usual_length_ratio(languages)
         self._drops = {
             "uneven": uneven.drop,
-            "repeats": _any(
-                repetition.repeated_characters(rules.thresholds), repetition.repeated_words(rules.thresholds)
-            ),
+            "repeats": _any(repetition.repeated_characters(rules), repetition.repeated_words(rules)),
             "copied": _any(agreement.copy(), agreement.near_copy(rules.thresholds)),
             "placeholders_differ": by_reason["placeholders_differ"].drop,
             "tags_differ": by_reason["tags_differ"].drop,
@@ -85,13 +81,14 @@ class Checker:
         found: list[str | None] = [None] * pairs.height
         if not found:
             return found
-        measured = _measured(pairs, self._measures)
+        measured = _measured(pairs, self._rules)
         verdicts = measured.select(**self._drops, wrong_language=self._wrong_language())
-        excess = measured.select(self._excess).to_series()
+        lengths = measured.select(pl.col(side).str.len_chars() + pl.col(f"{side}_extra") for side in _TIDY)
         suspects = verdicts.select(pl.any_horizontal(pl.all()).fill_null(value=False)).to_series().arg_true()
         for place in suspects.to_list():
             drops = {name for name, drop in verdicts.row(place, named=True).items() if drop}
-            found[place] = self._fault(drops, sources[place], translations[place], excess[place])
+            source, target = lengths.row(place)
+            found[place] = self._fault(drops, sources[place], source / self._ratio, target)
         return found
 
     def _wrong_language(self) -> pl.Expr:
@@ -109,14 +106,11 @@ class Checker:
 
         return pl.struct(_TIDY).map_batches(is_wrong, return_dtype=pl.Boolean)
 
-    def _fault(self, drops: set[str], source: str, target: str, excess: float) -> str | None:
-        """Return the first fault of a pair that filters would drop.
-
-        `excess` is how much longer the target is than usual, in characters that are weighed by their scripts.
-        """
+    def _fault(self, drops: set[str], source: str, expected: float, length: float) -> str | None:
+        """Return the first fault of a pair that filters would drop. The lengths are weighed by the scripts."""
         reasons = set(drops)
-        if ("uneven" in drops and abs(excess) > _MOST_UNEVEN) or (source and not target):
-            reasons.add("too_long" if excess > 0 else "too_short")
+        if ("uneven" in drops and abs(expected - length) > _MOST_UNEVEN) or not length:
+            reasons.add("too_long" if length > expected else "too_short")
         if "copied" in drops and sum(map(bool, map(_WORD.fullmatch, source.split()))) < _FEWEST_WORDS:
             reasons.discard("copied")
         if "repeats" in drops and self._repeats(source):
@@ -126,7 +120,7 @@ class Checker:
     def _repeats(self, source: str) -> bool:
         """Return True if the source itself repeats words, so that its translation may."""
         pair = pl.DataFrame({"source": [source], "target": [source]})
-        return bool(_measured(pair, self._measures).select(self._drops["repeats"]).item())
+        return bool(_measured(pair, self._rules).select(self._drops["repeats"]).item())
 
 
 @cache
@@ -175,17 +169,14 @@ def _retried(
             yield place, one.with_first(verdicts.index(None), search.n_best)
 
 
-def _any(*rules: Filter) -> pl.Expr:
-    return pl.any_horizontal(rule.drop for rule in rules)
+def _any(*rules: Filter | None) -> pl.Expr:
+    return pl.any_horizontal(rule.drop for rule in rules if rule)
 
 
-def _measured(pairs: pl.DataFrame, measures: Sequence[pl.Expr]) -> pl.DataFrame:
+def _measured(pairs: pl.DataFrame, rules: CleanRules) -> pl.DataFrame:
     """Add the columns that the filters read. Digits of all scripts count as 0 to 9."""
-    for side in _TIDY:
-        if pairs[side].str.contains(r"[\p{Nd}--0-9]").any():
-            pairs = pairs.with_columns(pl.col(side).map_elements(western_digits, return_dtype=pl.String))
-    return pairs.with_columns(
-        *measures,
+    return pairs.with_columns(normalize.with_western_digits(pl.col(_TIDY))).with_columns(
+        *form.measures(rules),
         **{f"{side}_key": normalize.key(pl.col(side)) for side in _TIDY},
         **{f"{side}_words": normalize.words(pl.col(side)) for side in _TIDY},
     )

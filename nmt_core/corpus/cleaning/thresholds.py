@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from nmt_core.config import CleanConfig, FilterConfig, LanguagesConfig
+from nmt_core.config import SIDES, CleanConfig, FilterConfig, LanguagesConfig, Side
 from nmt_core.errors import ConfigError
 
 # Number of characters that a language needs for one English character, weighed by their scripts (`corpus/scripts.py`).
@@ -36,8 +36,15 @@ class CleanRules:
     """Source and target language."""
     selection: str = ""
     """Address of the models of `cross_entropy.py`, if a score needs them."""
+    sides: tuple[Side, ...] = SIDES
+    """Sides that are checked: both, or the one of monolingual text. Conditions on pairs need both."""
     word_lists: Mapping[str, str] = field(default_factory=dict)
     """Addresses of the phrases of `filters/word_lists.py`, by the side that has a list."""
+
+    @property
+    def codes(self) -> dict[Side, str]:
+        """ISO 639 code of the language of each side that is checked."""
+        return {side: getattr(self.languages, side) for side in self.sides}
 
 
 def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> CleanRules:

@@ -14,9 +14,9 @@ def notes(clean: CleanConfig, pair: LanguagesConfig) -> list[str]:
         code = getattr(pair, side)
         other = pair.target if side == "source" else pair.source
         place = f"{code}, the {side} side's language,"
-        if clean.min_language_probability and not clean.identifier:
+        if clean.limit("min_language_probability", side) and not clean.identifier:
             found += _of_identification(place, code, other)
-        if clean.min_script_share and letters_of(code, pair.script(side)) is None:
+        if clean.limit("min_script_share", side) and letters_of(code, pair.script(side)) is None:
             found.append(f"{place} is written in an unknown script: clean.min_script_share checks only the other side")
     return found
 

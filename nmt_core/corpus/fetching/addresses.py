@@ -12,11 +12,11 @@ The first four are *short* addresses: a lookup is needed to find the files (`res
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from nmt_core.config import SIDES, LanguagesConfig, ParallelCorpus, Side
+from nmt_core.config import SIDES, LanguagesConfig, MonolingualCorpus, ParallelCorpus, Side
 from nmt_core.errors import DataError
 from nmt_core.formats import FileSide, signatures
 from nmt_core.formats.languages import fit, same_language
@@ -48,6 +48,8 @@ class WantedFile:
     """Expected MD5 hash, for files that are published only with this hash. Empty means any."""
     otherwise: str = ""
     """Address to try if there is no file at the first one."""
+    alone: bool = False
+    """True if only this side is read, so that the file may have any format."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,33 @@ def resolve_here(corpus: ParallelCorpus, languages: LanguagesConfig) -> Resoluti
         return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=True)))
     found = sorted(str(file) for file in _glob(path) if file.is_file())
     return Resolution(tuple(in_pairs(found, languages, corpus.address, only_data=False)))
+
+
+def resolve_alone(corpus: MonolingualCorpus) -> Resolution | None:
+    """Return the files of monolingual text, or None if a lookup beyond the address and this machine is needed.
+
+    Raises:
+        DataError: the address is wrong, or a folder or pattern holds no file.
+    """
+    scheme = scheme_of(corpus.address)
+    if scheme in SHORT or (scheme and is_pattern(corpus.address)):
+        return None
+    path = local_path(corpus.address)
+    if scheme or not (path.is_dir() or is_pattern(corpus.address)):
+        return Resolution((WantedFile(corpus.address, corpus.side, sha256=corpus.sha256, alone=True),))
+    if corpus.sha256:
+        raise DataError(f"{corpus.address}: means several files, which one sha256 cannot describe: remove sha256")
+    candidates = path.iterdir() if path.is_dir() else _glob(path)
+    found = sorted(str(file) for file in candidates if file.is_file() and not file.name.startswith("."))
+    if not found:
+        raise DataError(f"{corpus.address}: holds no file: correct the address")
+    return Resolution(tuple(WantedFile(name, corpus.side, alone=True) for name in found))
+
+
+def only(side: Side, found: Resolution) -> Resolution:
+    """Return the files of parallel text that hold a side, to be read alone."""
+    files = tuple(replace(file, side=side, alone=True) for file in found.files if file.side in (side, "both"))
+    return replace(found, files=files)
 
 
 def in_pairs(names: list[str], languages: LanguagesConfig, address: str, *, only_data: bool) -> list[WantedFile]:

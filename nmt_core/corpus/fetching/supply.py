@@ -169,7 +169,7 @@ class Supply:
 def _suffix_of(path: Path, wanted: WantedFile) -> str:
     """Return the suffix that matches the content. The name only distinguishes a table from lines."""
     try:
-        return formats.looks_like(path, wanted.side, name_in(wanted.address)).suffix
+        return formats.looks_like(path, wanted.side, name_in(wanted.address), alone=wanted.alone).suffix
     except DataError as error:  # it names a copy, but users know the file by its address
         raise DataError(f"{wanted.address}: {str(error).removeprefix(f'{path}: ')}") from None
 

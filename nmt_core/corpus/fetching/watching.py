@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from nmt_core.config import PipelineConfig
-from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_here, scheme_of
+from nmt_core.config import MonolingualCorpus, ParallelCorpus, PipelineConfig
+from nmt_core.corpus.fetching.addresses import STORES, WEB, local_path, resolve_alone, resolve_here, scheme_of
 from nmt_core.corpus.fetching.fetcher import logins
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.resolvers import object_stores
@@ -44,8 +44,13 @@ def watched(config: PipelineConfig) -> list[str]:
     """
     lock = Lockfile(config.corpus.lock)
     found: list[str] = []
-    for corpus in (*config.corpus.train, *config.corpus.dev, *config.corpus.test):
-        resolution = resolve_here(corpus, config.languages)
+    parallel = (*config.corpus.train, *config.corpus.dev, *config.corpus.test)
+    named: list[ParallelCorpus | MonolingualCorpus] = [*parallel, *config.corpus.monolingual]
+    for corpus in named:
+        if isinstance(corpus, MonolingualCorpus):
+            resolution = resolve_alone(corpus)
+        else:
+            resolution = resolve_here(corpus, config.languages)
         if resolution:
             found += [file.address for file in resolution.files if not file.sha256]
         elif scheme_of(corpus.address) in STORES:

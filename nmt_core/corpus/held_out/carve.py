@@ -5,11 +5,12 @@ collected, so memory does not grow with the text. The result is the same as if a
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from nmt_core.corpus import normalize
+from nmt_core.corpus.held_out import folding
 from nmt_core.errors import StageError
 from nmt_core.execution.pool import Workers
 from nmt_core.store import storage
@@ -36,18 +37,15 @@ class HeldOutPairs:
         """Restore the pairs from a table made by `to_frame`."""
         return cls(*(table.filter(part=name).drop("part") for name in ("test", "dev")))
 
-    def part(self, pairs: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def part(self, pairs: pl.DataFrame, languages: tuple[str, str] = ("", "")) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Split the pairs: the ones that share no side with the held-out pairs, and the ones that do.
 
-        The held-out pairs themselves are in neither. Sides are shared if they are equal except for case, punctuation
-        and spaces.
+        The held-out pairs themselves are in neither. Sides are shared if they are equal except for case, punctuation,
+        spaces and what `folding.py` folds.
         """
         both = pl.concat([self.test, self.dev])
-        shares = pairs.select(
-            pl.any_horizontal(
-                normalize.key(pl.col(key.removesuffix("_key"))).is_in(both[key].implode()) for key in _KEYS
-            )
-        ).to_series()
+        keys = _keys_of(pairs, languages)
+        shares = keys.select(pl.any_horizontal(pl.col(key).is_in(both[key].implode()) for key in _KEYS)).to_series()
         sharing = pairs.filter(shares).join(both, on=["corpus", "line"], how="anti", maintain_order="left")
         return pairs.filter(~shares), sharing
 
@@ -61,10 +59,16 @@ class _Draw:
     seed: int
     pairs: int
     corpora: tuple[str, ...]
+    languages: tuple[str, str]
 
 
 def carve(
-    shards: Sequence[str], sizes: tuple[int, int], seed: int, workers: Workers, corpora: Collection[str] = ()
+    shards: Sequence[str],
+    sizes: tuple[int, int],
+    seed: int,
+    workers: Workers,
+    corpora: Collection[str] = (),
+    languages: tuple[str, str] = ("", ""),
 ) -> HeldOutPairs:
     """Draw the pairs of the test set and then of the dev set. No two of them share a side.
 
@@ -74,13 +78,15 @@ def carve(
         seed: seed of the draw.
         workers: workers that read the shards.
         corpora: corpora whose pairs may be drawn. If there are none, or nothing is given, any corpus may be.
+        languages: ISO 639 codes of both sides, for the keys. Empty means any language.
 
     Raises:
         StageError: there are too few pairs that share no side.
     """
     pool_pairs = _POOL_FACTOR * sum(sizes) + _POOL_PAIRS
     while True:
-        drawn = _drawn(shards, seed, pool_pairs + 1, workers, corpora)  # one more shows if there are others
+        task = _Draw("", 0, seed, pool_pairs + 1, tuple(corpora), languages)  # one more shows if there are others
+        drawn = _drawn(shards, task, workers)
         pool = drawn.head(pool_pairs)
         test, rest = _take(pool, sizes[0])
         dev, _ = _take(rest, sizes[1])
@@ -92,11 +98,11 @@ def carve(
         pool_pairs *= _POOL_FACTOR
 
 
-def _drawn(shards: Sequence[str], seed: int, pairs: int, workers: Workers, corpora: Collection[str]) -> pl.DataFrame:
+def _drawn(shards: Sequence[str], task: _Draw, workers: Workers) -> pl.DataFrame:
     """Return the pairs of all shards with the lowest draws. At most twice this number is held in memory."""
     drawn = pl.DataFrame()
-    for found in workers.map(_lowest, [_Draw(shard, n, seed, pairs, tuple(corpora)) for n, shard in enumerate(shards)]):
-        drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(pairs)
+    for found in workers.map(_lowest, [replace(task, shard=shard, number=n) for n, shard in enumerate(shards)]):
+        drawn = pl.concat([drawn, found] if drawn.width else [found]).sort("draw", "shard", "row").head(task.pairs)
     return drawn
 
 
@@ -119,7 +125,13 @@ def _lowest(draw: _Draw) -> pl.DataFrame:
         draw=normalize.hashed(pl.format("{}\t{}\t{}", pl.lit(draw.seed), "source", "target")),
     )
     lowest = drawn.bottom_k(draw.pairs, by=["draw", "row"])
-    return lowest.with_columns(normalize.key(pl.col("source", "target")).name.suffix("_key"))
+    return lowest.with_columns(_keys_of(lowest, draw.languages).get_columns())
+
+
+def _keys_of(pairs: pl.DataFrame, languages: tuple[str, str]) -> pl.DataFrame:
+    """Return the keys of both sides (columns source_key, target_key)."""
+    sides = zip(_KEYS, languages, strict=True)
+    return pl.DataFrame({key: folding.keys(pairs[key.removesuffix("_key")], code) for key, code in sides})
 
 
 def _take(drawn: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -1,8 +1,9 @@
 """Keep the sentences of dev and test sets out of the training text, so that scores do not measure memory.
 
-A training pair is a leak if one of its sides equals a held-out sentence of that side (except for case, punctuation and
-spaces). It is also a leak if a side shares a run of `ngram_words` words with a held-out sentence (`short_ngram_words`
-with a shorter one). Even shorter sentences count only as a whole, because their runs of words are common.
+A training pair is a leak if one of its sides equals a held-out sentence of that side (except for case, punctuation,
+spaces and what `folding.py` folds). It is also a leak if a side shares a run of `ngram_words` words with a held-out
+sentence (`short_ngram_words` with a shorter one). Even shorter sentences count only as a whole, because their runs of
+words are common.
 
 A pair that shares text with several sets counts for the first of them. The counts of the sets therefore add up to the
 number of dropped pairs.
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize, scripts
+from nmt_core.corpus.held_out import folding
 from nmt_core.spelling import Spelling
 
 REASON = "held_out"
@@ -73,11 +75,11 @@ class HeldOut:
         self._long, self._short = config.ngram_words, config.short_ngram_words
         self._languages = {"source": languages.source, "target": languages.target}
         texts = {
-            (name, side): normalize.normalise(pairs[side], *Spelling.of(config, language))
+            (name, side): folding.folded(normalize.normalise(pairs[side], *Spelling.of(config, language)), language)
             for name, pairs in sets.items()
             for side, language in self._languages.items()
         }
-        self._keys = {place: _keys(text.filter(text != "")) for place, text in texts.items()}
+        self._keys = {place: folding.keys(text.filter(text != ""), "") for place, text in texts.items()}
         self._ngrams = {place: self._runs(text, place[1]) for place, text in texts.items()}
 
     def found(self) -> pl.Expr:
@@ -99,11 +101,12 @@ class HeldOut:
         if not self.names:
             return pl.repeat(None, pairs.height, dtype=pl.String, eager=True).alias("held_out")
         found = np.full(pairs.height, len(self.names))  # this index means none
-        for side in self._languages:
-            words = _Words.of(pairs[side], self._short)
+        for side, language in self._languages.items():
+            keys = folding.keys(pairs[side], language, pairs[f"{side}_key"])
+            words = _Words.of(folding.folded(pairs[side], language), self._short)
             runs = {length: words.ngrams(length) for length in {self._long, self._short}}
             for position, name in enumerate(self.names):
-                hit = pairs[f"{side}_key"].is_in(self._keys[name, side].implode()).to_numpy().copy()
+                hit = keys.is_in(self._keys[name, side].implode()).to_numpy().copy()
                 for length, held_out in self._ngrams[name, side].items():
                     hashes, rows = runs[length]
                     hit[rows[pl.Series(hashes).is_in(pl.Series(held_out).implode()).to_numpy()]] = True
@@ -117,7 +120,3 @@ class HeldOut:
         if self._short < self._long:
             runs[self._short] = words.shorter_than(self._long).ngrams(self._short)[0]
         return {length: np.unique(hashes) for length, hashes in runs.items()}
-
-
-def _keys(text: pl.Series) -> pl.Series:
-    return text.to_frame("text").select(normalize.key(pl.col("text"))).to_series()

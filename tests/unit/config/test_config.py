@@ -40,6 +40,7 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
+PLACES |= {"identifier_model"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
@@ -274,6 +275,8 @@ def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
     if get_origin(field.annotation) is tuple:
         words = st.lists(st.text(max_size=5), max_size=2).map(tuple)
         return words if get_args(field.annotation)[0] is str else st.just(())
+    if type(None) in get_args(field.annotation):
+        return st.none()
     assert field.annotation is str
     return st.text(max_size=10)
 
@@ -294,7 +297,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting |= {"start_optimizer": "fresh"}
     search |= {"n_best": 1, "min_length": 0, "shortlist": False}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
-    clean |= {"in_domain": ""}
+    clean |= {"in_domain": "", "identifier": "", "identifier_model": ""}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert {name: getattr(config.clean, name) for name in clean} == clean

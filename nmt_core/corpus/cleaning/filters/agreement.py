@@ -5,7 +5,8 @@ from collections.abc import Callable
 import polars as pl
 
 from nmt_core.config import SIDES, FilterConfig
-from nmt_core.corpus.cleaning.filters.base import Filter, either
+from nmt_core.corpus import normalize
+from nmt_core.corpus.cleaning.filters.base import Filter, Scale, either
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 # printf's %s, %-5.2f, %1$d and %(name)s; %%; %1; {0}, {name} and ${path}. A flag must be followed by a width, and a
@@ -32,6 +33,8 @@ _SHOWN_CHARACTERS = 60
 def filters(rules: CleanRules) -> list[Filter]:
     """Return the active filters in the order in which they are applied."""
     config = rules.thresholds
+    if len(rules.sides) < len(SIDES):
+        return []
     switched: dict[Callable[[], Filter], bool] = {
         _placeholders: config.placeholders_must_match,
         _tags: config.tags_must_match,
@@ -61,7 +64,8 @@ def near_copy(config: FilterConfig) -> Filter:
 
     source, target = (pl.col(f"{side}_words") for side in SIDES)
     most = pl.max_horizontal(share(source, target), share(target, source))
-    return Filter("near_copy", "clean.max_copied_share", most > config.max_copied_share, most.round(2))
+    scale = Scale("max_copied_share", {"pair": most}, {"pair": config.max_copied_share}, is_minimum=False)
+    return Filter("near_copy", "clean.max_copied_share", most > config.max_copied_share, most.round(2), scale)
 
 
 def _same_items(reason: str, knob: str, sign: str, items: Callable[[pl.Expr], pl.Expr]) -> Filter:
@@ -91,12 +95,15 @@ def _tags() -> Filter:
 
 
 def _numbers() -> Filter:
-    """Return a filter that compares only digits.
+    """Return a filter that compares only digits, by their values.
 
     1,000.5 is written 1.000,5 elsewhere, and the parts of a date change places.
     """
-    digit = r"\p{Nd}"
-    return _same_items("numbers_differ", "clean.numbers_must_match", digit, lambda text: text.str.extract_all(digit))
+
+    def items(text: pl.Expr) -> pl.Expr:
+        return normalize.with_western_digits(text).str.extract_all("[0-9]")
+
+    return _same_items("numbers_differ", "clean.numbers_must_match", r"\p{Nd}", items)
 
 
 def _addresses() -> Filter:

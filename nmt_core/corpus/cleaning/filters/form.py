@@ -1,42 +1,45 @@
 """Filter pairs by form: a side that is empty, too short, too long or of the wrong characters, or unequal lengths."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import polars as pl
 
-from nmt_core.config import SIDES, FilterConfig, LanguagesConfig
+from nmt_core.config import SIDES, FilterConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import thresholds
-from nmt_core.corpus.cleaning.filters.base import Filter, either, first_side
+from nmt_core.corpus.cleaning.filters.base import Filter, Scale, either, filter_by, first_side
 from nmt_core.corpus.cleaning.filters.scripts import letters_of
 from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
 def filters(rules: CleanRules) -> list[Filter]:
     """Return the active filters in the order in which they are applied."""
-    config = rules.thresholds
     return [
-        _empty(),
-        _broken_encoding(),
-        *_word_counts(config),
-        *_character_counts(config),
-        _long_word(config),
-        _few_letters(config),
+        _empty(rules),
+        _broken_encoding(rules),
+        *_word_counts(rules),
+        *_character_counts(rules),
+        _long_word(rules),
+        _few_letters(rules),
     ]
 
 
 def filters_by_language(rules: CleanRules) -> list[Filter]:
     """Return the filters that depend on the languages. Copies fail them too, so copies are checked earlier."""
-    return [*_wrong_script(rules.thresholds, rules.languages), _length_ratio(rules.thresholds, rules.languages)]
+    ratio = [_length_ratio(rules.thresholds, rules.languages)] if len(rules.sides) == len(SIDES) else []
+    return [*_wrong_script(rules), *ratio]
 
 
 def measures(rules: CleanRules) -> list[pl.Expr]:
     """Return the columns that the filters of both functions use.
 
-    For each side: the text with all words parted by spaces, how much heavier it is than its number of characters, and
-    the part of that weight that is in the script of the side's language.
+    For each side that is checked: the text with all words parted by spaces, how much heavier it is than its number of
+    characters, and the part of that weight that is in the script of the side's language.
     """
     columns = []
-    for side in SIDES:
-        script = letters_of(getattr(rules.languages, side), rules.languages.script(side)) or ""
+    for side, language in rules.codes.items():
+        script = letters_of(language, rules.languages.script(side)) or ""
         own = scripts.extra_weight(pl.col(side), script) if scripts.is_weighed(script) else pl.lit(0.0)
         columns += [
             scripts.with_spaces(pl.col(side)).alias(f"{side}_spaced"),
@@ -46,38 +49,50 @@ def measures(rules: CleanRules) -> list[pl.Expr]:
     return columns
 
 
-def _empty() -> Filter:
-    empty = either(lambda text: text == "")
-    return Filter("empty", "the corpus, where a side holds no text", pl.any_horizontal(empty), first_side(empty))
+def _empty(rules: CleanRules) -> Filter:
+    empty = either(lambda text: text == "", rules.sides)
+    first = first_side(empty, rules.sides)
+    return Filter("empty", "the corpus, where a side holds no text", pl.any_horizontal(empty), first)
 
 
-def _broken_encoding() -> Filter:
-    broken = either(normalize.is_broken)
-    return Filter("broken_encoding", "the corpus's encoding", pl.any_horizontal(broken), first_side(broken))
+def _broken_encoding(rules: CleanRules) -> Filter:
+    broken = either(normalize.is_broken, rules.sides)
+    first = first_side(broken, rules.sides)
+    return Filter("broken_encoding", "the corpus's encoding", pl.any_horizontal(broken), first)
 
 
-def _word_counts(config: FilterConfig) -> list[Filter]:
-    counts = [normalize.word_count(pl.col(f"{side}_spaced")) for side in SIDES]
-    fewest, most = pl.min_horizontal(counts), pl.max_horizontal(counts)
+def _scale(rules: CleanRules, option: str, values: Mapping[Side, pl.Expr]) -> Scale:
+    limits: dict[str, float] = {side: rules.thresholds.limit(option, side) for side in rules.sides}
+    return Scale(option, {str(side): value for side, value in values.items()}, limits, option.startswith("min_"))
+
+
+def _word_counts(rules: CleanRules) -> list[Filter]:
+    counts = {side: normalize.word_count(pl.col(f"{side}_spaced")) for side in rules.sides}
     return [
-        Filter("too_few_words", "clean.min_words", fewest < config.min_words, fewest),
-        Filter("too_many_words", "clean.max_words", most > config.max_words, most),
+        filter_by("too_few_words", _scale(rules, "min_words", counts)),
+        filter_by("too_many_words", _scale(rules, "max_words", counts)),
     ]
 
 
-def _character_counts(config: FilterConfig) -> list[Filter]:
-    counts = either(lambda text: text.str.len_chars())
-    fewest, most = pl.min_horizontal(counts), pl.max_horizontal(counts)
+def _character_counts(rules: CleanRules) -> list[Filter]:
+    counts = {side: pl.col(side).str.len_chars() for side in rules.sides}
     return [
-        Filter("too_few_characters", "clean.min_characters", fewest < config.min_characters, fewest),
-        Filter("too_many_characters", "clean.max_characters", most > config.max_characters, most),
+        filter_by("too_few_characters", _scale(rules, "min_characters", counts)),
+        filter_by("too_many_characters", _scale(rules, "max_characters", counts)),
     ]
 
 
-def _long_word(config: FilterConfig) -> Filter:
-    pattern = rf"(\S{{{config.max_word_characters + 1},}})"
-    first = pl.coalesce(pl.col(f"{side}_spaced").str.extract(pattern) for side in SIDES)
-    return Filter("long_word", "clean.max_word_characters", first.is_not_null(), first.str.len_chars())
+def _long_word(rules: CleanRules) -> Filter:
+    def too_long(side: Side) -> pl.Expr:
+        most = rules.thresholds.limit("max_word_characters", side)
+        return pl.col(f"{side}_spaced").str.extract(rf"(\S{{{most + 1},}})")
+
+    def longest(side: Side) -> pl.Expr:
+        return pl.col(f"{side}_spaced").str.split(" ").list.eval(pl.element().str.len_chars()).list.max()
+
+    first = pl.coalesce(too_long(side) for side in rules.sides)
+    scale = _scale(rules, "max_word_characters", {side: longest(side) for side in rules.sides})
+    return Filter("long_word", "clean.max_word_characters", first.is_not_null(), first.str.len_chars(), scale)
 
 
 def _letters(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
@@ -89,34 +104,32 @@ def _letters(text: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     return characters - text.str.count_matches(r"[^\p{Alphabetic} ]"), characters
 
 
-def _few_letters(config: FilterConfig) -> Filter:
+def _few_letters(rules: CleanRules) -> Filter:
     def share(text: pl.Expr) -> pl.Expr:
         letters, characters = _letters(text)
         return letters / characters
 
-    least = pl.min_horizontal(either(share))
-    return Filter("few_letters", "clean.min_letter_share", least < config.min_letter_share, least.round(2))
+    shares = {side: share(pl.col(side)) for side in rules.sides}
+    return _rounded(filter_by("few_letters", _scale(rules, "min_letter_share", shares)))
 
 
-def _wrong_script(config: FilterConfig, languages: LanguagesConfig) -> list[Filter]:
-    def share(side: str, other: str, script: str) -> pl.Expr:
+def _wrong_script(rules: CleanRules) -> list[Filter]:
+    def share(side: Side, other: Side, script: str) -> pl.Expr:
+        enough = rules.thresholds.limit("min_script_share", side)
         letters, _ = _letters(pl.col(side))
         extra, own_extra = pl.col(f"{side}_extra"), pl.col(f"{side}_own_extra")
         foreign = pl.col(side).str.count_matches(rf"[\p{{Alphabetic}}--[{script}]]") + extra - own_extra
         own = letters + extra - foreign
         return pl.struct(text=side, other=other, own=own, foreign=foreign).map_batches(
-            lambda counts: _script_share(counts.struct.unnest(), script, config.min_script_share),
+            lambda counts: _script_share(counts.struct.unnest(), script, enough),
             return_dtype=pl.Float64,
             is_elementwise=True,
         )
 
     others = dict(zip(SIDES, reversed(SIDES), strict=True))
-    scripts_of = {side: letters_of(getattr(languages, side), languages.script(side)) for side in SIDES}
-    shares = [share(side, others[side], script) for side, script in scripts_of.items() if script]
-    if not shares:
-        return []
-    least = pl.min_horizontal(shares)
-    return [Filter("wrong_script", "clean.min_script_share", least < config.min_script_share, least.round(2))]
+    scripts_of = {side: letters_of(code, rules.languages.script(side)) for side, code in rules.codes.items()}
+    shares = {side: share(side, others[side], script) for side, script in scripts_of.items() if script}
+    return [_rounded(filter_by("wrong_script", _scale(rules, "min_script_share", shares)))] if shares else []
 
 
 def _script_share(sides: pl.DataFrame, script: str, enough: float) -> pl.Series:
@@ -152,4 +165,9 @@ def _length_ratio(config: FilterConfig, languages: LanguagesConfig) -> Filter:
         expected = thresholds.usual_length_ratio(languages)
     weighted = source / expected
     ratio = pl.max_horizontal(weighted / target, target / weighted)
-    return Filter("length_ratio", "clean.max_length_ratio", ratio > config.max_length_ratio, ratio.round(2))
+    scale = Scale("max_length_ratio", {"pair": ratio}, {"pair": config.max_length_ratio}, is_minimum=False)
+    return _rounded(filter_by("length_ratio", scale))
+
+
+def _rounded(rule: Filter) -> Filter:
+    return replace(rule, value=rule.value.round(2))

@@ -18,8 +18,6 @@ def steps(rules: CleanRules) -> list[Step]:
     Raises:
         ConfigError: the recipe's own identifier cannot be loaded.
     """
-    if not rules.thresholds.min_language_probability:
-        return []
     verdicts = _verdicts(rules)
     if not verdicts:
         return []
@@ -53,25 +51,27 @@ class _Identification:
         return self.identifier.identify(table[self.side], table[_OTHER[self.side]])
 
 
-def _verdicts(rules: CleanRules) -> dict[str, pl.Expr]:
-    """Return the verdict on each side whose language can be identified, as `language_id.VERDICT`."""
-    codes = languages_by_side(rules.languages)
-    found: dict[str, pl.Expr] = {}
-    for side in SIDES:
-        identifier = identifier_of(rules, codes[side], codes[_OTHER[side]])
-        if identifier:
+def _verdicts(rules: CleanRules) -> dict[Side, pl.Expr]:
+    """Return the verdict on each side whose language is identified, as `language_id.VERDICT`."""
+    found: dict[Side, pl.Expr] = {}
+    for side in rules.sides:
+        if identifier := _identifier_of(rules, side):
             function = _Identification(identifier, side)
             found[side] = pl.struct(SIDES).map_batches(function, return_dtype=language_id.VERDICT, is_elementwise=True)
     return found
 
 
-def identifier_of(rules: CleanRules, expected: str, other: str) -> language_id.Identifier | identifiers.ByRecipe | None:
-    """Return what identifies text that should be in the language `expected`, or None if nothing can.
+def _identifier_of(rules: CleanRules, side: Side) -> language_id.Identifier | identifiers.ByRecipe | None:
+    """Return what identifies the text of a side, or None if identification is off for the side or nothing can.
 
     Raises:
         ConfigError: the recipe's own identifier cannot be loaded.
     """
-    least = rules.thresholds.min_language_probability
+    codes = languages_by_side(rules.languages)
+    expected, other = codes[side], codes[_OTHER[side]]
+    least = rules.thresholds.limit("min_language_probability", side)
+    if not least:
+        return None
     if rules.clean.identifier:
         return identifiers.ByRecipe(expected, other, least, rules.clean.identifier, rules.clean.identifier_model)
     return language_id.Identifier(expected, other, least) if language_id.is_known(expected) else None

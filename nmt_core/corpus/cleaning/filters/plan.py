@@ -23,24 +23,30 @@ def steps(rules: CleanRules) -> list[Step]:
     Raises:
         ConfigError: a scorer or an external filter cannot be loaded.
     """
-    copies = [agreement.copy()] if rules.thresholds.drop_copies else []
+    copies = [agreement.copy()] if rules.thresholds.drop_copies and _has_both(rules) else []
     of_form = [*form.filters(rules), *copies, *form.filters_by_language(rules)]
     plain = Step([*of_form, *agreement.filters(rules)], form.measures(rules))
     lists = Step(word_lists.filters(rules))
-    found = [plain, *_of_words(rules), lists, *language.steps(rules), *outside.steps(rules)]
+    external = outside.steps(rules) if _has_both(rules) else []
+    found = [plain, *_of_words(rules), lists, *language.steps(rules), *external]
     return [step for step in found if step.filters]
+
+
+def _has_both(rules: CleanRules) -> bool:
+    """Return True if the rules are for pairs, and not for text of one side."""
+    return len(rules.sides) == len(SIDES)
 
 
 def _of_words(rules: CleanRules) -> Iterator[Step]:
     config = rules.thresholds
-    if config.max_repeated_characters:
-        yield Step([repetition.repeated_characters(config)])
+    if characters := repetition.repeated_characters(rules):
+        yield Step([characters])
     asked = []
-    if config.max_copied_share < 1:
+    if config.max_copied_share < 1 and _has_both(rules):
         asked.append(agreement.near_copy(config))
-    if config.max_repeated_words:
-        asked.append(repetition.repeated_words(config))
-    yield Step(asked, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in SIDES])
+    if words := repetition.repeated_words(rules):
+        asked.append(words)
+    yield Step(asked, [normalize.words(pl.col(side)).alias(f"{side}_words") for side in rules.sides])
 
 
 def knobs(rules: CleanRules) -> dict[str, str]:

@@ -4,7 +4,7 @@ Regular expressions of polars have no backreferences. The characters or words of
 concatenated and compared with themselves, shifted by the length of the repeated part.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from nmt_core.config import SIDES, FilterConfig
+from nmt_core.config import Side
 from nmt_core.corpus import normalize, scripts
-from nmt_core.corpus.cleaning.filters.base import Filter
+from nmt_core.corpus.cleaning.filters.base import Filter, Scale
+from nmt_core.corpus.cleaning.thresholds import CleanRules
 
 
 @dataclass(frozen=True)
@@ -44,29 +45,45 @@ class _Lists:
         return within
 
 
-def repeated_characters(config: FilterConfig) -> Filter:
-    """Return the filter of repeated characters, over the columns source and target."""
-    times = config.max_repeated_characters
-    long = [pl.when(pl.col(side).str.len_chars() > times).then(pl.col(side)).otherwise(pl.lit("")) for side in SIDES]
-    drop = [_repeats(text, _characters, [1], times) for text in long]
-    value = [_most_in_a_row(pl.col(side), [1]) for side in SIDES]
-    knob = "clean.max_repeated_characters"
-    return Filter("repeated_characters", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
+def repeated_characters(rules: CleanRules) -> Filter | None:
+    """Return the filter of repeated characters, over the columns source and target. None means that it is off."""
+    limits = _limits(rules, "max_repeated_characters")
+    drop = []
+    for side, times in limits.items():
+        long = pl.when(pl.col(side).str.len_chars() > times).then(pl.col(side)).otherwise(pl.lit(""))
+        drop.append(_repeats(long, _characters, [1], times))
+    return _filter("repeated_characters", drop, limits, {side: _most_in_a_row(pl.col(side), [1]) for side in limits})
 
 
-def repeated_words(config: FilterConfig) -> Filter:
-    """Return the filter of repeated words, over the columns source_words and target_words.
+def repeated_words(rules: CleanRules) -> Filter | None:
+    """Return the filter of repeated words, over the columns source_words and target_words. None means that it is off.
 
     The columns are lists of words in lower case, without punctuation.
     """
-    times = config.max_repeated_words
-    drop, value = [], []
-    lengths = range(1, config.longest_repeated_run + 1)
-    for side in SIDES:
+    limits = _limits(rules, "max_repeated_words")
+    drop, value = [], {}
+    lengths = range(1, rules.thresholds.longest_repeated_run + 1)
+    for side, times in limits.items():
         drop.append(_repeats(pl.col(f"{side}_words"), _hashes_of_words, lengths, times))
-        value.append(_most_in_a_row(pl.col(f"{side}_words"), lengths, scripts.is_unspaced))
-    knob = "clean.max_repeated_words"
-    return Filter("repeated_words", knob, pl.any_horizontal(drop), pl.max_horizontal(value))
+        value[side] = _most_in_a_row(pl.col(f"{side}_words"), lengths, scripts.is_unspaced)
+    return _filter("repeated_words", drop, limits, value)
+
+
+def _limits(rules: CleanRules, option: str) -> dict[Side, int]:
+    """Return the threshold of each side that has one. 0 means none."""
+    limits = {side: int(rules.thresholds.limit(option, side)) for side in rules.sides}
+    return {side: limit for side, limit in limits.items() if limit}
+
+
+def _filter(
+    reason: str, drop: Sequence[pl.Expr], limits: Mapping[Side, int], value: Mapping[Side, pl.Expr]
+) -> Filter | None:
+    if not limits:
+        return None
+    option = f"max_{reason}"
+    named = {str(side): measure for side, measure in value.items()}
+    scale = Scale(option, named, {str(side): float(limit) for side, limit in limits.items()}, is_minimum=False)
+    return Filter(reason, f"clean.{option}", pl.any_horizontal(drop), pl.max_horizontal(*value.values()), scale)
 
 
 def _characters(text: pl.Series) -> _Lists:

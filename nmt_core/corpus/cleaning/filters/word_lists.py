@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
+from nmt_core.config import CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning.filters.base import Filter, languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules
@@ -28,7 +28,7 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
     Raises:
         ConfigError: a list cannot be read or is empty.
     """
-    found = {}
+    found: dict[str, pl.DataFrame] = {}
     for side, language in languages_by_side(languages).items():
         knob = f"{side}_word_list"
         if file := getattr(clean, knob):
@@ -39,7 +39,7 @@ def read(clean: CleanConfig, languages: LanguagesConfig) -> dict[str, pl.DataFra
 def filters(rules: CleanRules) -> list[Filter]:
     """Return one filter for each side that has a list. The list is read when the first sentence is checked."""
     asked = []
-    for side in SIDES:
+    for side in rules.sides:
         if getattr(rules.clean, f"{side}_word_list"):
             phrases = functools.partial(_placed, rules.word_lists.get(side, ""))
             found = _found(pl.col(side), phrases)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.trained_here import Here
 
-from flows.runs.estimate import _POSITIONS, estimate, parameters
+from flows.runs.estimate import _POSITIONS, estimate, memory, parameters
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.models.build import build_model
 from nmt_core.models.transformer import Transformer
@@ -155,3 +155,25 @@ def test_an_export_takes_what_is_forecast(tmp_path: Path) -> None:
         files = [file for name in {"fp32", *precisions} for file in (tmp_path / name).rglob("*")]
         takes = sum(file.stat().st_size for file in files if file.is_file())
         assert estimate("export", config, Store(tmp_path / "store")).bytes == pytest.approx(takes, rel=0.05)
+
+
+def test_the_tokenizer_needs_memory_by_its_sample() -> None:
+    def needed(pairs: int, **tokenizer: Any) -> float:
+        files = {"address": "https://example.org/x.tsv"}
+        values = {"name": "x", "corpus": {"train": [{"name": "x", **files}]}, "tokenizer": tokenizer}
+        found = memory("tokenizer", PipelineConfig.model_validate(values | {"clean": {"shard_pairs": pairs}}), 1).bytes
+        assert found
+        return found
+
+    assert 4e9 < needed(1_000) < 6e9  # five million pairs
+    assert needed(1_000, sample_pairs=1_000_000) < 1.5e9
+    assert needed(1_000, kind="unigram", sample_pairs=1_000_000) > 2 * needed(1_000, sample_pairs=1_000_000)
+    assert needed(1_000, start_from="tokenizer/abc") < 1e9
+
+
+def test_cleaning_needs_memory_by_its_workers_and_not_by_its_text() -> None:
+    config = PipelineConfig.model_validate({"name": "x", "corpus": {"toy": {}}})
+    one, four = (memory("clean", config, workers).bytes or 0 for workers in (1, 4))
+
+    assert four == 4 * one
+    assert one < 1.5e9

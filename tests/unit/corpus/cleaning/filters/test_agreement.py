@@ -104,3 +104,12 @@ def test_brackets_must_match_only_on_request(verdict: Verdict) -> None:
     assert verdict(pair, brackets_must_match=True) == ("brackets_differ", "target")
     assert verdict(("a) one of them", "a) einer davon"), brackets_must_match=True) == (None, None)
     assert verdict(("one (or two)", "하나（또는 둘）"), "en-ko", brackets_must_match=True) == (None, None)
+
+
+@pytest.mark.parametrize("digits", ["١٢", "۱۲", "१२", "১২", "๑๒", "１２"])
+def test_digits_of_any_script_are_compared_by_their_values(verdict: Verdict, digits: str) -> None:
+    other = {"numbers_must_match": True, "min_script_share": 0, "min_language_probability": 0}
+
+    assert verdict(("It costs 12 euros.", f"Es kostet {digits} Euro."), **other) == (None, None)
+    assert verdict(("It costs 13 euros.", f"Es kostet {digits} Euro."), **other) == ("numbers_differ", "2 3")
+    assert verdict(("It costs 12 euros.", "Es kostet ¹² Euro."), **other) == ("numbers_differ", "1 2")
