@@ -7,6 +7,7 @@ narrowed here: at most 1% of the reference translations of four corpora have a f
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import polars as pl
 
@@ -155,7 +156,7 @@ def _retried(
     most, search = translator.search.retry, translator.search
     if most < 2 or not places:
         return
-    wide = {"beam_size": max(search.beam_size, most)} if search.method == "beam" else {}
+    wide: dict[str, Any] = {"beam_size": max(search.beam_size, most)} if search.method == "beam" else {}
     again = translator.with_search(n_best=max(most, search.n_best), **wide)
     found = again.translate([lines[place] for place in places], [prefixes[place] for place in places])
     choices = [one.choices[:most] for one in found]

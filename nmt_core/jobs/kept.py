@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from nmt_core.errors import DataError
 from nmt_core.formats import Kind
 from nmt_core.formats.columns import some
-from nmt_core.formats.delimited import Records, delimiter_of, names_in
+from nmt_core.formats.delimited import delimiter_of, names_in, records_of
 from nmt_core.formats.lines import read_lines
 from nmt_core.formats.rows import Row
 from nmt_core.formats.single import Columns, has_header, kind_by_name
@@ -150,7 +150,7 @@ def _tsv_records(stream: ByteStream) -> Iterator[list[str]]:
 def _csv_records(stream: ByteStream) -> Iterator[list[str]]:
     delimiter = delimiter_of(stream, MAX_LINE_BYTES)
     is_first = True
-    for record in Records(stream, MAX_LINE_BYTES, delimiter):
+    for record in records_of(stream, MAX_LINE_BYTES, delimiter):
         if isinstance(record, Row):
             yield names_in(record, delimiter) if is_first else []
         else:
