@@ -130,7 +130,8 @@ class MonolingualCorpus(Section):
     """Address of the text, of any kind that parallel text may have: lines, a table, an archive, a folder or a pattern.
     Of parallel text, the side is read alone."""
     column: Column = ""
-    """Column of a table (TSV, CSV, JSONL, Parquet): its name, or its number from 1. Empty means `text` or `source`."""
+    """Column of a table (TSV, CSV, JSON, JSONL, Parquet): its name, or its number from 1. Empty means `text` or
+    `source`."""
     encoding: Charset = ""
     """Charset of the files, such as windows-1252. Empty means UTF-8, or what a file declares or shows."""
     member: str = ""

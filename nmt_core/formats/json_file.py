@@ -34,10 +34,19 @@ def read(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
+    found = records(stream, layout.max_line_bytes)
+    yield from frames_of(_rows(found, layout, stream.name), layout.max_line_bytes)
+
+
+def records(stream: ByteStream, max_line_bytes: int) -> Iterator[Any]:
+    """Yield the records of a JSON file, and a Row in place of each one that is damaged.
+
+    Raises:
+        DataError: the file does not hold records, or does not end. Some records may have been yielded before.
+    """
     skip_byte_order_mark(stream)
     is_array = stream.peek().lstrip().startswith(b"[")
-    records = _array(stream, layout.max_line_bytes) if is_array else _of_object(stream)
-    yield from frames_of(_rows(records, layout, stream.name), layout.max_line_bytes)
+    yield from _array(stream, max_line_bytes) if is_array else _of_object(stream)
 
 
 def _rows(records: Iterator[Any], layout: Layout, place: str) -> Iterator[Row]:

@@ -147,9 +147,6 @@ def _first_line(head: bytes) -> str:
     return line[:_SHOWN].strip()
 
 
-_TABLES_BY_NAME = {".tsv": "TSV", ".tab": "TSV", ".csv": "CSV", ".jsonl": "JSONL", ".ndjson": "JSONL"}
-
-
 def kind_alone(stream: ByteStream, name: str) -> Kind:
     """Return the format of a text of which one side is read. The name tells tables from lines, which may hold tabs.
 
@@ -160,8 +157,12 @@ def kind_alone(stream: ByteStream, name: str) -> Kind:
     kind = None if _is_html_page(head) or not head else _by_content(stream.name, head)
     if kind in (*_BOTH_SIDED, *ARCHIVES):
         return kind
-    table = _TABLES_BY_NAME.get(PurePosixPath(data_name(name)).suffix.casefold())
-    return Kind[table] if table and head else kind_of(stream, name, "source")
+    suffix = PurePosixPath(data_name(name)).suffix.casefold()
+    if head and suffix in (".json", *_JSON_LINES):
+        text = _decoded(head)
+        lines = [line for line in text.split("\n")[:_LINES_LOOKED_AT] if line.strip()]
+        return _json_kind(text, lines, suffix, len(head) < HEAD_BYTES) or kind_of(stream, name, "source")
+    return _TABLES[suffix] if head and suffix in _TABLES else kind_of(stream, name, "source")
 
 
 def data_name(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from nmt_core.errors import DataError
-from nmt_core.formats import parquet
+from nmt_core.formats import json_file, parquet
 from nmt_core.formats.columns import NoColumnError, Sought, find_column
 from nmt_core.formats.delimited import delimiter_of, names_in, records_of
 from nmt_core.formats.jsonl import INVALID_JSON, NO_TEXT, Path, is_unicode, names_of, paths_of, text_at
@@ -93,7 +93,7 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
 
     Args:
         stream: the file.
-        kind: LINES, TSV, CSV, JSONL or PARQUET. A file called lines whose content is Parquet is read as Parquet.
+        kind: LINES, TSV, CSV, JSON, JSONL or PARQUET. A file called lines whose content is Parquet is read as Parquet.
         columns: the columns of a table. Lines have none.
         max_line_bytes: the longest line or cell, in bytes. A longer one becomes a row with a fault.
 
@@ -115,7 +115,7 @@ def read_single(stream: ByteStream, kind: Kind, columns: Columns, max_line_bytes
         option = "--column" if columns.text else "--prefix-column"
         raise DataError(f"{stream.name}: a text without columns: leave out {option}, or name a .tsv, .csv, .jsonl...")
     readers: dict[Kind, Callable[[ByteStream, Columns, int], Iterator[Cell]]]
-    readers = {Kind.LINES: _lines, Kind.TSV: _tsv, Kind.CSV: _csv, Kind.JSONL: _jsonl}
+    readers = {Kind.LINES: _lines, Kind.TSV: _tsv, Kind.CSV: _csv, Kind.JSONL: _jsonl, Kind.JSON: _json}
     yield from readers[kind](stream, columns, max_line_bytes)
 
 
@@ -204,23 +204,45 @@ def _csv(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[
 
 
 def _jsonl(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
-    sought = [Sought(partial(_path, asked, option, stream.name)) for asked, option in columns.asked]
+    sought = _sought(columns, stream.name)
     for cell in _lines(stream, columns, max_line_bytes):
         if cell.fault:
             yield cell
             continue
         try:
             record = json.loads(cell.text)
-            is_known = all(column.found for column in sought)
-            there = list(paths_of(record)) if not is_known and isinstance(record, dict) else []
         except (ValueError, RecursionError):
             record = None
-        if isinstance(record, dict):
-            yield _object(record, [column.among(there) for column in sought], cell.text)
-        else:
-            yield Cell(cell.text, INVALID_JSON)
+        yield _record(record, sought, cell.text)
     for column in sought:
         column.require_found()
+
+
+def _json(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator[Cell]:
+    sought = _sought(columns, stream.name)
+    for record in json_file.records(stream, max_line_bytes):
+        if isinstance(record, Row):
+            yield Cell(record.source, record.fault)
+        else:
+            yield _record(record, sought, json.dumps(record, ensure_ascii=False))
+    for column in sought:
+        column.require_found()
+
+
+def _sought(columns: Columns, name: str) -> list[Sought]:
+    return [Sought(partial(_path, asked, option, name)) for asked, option in columns.asked]
+
+
+def _record(record: Any, sought: Sequence[Sought], line: str) -> Cell:
+    """Return a row of JSON, which has no text unless it is an object."""
+    try:
+        is_known = all(column.found for column in sought)
+        there = list(paths_of(record)) if not is_known and isinstance(record, dict) else []
+    except RecursionError:
+        record = None
+    if isinstance(record, dict):
+        return _object(record, [column.among(there) for column in sought], line)
+    return Cell(line, INVALID_JSON)
 
 
 def _path(asked: str, option: str, name: str, paths: Sequence[Path]) -> Path:

@@ -102,6 +102,7 @@ def test_sentences_that_are_taken_out_for_testing_are_dropped(
         ("a.csv", 'id,body\n1,"A sentence"\n2,Another one.\n', {"column": "body"}),
         ("a.tsv", "1\tA sentence\n2\tAnother one.\n", {"column": "2"}),
         ("a.jsonl", '{"text": "A sentence"}\n{"text": "Another one."}\n', {}),
+        ("a.json", '[\n {"text": "A sentence"},\n {"text": "Another one."}\n]', {}),
         (
             "a.tmx",
             '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>A sentence</seg></tuv>'
@@ -131,6 +132,19 @@ def test_text_may_have_any_format(
     ).sort("line")
     first = "A sentence with a tab." if name == "a.txt" else "A sentence"
     assert both.rows() == [(1, first), (2, "Another one.")]
+
+
+def test_text_in_another_charset_is_read(
+    base: Callable[..., PipelineConfig], run_until: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "a.de").write_bytes("Die Straße führt über die Brücke.\n".encode("windows-1252"))
+    (tmp_path / "b.de").write_bytes("Die Kühe stehen auf der grünen Wiese.\n".encode("utf-16"))
+    old = {"name": "old", "side": "target", "address": str(tmp_path / "a.de"), "encoding": "windows-1252"}
+    wide = {"name": "wide", "side": "target", "address": str(tmp_path / "b.de")}
+    made = run_until(base(monolingual=[old, wide]), "clean")
+
+    found = text_of(made["clean"].path)["text"].to_list()
+    assert found == ["Die Straße führt über die Brücke.", "Die Kühe stehen auf der grünen Wiese."]
 
 
 def test_a_folder_is_read_file_by_file(

@@ -1,12 +1,15 @@
 """A threshold may hold for one side alone."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from nmt_core.config import SIDES, CleanConfig, FilterConfig, LanguagesConfig
 from nmt_core.config.filters import ONE_SIDED
+from nmt_core.corpus.cleaning.filters import form, steps
 from nmt_core.corpus.cleaning.thresholds import rules_for
 from nmt_core.errors import ConfigError
 
@@ -55,6 +58,27 @@ def test_an_option_of_one_side_leaves_the_other_alone(verdict: Verdict, option: 
 def test_the_value_for_one_side_wins_over_the_one_for_both(verdict: Verdict) -> None:
     assert verdict(SOUND, min_words=7, source_min_words=6, target_min_words=1) == (None, None)
     assert verdict(SOUND, max_repeated_words=0, target_max_repeated_words=1) == (None, None)
+
+
+@pytest.mark.parametrize(("option", "value", "reason"), [("min_words", 7, "too_few_words"), ("max_words", 5, None)])
+def test_words_of_one_side_are_counted_by_its_script(
+    verdict: Verdict, option: str, value: int, reason: str | None
+) -> None:
+    """Six words of English, and more than seven letters of Chinese, each of which counts as one."""
+    pair = (SOUND[0], "一条狗穿过树林奔跑着")
+    off: dict[str, Any] = {"min_language_probability": 0.0}
+    assert verdict(pair, "en-zh", **off, **{f"source_{option}": value})[0] == (reason or "too_many_words")
+    assert verdict(pair, "en-zh", **off, **{f"target_{option}": value})[0] == (None if reason else "too_many_words")
+
+
+def test_only_the_sides_that_are_checked_are_measured() -> None:
+    rules = replace(rules_for(CleanConfig(), LanguagesConfig(), ""), sides=("target",))
+    pair = pl.DataFrame({"source": [""], "target": [SOUND[1]]})
+    names = [measure.meta.output_name() for step in steps(rules) for measure in step.measures]
+    assert names
+    assert all(name.startswith("target_") for name in names)
+    assert form.measures(rules)[0].meta.root_names() == ["target"]
+    assert pair.select(form.measures(rules)).height == 1
 
 
 def test_an_override_sets_one_side_for_one_corpus() -> None:
