@@ -120,7 +120,7 @@ def undecided(language: str, decided: str) -> list[str]:
 
 
 def is_usual(language: str, script: str, sentences: int) -> bool:
-    """Whether the language is written in the script, and there is enough text to judge."""
+    """Return True if the language is written in the script, and there is enough text to judge."""
     is_tag = 2 <= len(language) <= 3 and language != "und"
     is_written = rf"\p{{{script}}}" in SCRIPT_OF_LANGUAGE.get(language, rf"\p{{{script}}}")
     return (

@@ -29,7 +29,10 @@ _SCRIPTS = _NAMES.split()
 
 
 def read(catalogues: Sequence[Path], declarations: Path | None) -> pl.DataFrame:
-    """Columns language, script, domain, source (English, or empty), target, half; each text once, in a fixed order."""
+    """Return the columns language, script, domain, source (English, or empty), target and half.
+
+    Each text is there once, in a fixed order.
+    """
     rows = list(dict.fromkeys(row for folder in catalogues for row in _messages(folder)))
     rows += list(_articles(declarations)) if declarations else []
     names = ("language", "domain", "source", "target")
@@ -70,7 +73,7 @@ def _articles(folder: Path) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _script(text: pl.Series) -> pl.Series:
-    """The script that most letters are in; kana and Han are one, as a Japanese sentence has both."""
+    """Return the script of most letters. Kana and Han are one, as a Japanese sentence has both."""
     counts = text.to_frame("text").select(
         pl.col("text").str.count_matches(rf"\p{{{name}}}").alias(name) for name in _SCRIPTS
     )
