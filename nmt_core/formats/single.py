@@ -229,11 +229,11 @@ def _json(stream: ByteStream, columns: Columns, max_line_bytes: int) -> Iterator
         column.require_found()
 
 
-def _sought(columns: Columns, name: str) -> list[Sought]:
+def _sought(columns: Columns, name: str) -> list[Sought[Path]]:
     return [Sought(partial(_path, asked, option, name)) for asked, option in columns.asked]
 
 
-def _record(record: Any, sought: Sequence[Sought], line: str) -> Cell:
+def _record(record: Any, sought: Sequence[Sought[Path]], line: str) -> Cell:
     """Return a row of JSON, which has no text unless it is an object."""
     try:
         is_known = all(column.found for column in sought)
