@@ -30,7 +30,7 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "clean",
-            4,
+            5,
             ("clean", "languages"),
             ("download",),
             "nmt_core.corpus.clean:run",
@@ -38,7 +38,7 @@ STAGES: dict[str, Stage] = {
         ),
         Stage(
             "split",
-            4,
+            5,
             ("split", "mix", "languages", "clean"),
             ("download", "clean"),
             "nmt_core.corpus.split:run",
