@@ -15,7 +15,7 @@ def clean(
         int, typer.Option("--sample", min=100, max=200_000, metavar="PAIRS", help="Number of pairs to judge.")
     ] = 10_000,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="HTML file to write.")] = Path(
-        "clean.html"
+        "cleaning.html"
     ),
     overrides: Overrides = None,
     debug: Debug = False,
