@@ -57,6 +57,6 @@ def serve(
         version = current.now.version
         console = terminal(to_stderr=False)
         console.print(f"{version.name} version {version.version} answers at {address}", soft_wrap=True)
-        console.print(f'Try: curl {address}/translate --json \'{{"text": "..."}}\'', soft_wrap=True, markup=False)
+        console.print(f'Try: curl {address}/translate --json \'{{"text": "..."}}\'', soft_wrap=True)
         console.print(f"Pages: {address}/docs   Press Ctrl-C to stop.", soft_wrap=True)
         answer(make_app(service, token), listening)
