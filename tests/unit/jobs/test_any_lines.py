@@ -88,7 +88,7 @@ def require_a_row_each(lines: list[bytes], long_lines: Literal["split", "cut"], 
             assert row["source"] == text
             if any(unicodedata.category(character)[0] in "LN" and is_visible(character) for character in text):
                 assert row["status"] != "empty"
-            if not text.strip():
+            if not text.replace("\x85", "…").strip():  # the ellipsis of Windows-1252, which training text has too
                 assert row["status"] == "empty"
     kept = folder / "out.parquet.unreadable.jsonl"
     notes = [json.loads(note) for note in kept.read_text().splitlines()] if kept.exists() else []
