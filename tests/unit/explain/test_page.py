@@ -23,7 +23,7 @@ from nmt_core.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 from nmt_core.translator import Translator
 
 LINE = "the cat sees a <b>big</b> house & it."
-SEARCH = SearchConfig(beam_size=3, max_length_offset=8)
+SEARCH = SearchConfig(copy_unknown="never", beam_size=3, max_length_offset=8)
 SECTIONS = ["tokens", "embeddings", "positions", "masks", "encoder", "decoder", "cross", "candidates", "beam"]
 VOID = {"meta", "link", "br", "img", "input"}
 
