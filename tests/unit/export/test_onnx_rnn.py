@@ -44,7 +44,8 @@ def test_a_recurrent_model_becomes_a_bundle_that_translates_as_it_does(
     for name in ("average", "split", "out"):
         (tmp_path / name).mkdir()
     save_model(model, str(tmp_path / "average" / "model.safetensors"))
-    polars.DataFrame({"source": LINES, "target": LINES}).write_parquet(tmp_path / "split" / "dev.parquet")
+    for file in ("dev.parquet", "train-00000.parquet"):
+        polars.DataFrame({"source": LINES, "target": LINES}).write_parquet(tmp_path / "split" / file)
     (tmp_path / "split" / "splits.json").write_text(json.dumps({"dev": "dev.parquet", "tests": {}}))
     pipeline = PipelineConfig(name="tiny", corpus=CorpusConfig(toy=ToyCorpusConfig()), model=config)
     inputs = {name: Artifact(name, "0" * 32, tmp_path / name) for name in ("average", "split")}

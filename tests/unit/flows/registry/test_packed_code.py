@@ -67,6 +67,7 @@ def test_a_form_of_import_that_cannot_be_renamed_is_refused() -> None:
 
 def test_nothing_travels_that_the_model_does_not_load(packed: PackedCode) -> None:
     name = packed.package.name
-    code = f"import json, sys; sys.path.insert(0, {str(packed.package.parent)!r}); import {name}.translator, {name}.execution.cpus; print(json.dumps([*sys.modules]))"
+    path = f"import json, sys; sys.path.insert(0, {str(packed.package.parent)!r})"
+    code = f"{path}; import {name}.translator, {name}.execution.cpus; print(json.dumps([*sys.modules]))"
     loaded = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd=packed.package.parent, text=True))
     assert set(modules_of(packed.package)) == {each for each in loaded if each.partition(".")[0] == name}
