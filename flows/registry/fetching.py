@@ -50,7 +50,8 @@ def fetch_model(uri: str, folder: Path, settings: "Settings", seconds: float = S
     with tempfile.TemporaryDirectory(prefix="nmt-fetch-") as temporary:
         answer = Path(temporary) / "answer.json"
         command = [sys.executable, "-m", __name__, uri, str(folder), address, str(answer)]
-        process = processes.start(command, os.environ, subprocess.DEVNULL)
+        environment = os.environ | {"MLFLOW_TRACKING_URI": address}  # it also says where models are registered
+        process = processes.start(command, environment, subprocess.DEVNULL)
         try:
             _wait(process, folder, seconds, f"model {uri}: no byte of it has come from {settings.mlflow_shown}")
         finally:
