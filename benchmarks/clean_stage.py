@@ -27,7 +27,7 @@ class PhaseReporter(SilentReporter):
         self._phase = ""
 
     def progress(self, done: float, total: float, note: str = "") -> None:
-        """See `Reporter.progress`."""
+        """Write the phase that the note names to the file, if it is a new one."""
         phase = _PHASES.get(note.rpartition(" ")[2], self._phase)
         if phase != self._phase:
             self._phase = phase

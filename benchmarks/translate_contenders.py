@@ -165,7 +165,7 @@ def described(settings: Settings) -> str:
 
 
 def contenders(options: Any, precision: str, models: Mapping[str, Any]) -> list[Contender]:
-    """Those that take part in a precision, ours first.
+    """Return the contenders of a precision, ours first.
 
     Args:
         options: of the command line.

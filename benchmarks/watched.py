@@ -55,19 +55,19 @@ class Run:
     """Weights at the end, on the CPU, as far as this process has them complete."""
 
     def point(self, values: Mapping[str, float]) -> None:
-        """See `Listener.point`."""
+        """Keep a point of the curves: `update`, and values by name."""
         self.points.append(dict(values))
 
     def say(self, message: str) -> None:
-        """See `Listener.say`."""
+        """Keep a message."""
         self.messages.append(message)
 
     def go_back(self, update: int) -> None:
-        """See `Listener.go_back`."""
+        """Keep all points, also those after this update."""
 
     @property
     def dev_losses(self) -> list[float]:
-        """In their order."""
+        """Losses on the dev set, in the order in which they were computed."""
         return [point["dev_loss"] for point in self.points if "dev_loss" in point]
 
     def rates(self, warm_up: int) -> list[float]:

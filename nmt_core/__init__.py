@@ -23,6 +23,7 @@ the order, which pyproject.toml declares:
     config                options of recipes, without anything slow
     mojibake              repair of text that was decoded with the wrong table of characters
     spelling, scoring     casing and punctuation of a language pair; BLEU, chrF and TER
+    html_page             self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files
     recipes, formats      YAML recipes; corpus files of any format
     stages                the shape of a stage, and the table of all stages

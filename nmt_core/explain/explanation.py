@@ -107,6 +107,9 @@ class Explanation:
 def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
     """Translate a line and record everything that the page shows.
 
+    The line goes through the model as a whole. A translator may split it into sentences, and copies what the vocabulary
+    cannot spell; neither happens here.
+
     Args:
         folder: folder of the bundle.
         line: the sentence.
@@ -153,7 +156,8 @@ def explain(folder: Path, line: str, search: SearchConfig) -> Explanation:
 
 
 def _of_beam(search: SearchConfig) -> SearchConfig:
-    return search.model_copy(update={"method": "beam", "n_best": search.beam_size})
+    whole = {"split_sentences": "never", "copy_unknown": "never"}
+    return search.model_copy(update={"method": "beam", "n_best": search.beam_size, **whole})
 
 
 def _source_ids(

@@ -2,17 +2,15 @@
 
 import base64
 from collections.abc import Sequence
-from functools import lru_cache
-from importlib import resources
 from typing import Any, Literal
 
-import jinja2
 import numpy as np
 
 from nmt_core.config import RnnConfig
 from nmt_core.explain.drawing import draw
 from nmt_core.explain.explanation import Explanation
 from nmt_core.explain.positions import sinusoidal
+from nmt_core.html_page import write_page
 from nmt_core.search.step import Floats
 
 _LEVELS = 255
@@ -27,11 +25,11 @@ def page(explanation: Explanation, model: str) -> str:
         model: name of the model to display.
     """
     maps, rnn = explanation.maps, explanation.bundle.rnn
-    return _template().render(
+    return write_page(
+        "nmt_core.explain",
+        _share,
         explanation=explanation,
         model=model,
-        style=_file("page.css"),
-        script=_file("page.js"),
         tree=draw(explanation.tree, explanation.piece_of),
         data=_data(explanation),
         rnn=rnn,
@@ -127,19 +125,6 @@ def _probability_source(rnn: RnnConfig | None) -> str:
     return "Sutskever et al. 2014, section 2" if rnn.hands_over_states else "Cho et al. 2014, appendix A"
 
 
-@lru_cache(maxsize=1)
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["share"] = _share
-    return environment.from_string(_file("page.html.jinja"))
-
-
 def _share(probability: float) -> str:
     """Return a probability as a short percentage: 97%, 3.1%, 0.02%."""
     return f"{100 * probability:.2g}%" if probability < 0.1 else f"{100 * probability:.0f}%"
-
-
-def _file(name: str) -> str:
-    return (resources.files("nmt_core") / "explain" / name).read_text(encoding="utf-8")

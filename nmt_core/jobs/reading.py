@@ -7,30 +7,28 @@ import select
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+import polars as pl
+
 from nmt_core.errors import DataError
-from nmt_core.formats.charsets import in_utf8
+from nmt_core.formats.charsets import in_utf8, shown_charset
 from nmt_core.formats.kinds import Kind
+from nmt_core.formats.quotes import are_quoting
 from nmt_core.formats.single import Cell, Columns, read_single
 from nmt_core.formats.streams import ByteStream
 from nmt_core.jobs.order import MAX_LINE_BYTES
 
 STANDARD_INPUT = "standard input"
 
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_UTF_32 = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 _HEAD = 1 << 12
 _SECONDS_BETWEEN_WRITES = 0.02
 """Longest time that a program at the other end of a pipe takes between two pieces of text that it has ready."""
-_FEWEST_ZEROS = 0.2
-_QUOTE = '"'
 
 
 def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]:
-    """Yield the rows of a text. UTF-16 is read if a byte order mark begins it.
+    """Yield the rows of a text, in UTF-8, UTF-16 or UTF-32.
 
     Raises:
-        DataError: the text is in UTF-16 without a mark or in UTF-32, or fields of a TSV file are in quotes; see also
-            `read_single`.
+        DataError: fields of a TSV file are in quotes; see also `read_single`.
     """
     if kind is not Kind.PARQUET:
         stream = decoded(stream)
@@ -40,42 +38,18 @@ def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]
 
 
 def decoded(stream: ByteStream) -> ByteStream:
-    """Return a stream of the text in UTF-8.
-
-    Raises:
-        DataError: it is in UTF-16 without a mark or in UTF-32.
-    """
-    head = stream.peek(len(_UTF_32[0]))
-    if head.startswith(_UTF_16) and not head.startswith(_UTF_32):
-        return in_utf8(stream, "utf-16")
-    beginning = head[:_HEAD]
-    halves = [beginning[start::2].count(0) / max(len(beginning[start::2]), 1) for start in (0, 1)]
-    is_wide = max(halves) > _FEWEST_ZEROS and len(beginning) > 1 and min(halves) < max(halves) / 2
-    if head.startswith(_UTF_32) or is_wide:
-        charset = "UTF-32" if head.startswith(_UTF_32) else "UTF-16 without a byte order mark"
-        raise DataError(
-            f"{stream.name}: is in {charset}, not in UTF-8: convert it, as with `iconv -f UTF-16LE -t UTF-8`"
-        )
-    return stream
+    """Return a stream of the text in UTF-8."""
+    return in_utf8(stream, shown_charset(stream.peek()))
 
 
 def _require_unquoted(stream: ByteStream) -> None:
-    """Check that the first lines of a TSV file have no field in quotes in the same place of every line."""
-    head = stream.peek()[:_HEAD]
-    lines = head[: head.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
-    rows = [[_is_quoted(field) for field in line.split("\t")] for line in lines if line]
-    is_header_quoted = bool(rows) and len(rows[0]) > 1 and all(rows[0])
-    width = min(map(len, rows[1:]), default=0)
-    is_column_quoted = len(rows) > 2 and any(all(row[place] for row in rows[1:]) for place in range(width))
-    if is_header_quoted or is_column_quoted:
+    """Check that quotes in the first lines of a TSV file are text."""
+    head = stream.peek()
+    if are_quoting(pl.Series(head[: head.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n"))):
         raise DataError(
             f"{stream.name}: fields are in quotes, which would be translated, because TSV has no quotes: name the file "
             "*.csv, which may have tabs between its columns"
         )
-
-
-def _is_quoted(field: str) -> bool:
-    return len(field) > 1 and field.startswith(_QUOTE) and field.endswith(_QUOTE)
 
 
 class Pipe:

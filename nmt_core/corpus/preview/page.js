@@ -151,7 +151,7 @@ function lines() {
       if (now.limits[side] !== before.limits[side]) changed.push([`${side}_${filter.option}`, now.limits[side]]);
     });
   }
-  return changed.length ? "clean:\n" + changed.map(([option, value]) => `  ${option}: ${value}`).join("\n") : "clean: {}";
+  return changed.length ? "clean:\n" + changed.map(([option, value]) => `  ${option}: ${value}`).join("\n") : "# nothing has changed";
 }
 
 // What switches a filter off, or on with the threshold that the page shows.

@@ -1,33 +1,25 @@
 """Write the page: one HTML file with its style, its script and its sample, which loads nothing from elsewhere."""
 
-import json
-from importlib import resources
 from typing import Any
 
-import jinja2
 import polars as pl
 
 from nmt_core.corpus.preview.judgement import Judged, Preview
+from nmt_core.html_page import write_page
 
 _SHOWN_CHARACTERS = 400
 
 
 def page(preview: Preview, recipe: str) -> str:
     """Return the page as text. `recipe` is the name of the recipe to display."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    # "<" could end the script element that holds the data
-    data = json.dumps(_data(preview), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return environment.from_string(_file("page.html.jinja")).render(
+    return write_page(
+        "nmt_core.corpus.preview",
         recipe=recipe,
         languages=preview.languages,
         pairs=preview.pairs.height,
         read=preview.read,
         notes=preview.notes,
-        style=_file("page.css"),
-        script=_file("page.js"),
-        data=data,
+        data=_data(preview),
     )
 
 
@@ -60,7 +52,3 @@ def _filter(one: Judged) -> dict[str, Any]:
         "measures": one.measures,
         "limits": one.limits,
     }
-
-
-def _file(name: str) -> str:
-    return (resources.files("nmt_core") / "corpus" / "preview" / name).read_text(encoding="utf-8")
