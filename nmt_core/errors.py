@@ -48,6 +48,12 @@ TRANSIENT_HTTP_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes after which the same HTTP request may succeed a little later."""
 
 
+def shown(value: object, most: int = 60) -> str:
+    """Return a value as a message shows it, with at most `most` characters of it."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 class NmtError(Exception):
     """Base class of all errors that a user can cause and fix.
 

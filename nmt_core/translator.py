@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 from nmt_core.bundle import read_search
 from nmt_core.config import LanguagesConfig, Precision, SearchConfig
 from nmt_core.config.faults import search_with
-from nmt_core.errors import ConfigError, DataError
+from nmt_core.errors import ConfigError, DataError, shown
 from nmt_core.open_bundle import OpenBundle
 from nmt_core.search.alignment import Aligner, Alignment
 from nmt_core.search.batches import batches_by_length, most_sources
@@ -39,7 +39,6 @@ from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm, is_v
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer, Tokenizers
 
 _VARIANTS = 8  # searches of one translator that are kept ready
-_LONGEST_SHOWN = 60  # characters of a value in a message
 _LINES_AT_ONCE = 4_096  # of a stream: enough to sort by length, few enough to answer soon
 
 Result = TypeVar("Result")
@@ -245,7 +244,7 @@ class Translator:
             prefixes = [target_prefixes] if isinstance(target_prefixes, str) else target_prefixes
             return translator._translate([lines], prefixes)[0]
         if isinstance(target_prefixes, str) and target_prefixes:
-            raise DataError(f"target_prefixes={_shown(target_prefixes)}: give a list with a prefix for each line")
+            raise DataError(f"target_prefixes={shown(target_prefixes)}: give a list with a prefix for each line")
         return translator._translate(list(_checked(lines)), list(target_prefixes))
 
     def translate_iterable(
@@ -289,7 +288,7 @@ class Translator:
         sources, targets = [], []
         for number, pair in enumerate(pairs, start=1):
             if isinstance(pair, str) or len(pair) != 2:
-                raise DataError(f"pair {number:,} is {_shown(pair)}: give a source and its translation")
+                raise DataError(f"pair {number:,} is {shown(pair)}: give a source and its translation")
             source, target = _checked(pair)
             sources.append(_tidied(source, *self.spelling))
             targets.append(_tidied(target, self.spelling.unicode_form))
@@ -525,10 +524,5 @@ def _checked(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines, and raise a DataError at the first that is not text."""
     for number, line in enumerate(lines, start=1):
         if not isinstance(line, str):
-            raise DataError(f"line {number:,} is {_shown(line)}, not text: give a str for each line")
+            raise DataError(f"line {number:,} is {shown(line)}, not text: give a str for each line")
         yield line
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

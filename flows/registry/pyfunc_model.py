@@ -18,7 +18,6 @@ _TEXT = "text"
 _FULL = "full"
 _NOT_TEXT = "not_text"
 """Status of a row that holds neither text nor a number. The other rows are translated."""
-_LONGEST_SHOWN = 60  # characters of a value in a message
 
 
 class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no types
@@ -96,7 +95,9 @@ def _rows(given: Any) -> Sequence[Any]:
     try:
         rows = list(given)
     except TypeError:
-        raise MlflowException.invalid_parameter_value(f"the input is {_shown(given)}: give lines of text") from None
+        from nmt_core.errors import shown
+
+        raise MlflowException.invalid_parameter_value(f"the input is {shown(given)}: give lines of text") from None
     # A record is a row, and so is a row of an array with one column.
     return [_value(row) for row in rows]
 
@@ -119,11 +120,6 @@ def _line(value: Any) -> str | None:
     if not hasattr(value, "__len__") and hasattr(value, "__float__"):
         return "" if value != value else str(value)  # only NaN differs from itself
     return None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 mlflow.models.set_model(TranslationModel())

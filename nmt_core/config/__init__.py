@@ -19,7 +19,7 @@ from nmt_core.config.encode import EncodeConfig
 from nmt_core.config.evaluate import EvaluateConfig, Kept, MustTranslate
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
-from nmt_core.config.languages import SIDES, LanguagesConfig, Side
+from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
 from nmt_core.config.mix import MixConfig, MixRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
@@ -34,6 +34,7 @@ from nmt_core.config.train import TrainConfig
 __all__ = [
     "CROSS_ENTROPY_DIFFERENCE",
     "METRICS",
+    "OTHER_SIDE",
     "PRECISIONS",
     "SIDES",
     "AverageConfig",

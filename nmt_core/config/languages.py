@@ -18,6 +18,7 @@ Side = Literal["source", "target"]
 """Side of a sentence pair."""
 
 SIDES: tuple[Side, Side] = ("source", "target")
+OTHER_SIDE: dict[Side, Side] = {"source": "target", "target": "source"}
 
 
 def is_shortest_code(codes: str) -> str:

@@ -9,7 +9,9 @@ END_OF_SENTENCE = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|(?<![。！？｡])[。！？｡]++[」』”’）]*+\s*+""",
 )
 """End of a sentence, by punctuation alone."""
-_WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo", "yue"})
+_WITHOUT_SPACES = frozenset(
+    {"bo", "dz", "gan", "hak", "hsn", "ja", "km", "lo", "lzh", "my", "nan", "shn", "th", "wuu", "yue", "zh"}
+)
 
 
 def pieces_of(line: str, tokenizer: Tokenizer, limit: int) -> list[list[int]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from nmt_core.config import SIDES, FilterConfig, LanguagesConfig, Side
+from nmt_core.config import OTHER_SIDE, SIDES, FilterConfig, LanguagesConfig, Side
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import thresholds
 from nmt_core.corpus.cleaning.filters.base import Filter, Scale, either, filter_by, first_side
@@ -126,9 +126,8 @@ def _wrong_script(rules: CleanRules) -> list[Filter]:
             is_elementwise=True,
         )
 
-    others = dict(zip(SIDES, reversed(SIDES), strict=True))
     scripts_of = {side: letters_of(code, rules.languages.script(side)) for side, code in rules.codes.items()}
-    shares = {side: share(side, others[side], script) for side, script in scripts_of.items() if script}
+    shares = {side: share(side, OTHER_SIDE[side], script) for side, script in scripts_of.items() if script}
     return [_rounded(filter_by("wrong_script", _scale(rules, "min_script_share", shares)))] if shares else []
 
 

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from nmt_core.config import SIDES, Side
+from nmt_core.config import OTHER_SIDE, SIDES, Side
 from nmt_core.corpus.cleaning import identifiers, language_id
 from nmt_core.corpus.cleaning.filters.base import Filter, Step, languages_by_side
 from nmt_core.corpus.cleaning.thresholds import CleanRules
-
-_OTHER = dict(zip(SIDES, reversed(SIDES), strict=True))
 
 
 def steps(rules: CleanRules) -> list[Step]:
@@ -48,7 +46,7 @@ class _Identification:
 
     def __call__(self, sides: pl.Series) -> pl.Series:
         table = sides.struct.unnest()
-        return self.identifier.identify(table[self.side], table[_OTHER[self.side]])
+        return self.identifier.identify(table[self.side], table[OTHER_SIDE[self.side]])
 
 
 def _verdicts(rules: CleanRules) -> dict[Side, pl.Expr]:
@@ -68,7 +66,7 @@ def _identifier_of(rules: CleanRules, side: Side) -> language_id.Identifier | id
         ConfigError: the recipe's own identifier cannot be loaded.
     """
     codes = languages_by_side(rules.languages)
-    expected, other = codes[side], codes[_OTHER[side]]
+    expected, other = codes[side], codes[OTHER_SIDE[side]]
     least = rules.thresholds.limit("min_language_probability", side)
     if not least:
         return None
