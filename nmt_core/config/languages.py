@@ -5,14 +5,12 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
 from nmt_core.config.language_codes import canonical, parse_tag
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 Side = Literal["source", "target"]
 """Side of a sentence pair."""
@@ -51,9 +49,9 @@ class LanguagesConfig(Section):
     target: Language = "ko"
     """Language of the target text: its shortest ISO 639 code, such as ko (not kor). A script, a region, or both may
     follow, as in zh_Hant, sr_Latn and pt_BR."""
-    source_variant: str = Field("", pattern=_VARIANT)
+    source_variant: str = later("", pattern=_VARIANT)
     """Script and region of the source text, if `source` names them: Hant, BR or Hant_TW. Empty means any."""
-    target_variant: str = Field("", pattern=_VARIANT)
+    target_variant: str = later("", pattern=_VARIANT)
     """Script and region of the target text, if `target` names them: Hant, BR or Hant_TW. Empty means any."""
 
     def tag(self, side: Side) -> str:
@@ -92,9 +90,3 @@ class LanguagesConfig(Section):
                 "need be, as in en, zh_Hant or pt_BR"
             )
         return code
-
-    @model_serializer(mode="wrap")
-    def _leave_out_empty_variants(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A recipe that names no variant keeps the fingerprint that it had before there were variants.
-        values: dict[str, Any] = make(self)
-        return {name: value for name, value in values.items() if value or not name.endswith("_variant")}

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 
 class SearchConfig(Section):
@@ -48,19 +48,19 @@ class SearchConfig(Section):
     long_lines: Literal["split", "cut"] = "split"
     """Treatment of a line with more than `max_source_tokens` tokens: its sentences are translated one by one, or its
     end is cut off. The status of the line shows which."""
-    split_sentences: Literal["auto", "always", "never"] = "auto"
+    split_sentences: Literal["auto", "always", "never"] = later("auto")
     """Translate a line sentence by sentence, and keep its line breaks. `auto`: if fewer than a tenth of the training
     rows had several sentences, because such a model leaves sentences out. A model of an earlier version has no record
     of its rows, and `auto` then means `never`."""
-    copy_unknown: Literal["auto", "always", "never"] = "auto"
+    copy_unknown: Literal["auto", "always", "never"] = later("auto")
     """Copy what the vocabulary cannot spell, such as emoji, from the source into the translation. `auto`: if the
     vocabulary consists of pieces of words, without pieces for single bytes."""
-    retry: int = Field(0, ge=0, le=64)
+    retry: int = later(0, ge=0, le=64)
     """Number of translations among which `nmt translate` looks for one without a fault, if the best one repeats words,
     loses numbers, is in the wrong language... 0 keeps the best one. Its status names the fault."""
-    no_repeat_ngram_size: int = Field(0, ge=0, le=100)
+    no_repeat_ngram_size: int = later(0, ge=0, le=100)
     """Length of the sequences of target tokens that may occur only once in a translation. 0 allows any repetition."""
-    repetition_penalty: float = Field(1.0, ge=1, le=100)
+    repetition_penalty: float = later(1.0, ge=1, le=100)
     """Factor by which the log-probabilities of tokens that the translation already has are multiplied (Keskar et al.
     2019). 1 means no penalty."""
     batch_tokens: int = Field(2_048, ge=16)

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import SearchConfig
+from nmt_core.config.section import later
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.store.artifacts import fingerprint_of
 from nmt_core.store.storage import local_path
@@ -15,7 +16,6 @@ MAX_LINE_BYTES = 1 << 20
 """Maximum size of a line in bytes. A longer one is hardly text, would fill the memory, and is not translated."""
 
 _FEW = 3
-_LATER_OPTIONS = ("split_sentences", "copy_unknown", "retry", "no_repeat_ngram_size", "repetition_penalty")
 
 
 class ModelVersion(BaseModel):
@@ -46,7 +46,7 @@ class Order(BaseModel):
     """Name or number of the column to translate. See `formats.single`."""
     prefix_column: str = ""
     """Name or number of the column with the words that each translation begins with. Empty means none."""
-    keep: tuple[str, ...] = ()
+    keep: tuple[str, ...] = later(())
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     chunk_lines: int = 4_096
     """Maximum number of rows of a chunk. They are sorted by length and translated together."""
@@ -55,18 +55,8 @@ class Order(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash that identifies the order.
-
-        Options that are newer than jobs count only if they are used, so that a job of an earlier version can be
-        finished.
-        """
-        values = self.model_dump(mode="json")
-        if not self.keep:
-            del values["keep"]
-        for name in _LATER_OPTIONS:
-            if getattr(self.search, name) == SearchConfig.model_fields[name].default:
-                del values["search"][name]
-        return fingerprint_of(values)
+        """Hash that identifies the order."""
+        return fingerprint_of(self.model_dump(mode="json"))
 
 
 class Chunk(BaseModel):
@@ -121,8 +111,10 @@ def differences(former: Order, new: Order) -> list[str]:
     if former.model != new.model:
         versions = [f"{model.name} version {model.version}" for model in (former.model, new.model)]
         found.append(f"model: {versions[0]}, now {versions[1]}")
-    ours, theirs = former.search.model_dump(), new.search.model_dump()
-    found += [f"search.{name}: {ours[name]}, now {theirs[name]}" for name in ours if ours[name] != theirs[name]]
+    for name in SearchConfig.model_fields:
+        ours, theirs = getattr(former.search, name), getattr(new.search, name)
+        if ours != theirs:
+            found.append(f"search.{name}: {ours}, now {theirs}")
     before, after = ({file.url: file for file in order.inputs} for order in (former, new))
     for url in dict.fromkeys([*before, *after]):
         if url not in after or url not in before:
