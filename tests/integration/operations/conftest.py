@@ -12,6 +12,8 @@ import psutil
 import pytest
 from support.until import until, until_gone
 
+from nmt_core.train.continuing import read_continued
+
 POOL = "other"
 """A work pool whose workers `nmt up` does not start."""
 SECONDS_UNTIL_TRAINING = 300
@@ -119,18 +121,26 @@ class Operator:
         return Path(self.nmt.home / "artifacts" / "train" / f"{fingerprint}.partial")
 
     def wait_for_training(self, run: str, after: int = 0) -> None:
-        """Return when a run trains, and is beyond an update."""
+        """Return when a run trains, and is beyond an update: one that it has made itself.
+
+        A training that continues a shorter one of another test takes up the curve of that one, before it starts.
+        """
 
         def trains() -> bool:
             assert self.up.state(run) in ("SCHEDULED", "PENDING", "RUNNING"), self._story(run)
             curve = self.training_of(run) / "metrics.jsonl"
             return curve.exists() and any(
-                json.loads(line)["update"] > after
+                json.loads(line)["update"] > max(after, self.continued_at(run))
                 for line in curve.read_text().splitlines()
                 if "train_loss" in line and line.endswith("}")
             )
 
         until(trains, lambda: str(self.up.call(f"flow_runs/{run}")["state"]), SECONDS_UNTIL_TRAINING, every=0.1)
+
+    def continued_at(self, run: str) -> int:
+        """Update at which a run's training continues another one; 0 if it continues none."""
+        continued = read_continued(self.training_of(run))
+        return continued.update if continued else 0
 
     def saved_at(self, run: str) -> int:
         """Update of the newest whole checkpoint of a run's training; 0 if there is none."""
