@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig, SearchConfig
+from nmt_core.config.faults import problem_of
 from nmt_core.config.renamed import with_present_names
 from nmt_core.errors import ConfigError, FormatError, ModelError
 from nmt_core.search.onnx_session import FASTEST, Device
@@ -196,7 +197,7 @@ def read_bundle(folder: Path) -> BundleConfig:
                 f"{file}: format {first['input']!r} is unknown to this version, which reads {BUNDLE_FORMAT}: export "
                 "the model again, or install the nmt-pipeline that made the bundle"
             ) from None
-        raise ModelError(f"{file}: damaged ({where}: {first['msg']}): {_REMEDY}") from None
+        raise ModelError(f"{file}: damaged ({where} {problem_of(first)}): {_REMEDY}") from None
     return bundle
 
 
@@ -214,7 +215,7 @@ def read_search(folder: Path) -> SearchConfig:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "whole file"
-        raise ModelError(f"{file}: {where}: {first['msg']}: correct it, or remove it for the defaults") from None
+        raise ModelError(f"{file}: {where} {problem_of(first)}: correct it, or remove it for the defaults") from None
 
 
 def check_files(folder: Path, bundle: BundleConfig, names: Iterable[str]) -> None:

@@ -37,6 +37,7 @@ from pydantic import ValidationError
 
 from flows.deployment import automations
 from flows.deployment.deployments import JOB, TAG, TRAINING_QUEUE, Entry, Pools
+from nmt_core.config.faults import problem_of
 from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
@@ -198,7 +199,7 @@ def _cron(entry: Entry) -> CronSchedule:
     try:
         return CronSchedule(cron=entry.cron, timezone=entry.timezone)
     except ValidationError as error:
-        problem = error.errors()[0]["msg"]
+        problem = problem_of(error.errors()[0])
         raise ConfigError(f"{entry.full_name}: schedule {entry.cron!r} in {entry.timezone}: {problem}") from None
 
 

@@ -21,7 +21,8 @@ from flows.serving.markup import Markup
 from flows.serving.messages import LibreAnswer, TranslateAnswer, TranslateRequest
 from flows.serving.metrics import Metrics
 from flows.serving.model import CurrentModel, ServedModel
-from nmt_core.errors import NmtError
+from nmt_core.config.faults import problem_of
+from nmt_core.errors import NmtError, shown
 from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
 
@@ -246,11 +247,11 @@ def _explained(fault: Mapping[str, Any]) -> str:
     """Return one mistake of a request as: place, problem, remedy."""
     place = ".".join(str(part) for part in fault["loc"] if part != "body")
     if fault["type"] == "value_error":
-        return str(fault["msg"]).removeprefix("Value error, ")
+        return problem_of(fault)
     if not place or fault["type"] == "json_invalid":
         return 'the request is no JSON object: send  {"text": "..."}  with the header  Content-Type: application/json'
     if fault["loc"][1] in ("text", "q"):
         return f"{fault['loc'][1]}: give a line of text, or a list of lines"
     if fault["type"] == "extra_forbidden":
         return f"{place} is not a field: the fields are {', '.join(TranslateRequest.model_fields)}"
-    return f"{place}={fault['input']!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+    return f"{place}={shown(fault['input'])}: {problem_of(fault)}"

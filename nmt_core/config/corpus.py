@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nmt_core.config.languages import Side
-from nmt_core.config.section import Section, later
+from nmt_core.config.section import Section, Seed, later
 
 Sha256 = Annotated[str, Field(pattern="^([0-9a-f]{64})?$")]
 
@@ -41,7 +41,7 @@ class ToyCorpusConfig(Section):
     """Number of sentence pairs in the training text, including deliberately dirty ones."""
     held_out: int = Field(500, ge=10, le=5_000)
     """Number of sentence pairs in the dev set, and in the test set. None of them is in the training text."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the generator."""
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, Seed
 
 
 class EncodeConfig(Section):
@@ -19,7 +19,7 @@ class EncodeConfig(Section):
     samples: int = Field(1, ge=1, le=100)
     """Number of segmentations of the training text, used in turn by successive epochs. The shards take this many times
     the space."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the segmentations."""
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, Seed
 
 
 class MixRule(Section):
@@ -28,5 +28,5 @@ class MixConfig(Section):
     pairs stays the same."""
     corpora: tuple[MixRule, ...] = ()
     """Corpora that are weighted, limited in size or tagged. All others have weight 1 and no tag."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the sampling."""

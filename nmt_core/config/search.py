@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section, later
+from nmt_core.config.section import Section, Seed, later
 
 
 class SearchConfig(Section):
@@ -40,7 +40,7 @@ class SearchConfig(Section):
     """Number of likeliest tokens from which sampling draws. 0 means all."""
     top_p: float = Field(1.0, gt=0, le=1)
     """Total probability of the likeliest tokens from which sampling draws, after `temperature` and `top_k`."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of sampling. The sample of a line depends only on this and on the line's text, so equal lines get the
     same sample."""
     max_source_tokens: int = Field(1_024, ge=4)

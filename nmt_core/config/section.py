@@ -1,10 +1,15 @@
 """Base class of all sections: a frozen group of options that becomes a form in the Prefect UI."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config.renamed import with_present_names
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""Seed of a random generator. PyTorch's takes no larger one."""
+_LARGE = 2**53
+"""Bounds from here on come from the width of an integer, and tell a reader nothing."""
 
 
 def _shape_forms(schema: dict[str, Any]) -> None:
@@ -23,7 +28,8 @@ def _bounds(field: dict[str, Any]) -> str:
     """Return the bounds of a number in words, such as `0 or more, less than 1`."""
     words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
     words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
-    return ", ".join(text.format(f"{field[key]:,}") for key, text in words.items() if key in field)
+    shown = {key: field[key] for key in words if key in field and field[key] < _LARGE}
+    return ", ".join(words[key].format(f"{bound:,}") for key, bound in shown.items())
 
 
 def later(default: Any, **constraints: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, Seed
 
 
 class SplitConfig(Section):
@@ -14,5 +14,5 @@ class SplitConfig(Section):
     test_pairs: int = Field(1_000, ge=1)
     """Number of pairs to hold out for scoring if `corpus.test` is empty, from corpora that `mix` neither tags nor
     leaves out."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the choice."""

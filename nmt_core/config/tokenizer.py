@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, Seed
 
 Pretokenizing = Literal["none", "moses", "morphemes", "kiwi"]
 """Method that cuts text before SentencePiece does."""
@@ -55,7 +55,7 @@ class TokenizerConfig(Section):
     sample_pairs: int = Field(0, ge=0)
     """Maximum number of pairs to learn from. Larger text is sampled down. 0 means five million, or one million for a
     unigram model, which begins with a suffix array over the whole sample."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the sample."""
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, Seed
 
 
 class TrainConfig(Section):
@@ -17,7 +17,7 @@ class TrainConfig(Section):
     start_optimizer: Literal["fresh", "kept"] = "fresh"
     """Initial state of Adam's moments. `fresh`: zero. `kept`: from the last checkpoint of a `train/FINGERPRINT`. In
     both cases the learning rate, the order of the data and the count of updates start anew."""
-    seed: int = Field(1, ge=0)
+    seed: Seed = 1
     """Random seed of the weights, of dropout and of the order of the data."""
     max_updates: int = Field(100_000, ge=1)
     """Total number of updates of the weights."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from nmt_core.config.faults import problem_of
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Asked, Begun, Order, Plan
@@ -218,8 +219,8 @@ def _read(url: str, model: type[Model]) -> Model | None:
         return model.model_validate_json(content)
     except ValidationError as error:
         raise DataError(
-            f"{url}: is damaged, or was written by another version of this program ({error.errors()[0]['msg']}): "
-            "remove the folder of the job to start over"
+            f"{url}: is damaged, or was written by another version of this program ({problem_of(error.errors()[0])}): "
+            "resume the job with that version, or start it in another folder"
         ) from None
 
 

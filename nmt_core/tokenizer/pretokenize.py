@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config import Pretokenizing
+from nmt_core.config.faults import problem_of
 from nmt_core.errors import ConfigError, ModelError
 
 PRETOKENIZERS_FILE = "pretokenizers.json"
@@ -91,7 +92,7 @@ class Pretokenizers(BaseModel):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "whole file"
             raise ModelError(
-                f"{file}: damaged ({where}: {first['msg']}): fetch or export the bundle again, or run with "
+                f"{file}: damaged ({where} {problem_of(first)}): fetch or export the bundle again, or run with "
                 "`--force tokenizer`"
             ) from None
 

@@ -122,7 +122,7 @@ BEFORE_ANYTHING_RUNS = {
         ["{recipe}", "--set", "model.d_modle=8"],
         ["model.d_modle is not a key", "did you mean 'd_model'?"],
     ),
-    "not a number": (["{recipe}", "--set", "train.max_updates=many"], ["train.max_updates='many'", "valid integer"]),
+    "not a number": (["{recipe}", "--set", "train.max_updates=many"], ["train.max_updates='many'", "must be a whole number"]),
     "out of bounds": (
         ["{recipe}", "--set", "train.max_updates=0"],
         ["train.max_updates=0", "greater than or equal to 1"],

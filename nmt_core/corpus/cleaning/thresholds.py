@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from nmt_core.config import SIDES, CleanConfig, FilterConfig, LanguagesConfig, Side
+from nmt_core.config.faults import problem_of
 from nmt_core.errors import ConfigError
 
 # Number of characters that a language needs for one English character, weighed by their scripts (`corpus/scripts.py`).
@@ -62,7 +63,7 @@ def rules_for(config: CleanConfig, languages: LanguagesConfig, corpus: str) -> C
     try:  # each value is within its bounds, but values of two levels may contradict each other
         thresholds = FilterConfig.model_validate(values)
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        message = problem_of(error.errors()[0])
         raise ConfigError(f"clean.overrides, for the corpus {corpus!r} in {pair}: {message}") from None
     return CleanRules(thresholds, config, languages)
 

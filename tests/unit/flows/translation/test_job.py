@@ -189,7 +189,7 @@ WRONG = [
     ({"beam_size": 65}, ConfigError, "--beam 65: must be from 1 to 64"),
     ({"overrides": ("search.n_bets=2",)}, ConfigError, "search.n_bets is not a key: did you mean 'n_best'"),
     ({"overrides": ("search.n_best=5",)}, ConfigError, "search n_best=5 is more than beam_size=4: raise beam_size"),
-    ({"overrides": ("search.top_p=2",)}, ConfigError, "search.top_p=2: input should be less than or equal to 1"),
+    ({"overrides": ("search.top_p=2",)}, ConfigError, "search.top_p=2: must be at most 1"),
     ({"overrides": ("train.seed=2",)}, ConfigError, "--set train.seed=2: only the search of a finished model"),
     ({"overrides": ("search.n_best=2",)}, ConfigError, "out.txt: can hold one translation"),
     ({"overrides": ("search.n_best=2",), "target": "-"}, ConfigError, "standard output: can hold one translation"),
