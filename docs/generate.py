@@ -35,6 +35,9 @@ def commands() -> str:
         "Exit codes: 0 after success, 1 after an error, 2 after a usage error, 75 if training was preempted (run the "
         "same command again), 130 after Ctrl-C.",
         "",
+        "`nmt --install-completion` teaches the shell to complete commands, recipes, stages and the options of "
+        "`--set`.",
+        "",
         "| command | purpose |",
         "| --- | --- |",
     ]

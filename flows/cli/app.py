@@ -39,7 +39,6 @@ app = typer.Typer(
     help="Retrain a neural translation model end to end, from one recipe, on any machine.\n\n"
     "Start with `nmt run quickstart`: it trains a toy model in minutes and needs no network.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

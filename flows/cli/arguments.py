@@ -8,6 +8,7 @@ import typer
 from flows.runs.selection import STEPS, Selection, StepName
 
 if TYPE_CHECKING:
+    from flows.display.progress import Detail
     from flows.settings import Settings
     from nmt_core.config import PipelineConfig
 
@@ -20,7 +21,31 @@ def _step(name: str) -> StepName:
     return name
 
 
-Recipe = Annotated[str, typer.Argument(help="Name of a recipe (`nmt recipes` lists them), or path of a YAML file.")]
+def _steps(typed: str) -> list[str]:
+    """Return the stages that begin as typed. The shell completes a word with them."""
+    return [name for name in STEPS if name.startswith(typed)]
+
+
+def _recipes(typed: str) -> list[str]:
+    """Return the recipes of the package that begin as typed. Where none does, the shell completes names of files."""
+    from nmt_core.recipes.recipe import recipe_names
+
+    return [name for name in recipe_names() if name.startswith(typed)]
+
+
+def _options(typed: str) -> list[str]:
+    """Return the options of recipes that begin as typed, and sections of several options while one is being typed."""
+    from nmt_core.recipes.reference import dotted_options
+
+    return [f"{option}=" for option in dotted_options() if option.startswith(typed)]
+
+
+Recipe = Annotated[
+    str,
+    typer.Argument(
+        help="Name of a recipe (`nmt recipes` lists them), or path of a YAML file.", autocompletion=_recipes
+    ),
+]
 DeployedRecipes = Annotated[
     list[str] | None,
     typer.Argument(
@@ -30,7 +55,12 @@ DeployedRecipes = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one value of the recipe. Can be repeated."),
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Change one value of the recipe. Can be repeated.",
+        autocompletion=_options,
+    ),
 ]
 From = Annotated[
     StepName,
@@ -40,7 +70,11 @@ Until = Annotated[StepName, typer.Option("--until", metavar="STAGE", help="Stop 
 Force = Annotated[
     list[str] | None,
     typer.Option(
-        "--force", parser=_step, metavar="STAGE", help="Run this stage even if its artifact exists. Can be repeated."
+        "--force",
+        parser=_step,
+        metavar="STAGE",
+        help="Run this stage even if its artifact exists. Can be repeated.",
+        autocompletion=_steps,
     ),
 ]
 Beam = Annotated[
@@ -53,7 +87,22 @@ SearchOverrides = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one line of JSON on stdout; progress goes to stderr.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print the lines that stages write to their log in Prefect, too.")
+]
 Debug = Annotated[bool, typer.Option(DEBUG, help="Show tracebacks of errors, and the log of Prefect.")]
+
+
+def detail_of(*, quiet: bool, verbose: bool) -> "Detail":
+    """Return what a run shows.
+
+    Raises:
+        BadParameter: the options contradict each other.
+    """
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose contradict each other: give one of them")
+    return "quiet" if quiet else "verbose" if verbose else "normal"
 
 
 def read_config(recipe: str, overrides: Sequence[str] | None, *, debug: bool) -> "PipelineConfig":

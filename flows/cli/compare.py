@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.arguments import AsJson, Debug, Overrides
+from flows.cli.arguments import AsJson, Debug, Overrides, Quiet, Verbose, detail_of
 from flows.cli.interruption import Stopped, interruptible
 from flows.runs.selection import Selection
 from nmt_core.errors import BudgetError, NmtError, PreemptedError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flows.cli.in_process import Retrain
     from flows.comparison.contenders import ComparedRun, Contender
     from flows.comparison.printing import Form
+    from flows.display.progress import Detail
     from flows.settings import Settings
 
 
@@ -46,6 +47,8 @@ def compare(
         Path | None,
         typer.Option(metavar="FILE.svg", help="Write a figure of BLEU by source length, with one curve per recipe."),
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     debug: Debug = False,
 ) -> None:
     """Run several recipes up to `evaluate`, and print one table. Artifacts that they share are made once.
@@ -55,19 +58,24 @@ def compare(
     from flows.comparison.contenders import contenders
     from flows.comparison.figure import check_figure
 
+    detail = detail_of(quiet=quiet, verbose=verbose)
     compared = contenders(recipes, overrides or [], seeds, corpus_of, debug=debug)
     if figure:
         check_figure(figure, len({contender.label for contender in compared}))
-    _compare(compared, form="json" if as_json else "markdown" if markdown else "table", figure=figure, debug=debug)
+    form: Form = "json" if as_json else "markdown" if markdown else "table"
+    _compare(compared, form=form, figure=figure, detail=detail, debug=debug)
 
 
-def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, debug: bool) -> None:
+def _compare(
+    contenders: "Sequence[Contender]", *, form: "Form", figure: Path | None, detail: "Detail", debug: bool
+) -> None:
     """Run all contenders, even if some fail, and show the results. A signal ends it early and still shows them.
 
     Args:
         contenders: trainings to run, in this order.
         form: form of the printed result. Unless it is a table, progress goes to stderr.
         figure: file for the figure of BLEU by source length. None means no figure.
+        detail: what to show of each run.
         debug: show tracebacks.
 
     Raises:
@@ -77,20 +85,22 @@ def _compare(contenders: "Sequence[Contender]", *, form: "Form", figure: Path | 
         Stopped: a signal arrived.
     """
     from flows.cli.in_process import ready
-    from flows.display.progress import styled, terminal
+    from flows.display.progress import shown_on, styled, terminal
     from flows.settings import Settings, allow_code_of_its_owner
 
     allow_code_of_its_owner()
     settings = Settings.load()
     settings.prepare(debug=debug)
-    console = terminal(to_stderr=form != "table")
+    console = terminal(to_stderr=form != "table" or detail == "quiet")
     runs: list[ComparedRun] = []
     try:
         with interruptible(), ready(settings) as retrain:
             for number, contender in enumerate(contenders, start=1):
                 heading = (f"{number} of {len(contenders)}: {contender.label}", "bold")
-                console.print(styled(heading, f", seed {contender.config.train.seed}"))
-                runs.append(_run(contender, retrain, settings, console, debug=debug))
+                if detail != "quiet":
+                    console.print(styled(heading, f", seed {contender.config.train.seed}"))
+                with shown_on(console, detail):
+                    runs.append(_run(contender, retrain, settings, console, debug=debug))
     except Stopped:
         console.print("Finished stages are kept: repeat the command to resume.")
         raise
@@ -114,7 +124,6 @@ def _run(
     """
     from flows.cli.in_process import explained
     from flows.comparison.contenders import measured
-    from flows.display.progress import shown_on
     from flows.runs.summary import RunSummary, new_run_id, read_summary
     from nmt_core.stages.table import plan
 
@@ -122,8 +131,7 @@ def _run(
     run_id = new_run_id(config.name)
     try:
         plan(config, settings.store)
-        with shown_on(console):
-            return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
+        return measured(contender, retrain(config, Selection(last="evaluate"), run_id))
     except Exception as error:
         if isinstance(error, PreemptedError) and not isinstance(error, BudgetError):  # a budget limits one run only
             raise

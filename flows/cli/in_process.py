@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli import closing
 from flows.cli.interruption import Stopped, interruptible
-from flows.display.progress import shown_on, styled, terminal
+from flows.display.progress import Detail, shown_on, styled, terminal
 from flows.runs.selection import Selection
 from flows.runs.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from flows.servers.servers import PrefectApi, ServerError
@@ -32,7 +32,13 @@ class UnexpectedError(NmtError):
 
 
 def run_recipe(
-    config: PipelineConfig, selection: Selection, *, as_json: bool, debug: bool, typed: Sequence[str]
+    config: PipelineConfig,
+    selection: Selection,
+    *,
+    as_json: bool,
+    debug: bool,
+    typed: Sequence[str],
+    detail: Detail = "normal",
 ) -> None:
     """Run a recipe, show its progress and result, and write a summary even if it fails.
 
@@ -42,6 +48,7 @@ def run_recipe(
         as_json: print the summary as JSON on the last line; everything else goes to stderr.
         debug: show tracebacks.
         typed: the recipe and its `--set` options as the user typed them, for the next steps.
+        detail: what to show beside the JSON.
 
     Raises:
         NmtError: the run failed.
@@ -52,16 +59,18 @@ def run_recipe(
     settings.prepare(debug=debug)
     start = time.monotonic()
     run_id = new_run_id(config.name)
-    console = terminal(to_stderr=as_json)
-    console.print(styled((config.name, "bold"), f": {config.description}"))
+    is_quiet = detail == "quiet"
+    console = terminal(to_stderr=as_json or is_quiet)
+    if not is_quiet:
+        console.print(styled((config.name, "bold"), f": {config.description}"))
     try:
         with interruptible():
-            summary = _run(config, selection, run_id, settings, console)
+            summary = _run(config, selection, run_id, settings, console=console, detail=detail)
     except BaseException as error:
         summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)
         summary.end(error)
         _finish(summary, start, settings)
-        if summary.stages:
+        if summary.stages and not is_quiet:
             closing.show(summary, console, typed)
         if isinstance(error, Stopped):
             console.print("Finished stages are kept: repeat the command to resume.")
@@ -71,7 +80,8 @@ def run_recipe(
             raise
         raise explained(error, settings, run_id) from None
     _finish(summary, start, settings)
-    closing.show(summary, console, typed)
+    if not is_quiet:
+        closing.show(summary, console, typed)
     if as_json:
         print(summary.model_dump_json(), flush=True)
 
@@ -82,9 +92,17 @@ def _finish(summary: RunSummary, start: float, settings: Settings) -> None:
     summary.write(settings.runs)
 
 
-def _run(config: PipelineConfig, selection: Selection, run_id: str, settings: Settings, console: Console) -> RunSummary:
+def _run(
+    config: PipelineConfig,
+    selection: Selection,
+    run_id: str,
+    settings: Settings,
+    *,
+    console: Console,
+    detail: Detail,
+) -> RunSummary:
     plan(config, settings.store)  # report a fault in the recipe's files before anything starts
-    with ready(settings) as retrain, shown_on(console):
+    with ready(settings) as retrain, shown_on(console, detail):
         return retrain(config, selection, run_id)
 
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.arguments import Beam, Debug, SearchOverrides
+from flows.cli.arguments import Beam, Debug, Quiet, SearchOverrides
 from flows.cli.interruption import Stopped, interruptible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from flows.display.progress import Detail
     from flows.settings import Settings
     from flows.translation.job import Report, Wanted
 
@@ -87,6 +88,7 @@ def translate(
         ),
     ] = False,
     overrides: SearchOverrides = None,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Translate text line by line. Files are translated as a job: repeat the command to resume it."""
@@ -106,11 +108,15 @@ def translate(
         line_by_line=line_by_line,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
     )
-    run_translation(wanted)
+    run_translation(wanted, "quiet" if quiet else "normal")
 
 
-def run_translation(wanted: "Wanted") -> None:
+def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     """Translate, show progress, and report how many lines have a status other than "ok".
+
+    Args:
+        wanted: model, text, and how to translate it.
+        detail: `quiet` shows no progress, and no line about a job that went well.
 
     Raises:
         NmtError: the model, the text or the target cannot be used.
@@ -133,29 +139,30 @@ def run_translation(wanted: "Wanted") -> None:
                         "Bytes that are not UTF-8 are kept only with an output file: name one with --output.", console
                     )
                 return
-            report = _run_job(wanted, settings, console)
+            report = _run_job(wanted, settings, console, detail)
     except Stopped:
         if wanted.is_job:
             _print("Translated lines are kept: repeat the command to resume.", console)
         raise
     did = "was translated before" if report["reused"] else f"{report['lines_per_second']:,.0f} lines/s"
     model = f"{report['model']} version {report['model_version']}"
-    _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
+    if detail != "quiet":
+        _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
     _report_statuses(report["by_status"], console)
 
 
-def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Report":
+def _run_job(wanted: "Wanted", settings: "Settings", console: "Console", detail: "Detail") -> "Report":
     from flows.display.progress import shown_on
     from flows.translation.job import translate_job
 
-    with shown_on(console) as display:
+    with shown_on(console, detail) as display:
         if settings.workers == "local":
             display.begin(_STEP)
 
             def progress(done: float, total: float, note: str) -> None:
                 display.progress(_STEP, done, total, note)
 
-            report = translate_job(wanted, settings, progress, display.say)
+            report = translate_job(wanted, settings, progress, display.note)
             display.end(_STEP, f"{report['seconds']:.1f} s")
             return report
         settings.prepare()  # a cluster runs tasks of Prefect

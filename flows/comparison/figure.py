@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from string import ascii_lowercase
 
 from flows.comparison.table import ComparedRecipe, length_scores
 from flows.html_report.charts import curves
-from flows.html_report.svg import COLOURS, FONT, Drawing, fitted, width_of
+from flows.html_report.svg import COLOURS, FONT, Drawing, fitted
 from nmt_core.errors import ConfigError, DataError
 
 _MARGIN, _LINE, _DASH = 8, 16, 12
-_WIDEST = 720  # pixels of the legend
+_WIDTH, _HEIGHT = 720, 400
+"""Size of the chart in pixels, with which its text is readable in a paper and on the page of a repository."""
 
 
 def check_figure(file: Path, recipes: int) -> None:
@@ -55,26 +55,24 @@ def write_figure(table: Sequence[ComparedRecipe], file: Path) -> bool:
 def length_figure(table: Sequence[ComparedRecipe]) -> Drawing | None:
     """Draw BLEU by source length, or return None if no run was evaluated.
 
-    Each point is the mean over the seeds, at the mean length of its sentences. Names of recipes may be longer than the
-    chart is wide, so the curves have letters, which the lines below the chart explain.
+    Each point is the mean over the seeds, at the mean length of its sentences. The curves are named below the chart,
+    one in a line, because names of recipes may be as long as the chart is wide.
     """
     buckets, scores = length_scores(table)
     if not scores:
         return None
-    named = dict(zip(ascii_lowercase, scores.items(), strict=False))
     series = {
-        letter: [(bucket.mean, spread.mean) for bucket, spread in zip(buckets, spreads, strict=True)]
-        for letter, (_, spreads) in named.items()
+        recipe: [(bucket.mean, spread.mean) for bucket, spread in zip(buckets, spreads, strict=True)]
+        for recipe, spreads in scores.items()
     }
     x_title = f"mean source length, {buckets[0].unit}"
-    chart = curves(f"BLEU, {buckets[0].test_set}", series, x_title, from_zero=True)
-    keys = [f"{letter}: {recipe}" for letter, (recipe, _) in named.items()]
-    width = max(chart.width, _DASH + 4 + min(_WIDEST, max(map(width_of, keys))))
+    title = f"BLEU, {buckets[0].test_set}"
+    chart = curves(title, series, x_title, from_zero=True, size=(_WIDTH, _HEIGHT), is_explained=False)
     about = "BLEU by the length of the source, of each recipe"
-    whole = Drawing(width + 2 * _MARGIN, chart.height + _LINE * len(keys) + 3 * _MARGIN, about)
+    whole = Drawing(_WIDTH + 2 * _MARGIN, _HEIGHT + _LINE * len(series) + 3 * _MARGIN, about)
     whole.put(chart, (_MARGIN, _MARGIN))
-    for number, key in enumerate(keys):
-        y = 2 * _MARGIN + chart.height + _LINE * number + FONT
+    for number, recipe in enumerate(series):
+        y = 2 * _MARGIN + _HEIGHT + _LINE * number + FONT
         whole.line((_MARGIN, y - 4), (_MARGIN + _DASH, y - 4), f"line s{number}")
-        whole.text((_MARGIN + _DASH + 4, y), fitted(key, _WIDEST))
+        whole.text((_MARGIN + _DASH + 4, y), fitted(recipe, _WIDTH - _DASH - 4))
     return whole

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
+Detail = Literal["quiet", "normal", "verbose"]
+"""What a run shows: problems only; stages, their progress and notices too; the lines of its log too."""
+
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -43,8 +46,14 @@ class Display(Protocol):
     def end(self, stage: str, note: str) -> None:
         """Show that a stage has ended, with a note about its result."""
 
+    def log(self, message: str) -> None:
+        """Show a line of the log, to users who want all of them."""
+
+    def note(self, message: str) -> None:
+        """Show a notice."""
+
     def say(self, message: str) -> None:
-        """Show a message to the user."""
+        """Show a problem. Every display on a terminal does."""
 
 
 class Silence:
@@ -56,14 +65,29 @@ class Silence:
 
     def end(self, stage: str, note: str) -> None: ...
 
+    def log(self, message: str) -> None: ...
+
+    def note(self, message: str) -> None: ...
+
     def say(self, message: str) -> None: ...
+
+
+class Problems(Silence):
+    """Display that shows problems and nothing else."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, message: str) -> None:
+        self._console.print(message, soft_wrap=True)
 
 
 class LiveLines:
     """Display with one line per stage, which has a bar and is kept up to date."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, *, is_verbose: bool = False) -> None:
         self._progress = progress
+        self._is_verbose = is_verbose
         self._lines: dict[str, TaskID] = {}
 
     def begin(self, stage: str) -> None:
@@ -77,6 +101,13 @@ class LiveLines:
             self.begin(stage)
         self._progress.update(self._lines[stage], completed=1, total=1, note=note)
 
+    def log(self, message: str) -> None:
+        if self._is_verbose:
+            self._progress.console.print(message, style="dim", soft_wrap=True)
+
+    def note(self, message: str) -> None:
+        self._progress.console.print(message, soft_wrap=True)
+
     def say(self, message: str) -> None:
         self._progress.console.print(message, style="yellow", soft_wrap=True)
 
@@ -84,8 +115,9 @@ class LiveLines:
 class PlainLines:
     """Display that prints a line when a stage begins and ends, and at intervals in between."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, is_verbose: bool = False) -> None:
         self._console = console
+        self._is_verbose = is_verbose
         self._last = 0.0
 
     def begin(self, stage: str) -> None:
@@ -101,6 +133,13 @@ class PlainLines:
     def end(self, stage: str, note: str) -> None:
         self.say(f"{stage:<10} {note}")
 
+    def log(self, message: str) -> None:
+        if self._is_verbose:
+            self.say(message)
+
+    def note(self, message: str) -> None:
+        self.say(message)
+
     def say(self, message: str) -> None:
         self._console.print(message, soft_wrap=True)
 
@@ -109,10 +148,10 @@ current_display: ContextVar[Display] = ContextVar("current_display", default=Sil
 
 
 @contextmanager
-def shown_on(console: Console) -> Iterator[Display]:
+def shown_on(console: Console, detail: Detail = "normal") -> Iterator[Display]:
     """Show the runs inside this block on a console."""
-    display: Display
-    if console.is_terminal:
+    is_verbose = detail == "verbose"
+    if detail != "quiet" and console.is_terminal:
         columns: tuple[ProgressColumn, ...] = (
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}", markup=False),
@@ -120,20 +159,24 @@ def shown_on(console: Console) -> Iterator[Display]:
             TimeElapsedColumn(),
             TextColumn("{task.fields[note]}", markup=False),
         )
-        with Progress(*columns, console=console, refresh_per_second=4) as progress:
-            display = LiveLines(progress)
-            token = current_display.set(display)
-            try:
-                yield display
-            finally:
-                current_display.reset(token)
-    else:
-        display = PlainLines(console)
-        token = current_display.set(display)
-        try:
+        with (
+            Progress(*columns, console=console, refresh_per_second=4) as progress,
+            _as_current(LiveLines(progress, is_verbose=is_verbose)) as display,
+        ):
             yield display
-        finally:
-            current_display.reset(token)
+    else:
+        plain = Problems(console) if detail == "quiet" else PlainLines(console, is_verbose=is_verbose)
+        with _as_current(plain) as display:
+            yield display
+
+
+@contextmanager
+def _as_current(display: Display) -> Iterator[Display]:
+    token = current_display.set(display)
+    try:
+        yield display
+    finally:
+        current_display.reset(token)
 
 
 class _BarWhileRunning(BarColumn):
@@ -161,12 +204,16 @@ class StageReporter:
 
     def log(self, message: str) -> None:
         """Write a line to the log of the Prefect run."""
-        self._logger.info(without_password(message))
+        self._log(message)
+        self._display.log(without_password(message))
 
     def notice(self, message: str) -> None:
         """Write a line to the log of the Prefect run, and show it to the user."""
-        self.log(message)
-        self._display.say(without_password(message))
+        self._log(message)
+        self._display.note(without_password(message))
+
+    def _log(self, message: str) -> None:
+        self._logger.info(without_password(message))
 
     def warn(self, message: str) -> None:
         """Write a warning to the log of the Prefect run, and show it to the user."""

@@ -18,16 +18,35 @@ _CELL = 18
 _LONGEST_LABEL = 90
 
 
-def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False) -> Drawing:
-    """Draw a line chart of at most `COLOURS` lines. A value that is not finite leaves a gap."""
-    drawing = Drawing(WIDTH, HEIGHT, title)
-    drawing.text((4, 14), fitted(title, WIDTH - 8, FONT + 1), style="title")
+def curves(
+    title: str,
+    series: Series,
+    x_title: str,
+    *,
+    from_zero: bool = False,
+    size: Point = (WIDTH, HEIGHT),
+    is_explained: bool = True,
+) -> Drawing:
+    """Draw a line chart of at most `COLOURS` lines. A value that is not finite leaves a gap.
+
+    Args:
+        title: Title above the chart.
+        series: Points of each line.
+        x_title: Title of the x axis.
+        from_zero: Let the y axis include 0.
+        size: Width and height in pixels.
+        is_explained: Name the lines above the chart, if there are several.
+    """
+    width, height = size
+    drawing = Drawing(width, height, title)
+    drawing.text((4, 14), fitted(title, width - 8, FONT + 1), style="title")
     known = {name: points for name, points in list(series.items())[:COLOURS] if any(map(_is_finite, points))}
     if not known:
-        drawing.text((WIDTH / 2, HEIGHT / 2), "no values", "middle", "faint")
+        drawing.text((width / 2, height / 2), "no values", "middle", "faint")
         return drawing
-    top = 30 + (14 if len(known) > 1 else 0)
-    if len(known) > 1:
+    has_legend = is_explained and len(known) > 1
+    top = 30 + (14 if has_legend else 0)
+    if has_legend:
         _legend(drawing, list(known), 30)
     every = [point for points in known.values() for point in points if _is_finite(point)]
     lowest, highest = min(y for _, y in every), max(y for _, y in every)
@@ -37,7 +56,7 @@ def curves(title: str, series: Series, x_title: str, *, from_zero: bool = False)
         highest = 1.0  # no value drawn here can be negative
     rows = ticks(lowest, highest)
     left = 10 + max(map(width_of, labels(rows)))
-    frame = _Frame((left, top), (WIDTH - 12, HEIGHT - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
+    frame = _Frame((left, top), (width - 12, height - 36), (min(x for x, _ in every), max(x for x, _ in every)), rows)
     frame.draw(drawing, x_title)
     for number, points in enumerate(known.values()):
         runs = [[frame.place(point) for point in run] for run in _runs(_thinned(points))]

@@ -8,7 +8,7 @@ from nmt_core.config.renamed import with_present_names
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Seed of a random generator. PyTorch's takes no larger one."""
-_LARGE = 2**53
+LARGE = 2**53
 """Bounds from here on come from the width of an integer, and tell a reader nothing."""
 
 
@@ -28,7 +28,7 @@ def _bounds(field: dict[str, Any]) -> str:
     """Return the bounds of a number in words, such as `0 or more, less than 1`."""
     words = {"minimum": "{} or more", "exclusiveMinimum": "more than {}"}
     words |= {"maximum": "{} or less", "exclusiveMaximum": "less than {}"}
-    shown = {key: field[key] for key in words if key in field and field[key] < _LARGE}
+    shown = {key: field[key] for key in words if key in field and field[key] < LARGE}
     return ", ".join(words[key].format(f"{bound:,}") for key, bound in shown.items())
 
 

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from nmt_core.config import FilterConfig, FilterOverride, PipelineConfig
+from nmt_core.config.section import LARGE
 
 
 def option_reference() -> str:
@@ -15,6 +16,12 @@ def option_reference() -> str:
     lines = ["| option | default | allowed | meaning |", "| --- | --- | --- | --- |"]
     lines += [f"| {' | '.join(row)} |" for row in _rows(PipelineConfig, "", {})]
     return "\n".join(lines) + "\n"
+
+
+def dotted_options() -> list[str]:
+    """Return the options that `--set` can change, as `section.key`, in the order of the reference."""
+    paths = (path.strip("`") for path, *_ in _rows(PipelineConfig, "", {}))
+    return [path for path in paths if "[]" not in path]
 
 
 def _rows(
@@ -72,7 +79,7 @@ def _allowed(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return _allowed(schema["anyOf"][0])
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    bounds = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if key in schema]
+    bounds = [f"{sign} {schema[key]:,}" for key, sign in signs.items() if schema.get(key, LARGE) < LARGE]
     kind = {"boolean": "true, false", "string": "text", "array": "a list"}.get(schema.get("type", ""), "number")
     return ", ".join(bounds) or kind
 

@@ -122,10 +122,13 @@ BEFORE_ANYTHING_RUNS = {
         ["{recipe}", "--set", "model.d_modle=8"],
         ["model.d_modle is not a key", "did you mean 'd_model'?"],
     ),
-    "not a number": (["{recipe}", "--set", "train.max_updates=many"], ["train.max_updates='many'", "must be a whole number"]),
+    "not a number": (
+        ["{recipe}", "--set", "train.max_updates=many"],
+        ["train.max_updates='many'", "must be a whole number"],
+    ),
     "out of bounds": (
         ["{recipe}", "--set", "train.max_updates=0"],
-        ["train.max_updates=0", "greater than or equal to 1"],
+        ["train.max_updates=0", "must be at least 1"],
     ),
     "not a choice": (["{recipe}", "--set", "model.norm=both"], ["model.norm='both'", "'post' or 'pre'"]),
     "do not fit": (["{recipe}", "--set", "model.num_heads=3"], ["d_model=16", "num_heads=3", "change either"]),

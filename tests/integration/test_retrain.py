@@ -242,6 +242,17 @@ def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(again:
     assert "Beginning flow run" not in text
 
 
+def test_quietly_a_run_that_goes_well_prints_nothing_and_verbosely_it_prints_its_log(
+    continued: Finished, recipe: list[str]
+) -> None:
+    nmt, _ = continued
+    done = nmt("run", *recipe, "--until", "clean", "--quiet")
+    assert (done.stdout, done.stderr) == ("", "")
+    usual = nmt("run", *recipe, "--until", "clean", "--force", "clean").stdout
+    verbose = nmt("run", *recipe, "--until", "clean", "--force", "clean", "--verbose").stdout
+    assert len(verbose.splitlines()) > len(usual.splitlines())
+
+
 def test_plan_and_why_tell_what_would_happen(continued: Finished, recipe: list[str]) -> None:
     nmt, _ = continued
     before = _files(nmt.home)

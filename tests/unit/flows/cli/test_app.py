@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from support import forked
 from support.until import patient
+from typer.testing import CliRunner
+
+from flows.cli.app import app
 
 Nmt = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -120,3 +123,18 @@ def test_a_plan_says_what_would_run_and_how_much_disk_it_takes(nmt: Nmt) -> None
     assert "Disk for new artifacts: about" in text
     assert "Memory: about" in text
     assert "Free here: " in text
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("nmt run quic", {"quickstart"}),
+        ("nmt plan quickstart --set train.max_up", {"train.max_updates="}),
+        ("nmt run quickstart --until e", {"encode", "export", "evaluate"}),
+        ("nmt run quickstart --force sp", {"split"}),
+    ],
+)
+def test_the_shell_completes_recipes_stages_and_options(words: str, completed: set[str]) -> None:
+    surroundings = {"_NMT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = CliRunner().invoke(app, env=surroundings, prog_name="nmt")
+    assert set(done.output.split()) == completed
