@@ -25,7 +25,7 @@ _COLOURS = """:root {
 """
 
 
-def write_page(package: str, *filters: Callable[[Any], str], **values: Any) -> str:
+def write_page(package: str, *filters: Callable[[Any], object], **values: Any) -> str:
     """Return the page of a package as text.
 
     Args:
@@ -38,7 +38,7 @@ def write_page(package: str, *filters: Callable[[Any], str], **values: Any) -> s
 
 
 @cache
-def _template(package: str, filters: tuple[Callable[[Any], str], ...]) -> jinja2.Template:
+def _template(package: str, filters: tuple[Callable[[Any], object], ...]) -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

@@ -1,5 +1,6 @@
 """Building blocks of the report page, and the run that it describes."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flows.html_report.svg import Drawing
-from flows.runs.summary import RunSummary, StageSummary
+from flows.runs.summary import RunSummary, StageSummary, last_runs
 from flows.settings import Settings
 from nmt_core.store.artifacts import Artifact
 
@@ -29,6 +30,8 @@ class Table:
     caption: str = ""
     shares: Sequence[float] = ()
     """Share of each row, from 0 to 1, which is drawn as a bar. Empty means no bars."""
+    is_stacked: bool = False
+    """Show each row as a card on a telephone, because its texts are long."""
     kind: ClassVar[str] = "table"
 
 
@@ -41,11 +44,21 @@ class Charts:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """Text in parts, some of which are marked."""
+
+    parts: Sequence[tuple[str, bool]]
+    """Each part, and True if it is marked."""
+
+
+@dataclass(frozen=True)
 class Sentences:
     """Sentences with their translations. Each item has a heading and a list of (label, text) pairs."""
 
     caption: str
-    items: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    items: Sequence[tuple[str, Sequence[tuple[str, str | Marked]]]]
+    is_searched: bool = False
+    """Show the items only that hold what a reader types into a field."""
     kind: ClassVar[str] = "sentences"
 
 
@@ -117,6 +130,19 @@ class Run:
         """Translations of the champion, or None if there was no champion or they are no longer in the store."""
         known = self.summary.champion
         return self.settings.store.find("evaluate", known.evaluate) if known else None
+
+    @cached_property
+    def previous(self) -> RunSummary | None:
+        """The last finished run of the recipe before this one, or None if there is none."""
+        own = self.summary
+        return next(
+            (
+                other
+                for other in last_runs(self.settings.runs, sys.maxsize)
+                if other.recipe == own.recipe and other.started < own.started and other.status == "finished"
+            ),
+            None,
+        )
 
     def missing(self, stage: str) -> Text:
         """Return a paragraph that says why there is nothing to show for a stage."""

@@ -3,23 +3,23 @@
 import logging
 import re
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
-import jinja2
 from pydantic import BaseModel
 
-from flows.html_report import attention, data, operation, quality, training
+from flows.html_report import attention, data, differences, operation, quality, training
 from flows.html_report.blocks import Run, Section, Text, duration, money
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings
+from nmt_core import html_page
 from nmt_core.config.budget import SECONDS_PER_HOUR
 from nmt_core.errors import NmtError
 from nmt_core.store.atomic import write_atomically
 
 _SECTIONS = (
     quality.verdict,
+    differences.changes,
     quality.scores,
     quality.by_length,
     quality.translations,
@@ -56,21 +56,21 @@ def write_page(summary: RunSummary, settings: Settings) -> Path:
 
 
 def page(run: Run) -> str:
-    """Return the page as self-contained HTML: it contains its style and drawings, and fetches nothing."""
-    folder = resources.files("flows.html_report")
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.tests["numeric"] = lambda text: _NUMERIC.fullmatch(text) is not None
-    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
-    style = (folder / "page.css").read_text(encoding="utf-8")
-    return template.render(
+    """Return the page as self-contained HTML: it contains its style, script and drawings, and fetches nothing."""
+    return html_page.write_page(
+        "flows.html_report",
+        _is_numeric,
         summary=run.summary,
         languages=run.config["languages"],
         tiles=_tiles(run.summary),
         sections=[_section(make, run) for make in _SECTIONS],
-        style=style.replace("/* light */", LIGHT).replace("/* dark */", DARK) + RULES,
+        drawings=f":root{{{LIGHT}}}@media screen and (prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}",
     )
+
+
+def _is_numeric(text: str) -> bool:
+    """Return True for a number, with or without a unit, which belongs to the right of its column."""
+    return _NUMERIC.fullmatch(text) is not None
 
 
 def _section(make: Callable[[Run], Section], run: Run) -> Section:

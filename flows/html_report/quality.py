@@ -5,8 +5,9 @@ from typing import Any
 
 import polars
 
-from flows.html_report.blocks import Block, Charts, Run, Section, Sentences, Table, Text, number
+from flows.html_report.blocks import Block, Charts, Marked, Run, Section, Sentences, Table, Text, number
 from flows.html_report.charts import curves
+from flows.html_report.differences import with_differences
 from flows.registry import verdicts
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.evaluate.verdict import Verdict, interval
@@ -14,6 +15,7 @@ from nmt_core.evaluate.verdict import Verdict, interval
 _SAMPLES = 20
 _HARDEST = 10
 _LEAST_SURE = 5
+_SEARCHED = 500
 _STEEP = 0.7
 
 CHALLENGER, CHAMPION = "challenger", "champion"
@@ -31,7 +33,7 @@ def verdict(run: Run) -> Section:
 def _checks(found: Verdict) -> list[Block]:
     if not found.checks:
         return []
-    columns = ["Check", *verdicts.columns(found)[1:], "Reason"]
+    columns: Sequence[str] = ["Check", *verdicts.columns(found)[1:], "Reason"]
     rows = [
         [
             check.name,
@@ -45,7 +47,9 @@ def _checks(found: Verdict) -> list[Block]:
         ]
         for check in found.checks
     ]
-    return [Table(columns, rows)]
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    cells = [[row[place] for place in used] for row in rows]
+    return [Table([columns[place] for place in used], cells, is_stacked=True)]
 
 
 def scores(run: Run) -> Section:
@@ -67,7 +71,7 @@ def scores(run: Run) -> Section:
         )
     columns = ["Test set", "Metric", "Score", "95% interval"]
     columns += ["Champion's score", "95% interval"] if theirs else []
-    return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows)])
+    return Section("Scores", [*_about_the_champion(run), Table([*columns, "Signature"], rows, is_stacked=True)])
 
 
 def _interval(score: dict[str, Any]) -> str:
@@ -149,8 +153,16 @@ def translations(run: Run) -> Section:
                 "Least certain translations: lowest model score per token",
                 _items(sure.sort("per_token", nulls_last=True).head(_LEAST_SURE)),
             ),
+            _all_of(rows),
         ],
     )
+
+
+def _all_of(rows: polars.DataFrame) -> Sentences:
+    """Return the sentences of the main test set to search in, so many that the page stays small."""
+    shown = rows.head(_SEARCHED)
+    which = f"all {rows.height:,}" if shown.height == rows.height else f"the first {shown.height:,} of {rows.height:,}"
+    return Sentences(f"Search in {which} sentences", _items(shown), is_searched=True)
 
 
 def main_sentences(run: Run) -> polars.DataFrame | None:
@@ -172,15 +184,18 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
     return rows.with_columns(champion=theirs["hypothesis"])
 
 
-def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str]]]]:
+def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str | Marked]]]]:
+    """Return each sentence with its translations. Words that are not those of the reference are marked."""
     items = []
     for row in rows.iter_rows(named=True):
-        parts = [("source", row["source"]), ("reference", row["reference"])]
+        reference = row["reference"]
+        parts: list[tuple[str, str | Marked]] = [("source", row["source"]), ("reference", reference)]
         if row["champion"] == row["hypothesis"]:
-            parts.append(("both models", row["hypothesis"]))
+            parts.append(("both models", with_differences(row["hypothesis"], reference)))
         else:
-            parts += [(CHAMPION, row["champion"])] if row["champion"] is not None else []
-            parts.append((CHALLENGER, row["hypothesis"]))
+            champion = row["champion"]
+            parts += [(CHAMPION, with_differences(champion, reference))] if champion is not None else []
+            parts.append((CHALLENGER, with_differences(row["hypothesis"], reference)))
         status = "" if row["status"] == "ok" else f", {row['status']}"
         items.append((f"chrF {row['chrf']:.0f}{status}", parts))
     return items

@@ -3,7 +3,9 @@
 import re
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from nmt_core.stages.table import STAGES, plan
 from nmt_core.store.artifacts import REPORT, Artifact, Manifest, describe_outputs, fingerprint_of, now
 from nmt_core.store.library_versions import versions
 
+SCRIPT = resources.files("flows.html_report").joinpath("page.js").read_text(encoding="utf-8")
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
@@ -57,12 +60,13 @@ class Checked(HTMLParser):
 
 
 def checked(html: str) -> Checked:
-    """Well-formed, without scripts, and with nothing to fetch."""
+    """Well-formed, without scripts but its own, and with nothing to fetch."""
     found = Checked()
     found.feed(html)
     found.close()
     assert found.open == []
-    assert found.fetched == [] and "script" not in found.tags and "link" not in found.tags
+    assert found.fetched == [] and "link" not in found.tags
+    assert re.findall(r"(?s)<script>(.*?)</script>", html) == [SCRIPT] and html.count("<script") == 1
     assert not re.search(r"url\(|@import", html)
     assert all(link.startswith("#") and link[1:] in found.ids for link in found.links), found.links
     return found
@@ -172,6 +176,11 @@ def test_the_verdict_is_a_table_of_what_decided_it(home: tuple[Settings, RunSumm
     assert "tiny version 8 (challenger): stays challenger." in html
     for cell in ("30.00", "31.25", "1.25", "+0.40 to +2.10", "0.004", "passed", "FAILED", "It is slower."):
         assert f">{cell}</td>" in html, cell
+    assert 'data-column="Reason">It is slower.' in html, "on a telephone, a row is a card, which names its columns"
+    alone = slower.model_copy(update={"name": "parity"})
+    gate = gate.model_copy(update={"checks": (alone,)})
+    html = page(Run(summary.model_copy(update={"model": model.model_copy(update={"gate": gate})}), settings))
+    assert "<th>Reason</th>" in html and "<th>p</th>" not in html, "a column without a value is left out"
 
 
 def test_what_was_not_part_of_the_run_is_said(home: tuple[Settings, RunSummary]) -> None:
@@ -226,6 +235,32 @@ def test_an_artifact_of_another_version_costs_one_section(
     checked(html)
     assert html.count("This section cannot be shown: KeyError") == 1
     assert "Hardest sentences" in html
+
+
+def test_what_changed_since_the_last_finished_run_is_said(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    assert "This is the first finished run of this recipe here." in page(Run(summary, settings))
+    config = {**summary.config, "search": {**summary.config["search"], "beam_size": 3}, "name": "was called so"}
+    hour = timedelta(hours=1)
+    for number, status in enumerate(("finished", "finished", "failed"), start=1):
+        other = {"run_id": f"run{number}", "status": status, "started": summary.started + (number - 3) * hour}
+        summary.model_copy(update=other | {"config": config if number == 2 else {}}).write(settings.runs)
+    found = Run(summary, settings)
+    assert found.previous and found.previous.run_id == "run2", "the last one that finished, and not one that came later"
+    html = page(found)
+    checked(html)
+    row = (
+        'search.beam_size</td><td class="number" data-column="Before">3</td><td class="number" data-column="Now">1</td>'
+    )
+    assert row in html
+    same = page(Run(summary.model_copy(update={"config": config}), settings))
+    assert "None since the run run2" in same
+
+
+def test_a_reader_finds_any_sentence(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    html = page(Run(summary, settings))
+    assert re.search(r"Search in all \d+ sentences", html) and '<input type="search"' in html
 
 
 def test_the_recipe_beside_the_page_makes_the_same_artifacts(home: tuple[Settings, RunSummary]) -> None:
