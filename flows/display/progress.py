@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
 Detail = Literal["quiet", "normal", "verbose"]
-"""What a run shows: problems only; stages, their progress and notices too; the lines of its log too."""
+"""Amount of output of a run. `normal` shows problems, notices and the progress of stages, `verbose` its log too."""
 
 _SECONDS_BETWEEN_LINES = 10.0
 

@@ -57,6 +57,8 @@ class Sentences:
 
     caption: str
     items: Sequence[tuple[str, Sequence[tuple[str, str | Marked]]]]
+    is_open: bool = False
+    """Show the items at first."""
     is_searched: bool = False
     """Show the items only that hold what a reader types into a field."""
     kind: ClassVar[str] = "sentences"

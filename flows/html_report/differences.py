@@ -14,15 +14,15 @@ _LONGEST = 400
 """Words of a text that are compared. The time grows with their square."""
 
 
-def with_differences(translation: str, reference: str) -> Marked:
-    """Return a translation in which the words are marked that are not in the reference, or not in its order."""
-    ours, theirs = _WORDS.findall(translation), _WORDS.findall(reference)
+def with_differences(text: str, other: str) -> Marked:
+    """Return a text in which the words are marked that another text does not have, or not in this order."""
+    ours, theirs = _WORDS.findall(text), _WORDS.findall(other)
     if max(len(ours), len(theirs)) > _LONGEST:
-        return Marked([(translation, False)])
+        return Marked([(text, False)])
     parts: list[tuple[str, bool]] = []
     for kind, start, end, _, _ in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-        if text := "".join(ours[start:end]):
-            parts.append((text, kind != "equal" and not text.isspace()))
+        if part := "".join(ours[start:end]):
+            parts.append((part, kind != "equal" and not part.isspace()))
     return Marked(parts)
 
 

@@ -144,22 +144,25 @@ def translations(run: Run) -> Section:
         return Section(title, [Text("An earlier version of nmt-pipeline made this evaluation, and kept no sentences.")])
     places = [place * rows.height // _SAMPLES for place in range(_SAMPLES)] if rows.height > _SAMPLES else None
     sure = rows.with_columns(per_token=polars.col("model_score") / polars.col("tokens").clip(1))
+    about = (
+        "Marked words are not in the reference. In the reference, they are missing from the new model's translation."
+    )
+    samples, hardest = rows[places] if places else rows, rows.sort("chrf").head(_HARDEST)
+    least_sure = _items(sure.sort("per_token", nulls_last=True).head(_LEAST_SURE))
     return Section(
         title,
         [
-            Sentences("Evenly spaced samples of the main test set", _items(rows[places] if places else rows)),
-            Sentences("Hardest sentences: lowest chrF", _items(rows.sort("chrf").head(_HARDEST))),
-            Sentences(
-                "Least certain translations: lowest model score per token",
-                _items(sure.sort("per_token", nulls_last=True).head(_LEAST_SURE)),
-            ),
+            Text(about),
+            Sentences("Evenly spaced samples of the main test set", _items(samples), is_open=True),
+            Sentences("Hardest sentences: lowest chrF", _items(hardest), is_open=True),
+            Sentences("Least certain translations: lowest model score per token", least_sure),
             _all_of(rows),
         ],
     )
 
 
 def _all_of(rows: polars.DataFrame) -> Sentences:
-    """Return the sentences of the main test set to search in, so many that the page stays small."""
+    """Return the first sentences of the main test set, to search in."""
     shown = rows.head(_SEARCHED)
     which = f"all {rows.height:,}" if shown.height == rows.height else f"the first {shown.height:,} of {rows.height:,}"
     return Sentences(f"Search in {which} sentences", _items(shown), is_searched=True)
@@ -185,11 +188,15 @@ def main_sentences(run: Run) -> polars.DataFrame | None:
 
 
 def _items(rows: polars.DataFrame) -> list[tuple[str, list[tuple[str, str | Marked]]]]:
-    """Return each sentence with its translations. Words that are not those of the reference are marked."""
+    """Return each sentence with its translations, and the words marked in which the new model and the reference differ.
+
+    The champion's words are marked in which it differs from the reference.
+    """
     items = []
     for row in rows.iter_rows(named=True):
         reference = row["reference"]
-        parts: list[tuple[str, str | Marked]] = [("source", row["source"]), ("reference", reference)]
+        parts: list[tuple[str, str | Marked]] = [("source", row["source"])]
+        parts.append(("reference", with_differences(reference, row["hypothesis"])))
         if row["champion"] == row["hypothesis"]:
             parts.append(("both models", with_differences(row["hypothesis"], reference)))
         else:

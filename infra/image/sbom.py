@@ -23,11 +23,13 @@ def bill() -> dict[str, object]:
 
 
 def _python() -> list[dict[str, object]]:
-    found = []
+    """Return the packages that Python would import. A package that is on the path twice counts once, as the first."""
+    found: dict[str, dict[str, object]] = {}
     for package in importlib.metadata.distributions():
         name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
-        found.append(_component(name, package.version, f"pkg:pypi/{name}@{package.version}", _licence(package)))
-    return found
+        part = _component(name, package.version, f"pkg:pypi/{name}@{package.version}", _licence(package))
+        found.setdefault(name, part)
+    return list(found.values())
 
 
 def _licence(package: importlib.metadata.Distribution) -> str:

@@ -343,7 +343,13 @@ def test_the_build_sees_no_secret() -> None:
     assert ".env" in (INFRA.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_the_bill_of_materials_names_each_package_with_its_version() -> None:
+def test_the_bill_of_materials_names_each_package_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = tmp_path / "prefect-0.1.dist-info"  # as a package that brings copies of others has them
+    again.mkdir()
+    (again / "METADATA").write_text("Metadata-Version: 2.1\nName: prefect\nVersion: 0.1\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     bill = runpy.run_path(str(INFRA / "image" / "sbom.py"))["bill"]()
     components = {part["purl"]: part for part in bill["components"]}
     purl = f"pkg:pypi/prefect@{importlib.metadata.version('prefect')}"
