@@ -54,7 +54,7 @@ class _BothSides(Section):
     """Minimum probability that a side is in its language. 0 turns language identification off, and with it the check
     for swapped languages."""
     drop_copies: bool = True
-    """Drop a pair whose sides differ only in case, punctuation and spaces."""
+    """Drop a pair of more than one word whose sides differ only in case, punctuation and spaces."""
     max_copied_share: Share = 0.8
     """Maximum share of the words of a side that are also on the other side. 1 accepts any share."""
     min_copied_words: int = Field(5, ge=1)

@@ -142,10 +142,10 @@ def test_rows_that_cannot_be_read_are_dropped_for_a_reason(
     ("rows", "message"),
     [
         (
-            [("Same.", "same")] * 3,
+            [("The same.", "the same")] * 3,
             r"none of the 3 pairs is left; 'copy' dropped most \(3\).*news, line \d.*clean.drop_copies",
         ),
-        ([("", "x"), ("", "y"), ("a", "a")], r"'empty' dropped most \(2\).*check corpus.train"),
+        ([("", "x"), ("", "y"), ("a b", "a b")], r"'empty' dropped most \(2\).*check corpus.train"),
         (TEST, r"'held_out' dropped most \(2\).*clean.decontaminate"),
     ],
 )

@@ -47,8 +47,13 @@ def filters(rules: CleanRules) -> list[Filter]:
 
 
 def copy() -> Filter:
-    """Return the filter of copies, over the columns source_key and target_key."""
-    return Filter("copy", "clean.drop_copies", pl.col("source_key") == pl.col("target_key"), pl.lit("target"))
+    """Return the filter of copies, over the columns source_key, target_key and source_spaced.
+
+    One word is kept: menus and tables are full of names and of words that both languages have, such as Archive in
+    English and French.
+    """
+    is_copied = (pl.col("source_key") == pl.col("target_key")) & (normalize.word_count(pl.col("source_spaced")) > 1)
+    return Filter("copy", "clean.drop_copies", is_copied, pl.lit("target"))
 
 
 def near_copy(config: FilterConfig) -> Filter:
