@@ -4,11 +4,11 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from flows.display.progress import styled
+from flows.display.tables import terminal_table
 from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
 from flows.settings import Settings
@@ -69,15 +69,8 @@ def _cost(summary: RunSummary) -> str:
 
 
 def _table(summary: RunSummary) -> Table:
-    table = Table(
-        title=f"{summary.recipe}: {summary.status}",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,  # so that the table fits into 80 columns
-    )
-    for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
-        table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
+    headings = ("stage", "", "seconds", "in", "out", "unit", "artifact")
+    table = terminal_table(headings, {"seconds", "in", "out"}, title=f"{summary.recipe}: {summary.status}")
     for row in summary.stages:
         is_model = row.artifact.startswith("models:")
         label = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]

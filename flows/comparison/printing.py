@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
-from rich import box
 from rich.table import Table
 
 from flows.comparison.contenders import ComparedRun
 from flows.comparison.table import by_length, main_table, markdown, notes, rows
 from flows.display.progress import terminal
+from flows.display.tables import terminal_table
 
 Form = Literal["table", "markdown", "json"]
 
@@ -30,9 +30,8 @@ def print_comparison(runs: Sequence[ComparedRun], form: Form) -> None:
 
 
 def _on_a_terminal(lines: Sequence[Sequence[str]]) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, heading in enumerate(lines[0]):
-        grid.add_column(heading, justify="right" if place else "left", overflow="fold")
+    headings = lines[0]
+    grid = terminal_table(headings, headings[1:], folded=headings)
     for line in lines[1:]:
         grid.add_row(*line)
     return grid

@@ -144,9 +144,7 @@ def translations(run: Run) -> Section:
         return Section(title, [Text("An earlier version of nmt-pipeline made this evaluation, and kept no sentences.")])
     places = [place * rows.height // _SAMPLES for place in range(_SAMPLES)] if rows.height > _SAMPLES else None
     sure = rows.with_columns(per_token=polars.col("model_score") / polars.col("tokens").clip(1))
-    about = (
-        "Marked words are not in the reference, or, in the reference, not in the new model's translation."
-    )
+    about = "Marked words are not in the reference, or, in the reference, not in the new model's translation."
     samples, hardest = rows[places] if places else rows, rows.sort("chrf").head(_HARDEST)
     least_sure = _items(sure.sort("per_token", nulls_last=True).head(_LEAST_SURE))
     return Section(

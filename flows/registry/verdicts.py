@@ -54,13 +54,12 @@ def markdown(verdict: Verdict) -> str:
 
 def table(verdict: Verdict) -> "Table":
     """Return the table of checks for a terminal."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for place, column in enumerate(columns(verdict)):
-        shown.add_column(column, justify="right" if place > 1 else "left", no_wrap=place > 0)
+    from flows.display.tables import terminal_table
+
+    headings = columns(verdict)
+    shown = terminal_table(headings, headings[2:], folded=headings[:1])
     for row, check in zip(rows(verdict), verdict.checks, strict=True):
         shown.add_row(*map(Text, row), style="" if check.passed else "bold red")
     return shown

@@ -8,6 +8,7 @@ from rich.tree import Tree
 
 from flows.display import reports
 from flows.display.progress import styled
+from flows.display.tables import terminal_table
 from nmt_core.errors import ArtifactError
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, Manifest, Store
@@ -37,9 +38,7 @@ def with_parents(store: Store, artifact: Artifact) -> list[Artifact]:
 
 def artifact_table(artifacts: Iterable[Artifact]) -> tuple[Table, list[str]]:
     """Return a table of artifacts, newest first, and a message for each artifact that cannot be read."""
-    table = Table()
-    for column in ("artifact", "recipe", "made", "seconds", "size"):
-        table.add_column(column, justify="right" if column in {"seconds", "size"} else "left", no_wrap=True)
+    table = terminal_table(("artifact", "recipe", "made", "seconds", "size"), {"seconds", "size"})
     manifests, problems = _read(artifacts)
     for manifest in sorted(manifests, key=lambda manifest: manifest.created, reverse=True):
         short, made = f"{manifest.stage}/{manifest.fingerprint[:_DIGITS]}", f"{manifest.created:%Y-%m-%d %H:%M}"
