@@ -31,6 +31,9 @@ def translate(
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
+    glossary: str = "",
+    keep_terms: str = "",
+    inflected_terms: bool = False,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
@@ -47,6 +50,9 @@ def translate(
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
         keep: Columns of the input that the output gets too, or all.
+        glossary: TSV or CSV file with terms and the translations that they must have.
+        keep_terms: File with terms that stay as they are, one on each line.
+        inflected_terms: Find inflected forms of the terms too.
     """
     wanted = Wanted(
         model,
@@ -60,6 +66,9 @@ def translate(
         overrides=overrides,
         alignments=alignments,
         keep=keep,
+        glossary=glossary,
+        keep_terms=keep_terms,
+        inflected_terms=inflected_terms,
     )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")

@@ -1,8 +1,9 @@
 """`nmt translate`: translate files as a resumable job, or a pipe as a stream."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,6 +48,22 @@ _Alignments = Annotated[
         metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
     ),
 ]
+_Glossary = Annotated[
+    str,
+    typer.Option(
+        "--glossary",
+        metavar="FILE",
+        help="TSV or CSV with terms and the translations that they must have. A term without a translation stays as it "
+        "is.",
+    ),
+]
+_KeepTerms = Annotated[
+    str, typer.Option("--keep-terms", metavar="FILE", help="Terms that stay as they are, one on each line.")
+]
+_InflectedTerms = Annotated[
+    bool,
+    typer.Option("--inflected-terms", help="Find inflected forms of the terms too. Needs `nmt-pipeline[forms]`."),
+]
 
 
 def translate(
@@ -79,6 +96,9 @@ def translate(
             metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
         ),
     ] = "",
+    glossary: _Glossary = "",
+    keep_terms: _KeepTerms = "",
+    inflected_terms: _InflectedTerms = False,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -105,6 +125,9 @@ def translate(
         alignments=alignments,
         line_by_line=line_by_line,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
+        glossary=glossary,
+        keep_terms=keep_terms,
+        inflected_terms=inflected_terms,
     )
     run_translation(wanted)
 
@@ -126,8 +149,10 @@ def run_translation(wanted: "Wanted") -> None:
     try:
         with interruptible():
             if not wanted.is_job:
-                statuses = translate_pipe(wanted, settings)
+                terms = Counter[str]()
+                statuses = translate_pipe(wanted, settings, lambda message: _print(message, console), terms)
                 _report_statuses(statuses, console)
+                _report_terms(terms, console)
                 if statuses[INVALID_UTF8] and wanted.target == PIPE:
                     _print(
                         "Bytes that are not UTF-8 are kept only with an output file: name one with --output.", console
@@ -142,6 +167,7 @@ def run_translation(wanted: "Wanted") -> None:
     model = f"{report['model']} version {report['model_version']}"
     _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
     _report_statuses(report["by_status"], console)
+    _report_terms(report, console)
 
 
 def _run_job(wanted: "Wanted", settings: "Settings", console: "Console") -> "Report":
@@ -174,6 +200,12 @@ def _report_statuses(statuses: Mapping[str, int], console: "Console") -> None:
     for status, count in statuses.items():
         if status != "ok":
             _print(f"{count:,} of {total:,} lines: {status}", console)
+
+
+def _report_terms(counts: Mapping[str, Any], console: "Console") -> None:
+    if counts.get("terms"):
+        terms, kept = counts["terms"], counts["terms_kept"]
+        _print(f"{kept:,} of {terms:,} terms ({kept / terms:.1%}) have their translation", console)
 
 
 def _print(message: str, console: "Console") -> None:
