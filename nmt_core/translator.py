@@ -205,7 +205,7 @@ class Translator:
         The status `terms_missing` marks lines for which there is no such translation.
 
         Args:
-            glossary: the terms. They replace those of this translator. Empty means none.
+            glossary: the terms. They replace the terms of this translator. Empty means none.
 
         Raises:
             DataError: an item is no term, or two terms conflict.
@@ -305,8 +305,8 @@ class Translator:
             target_prefixes: text with which the translation of each line begins, after `search.target_prefix`. It is
                 empty where the translation is free, and left out if all are. If a line is split, its first sentence
                 gets the prefix. A prefix that the tokenizer cannot spell is left out, and the status says so.
-            glossary: terms and their translations for this call, see `with_glossary`. None means those of this
-                translator.
+            glossary: terms and their translations for this call, see `with_glossary`. None means the terms
+                of this translator.
             search: options of the search for this call, see `with_search`.
 
         Returns:

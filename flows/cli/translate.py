@@ -48,6 +48,16 @@ _Alignments = Annotated[
         metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
     ),
 ]
+_Column = Annotated[
+    str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
+]
+_Job = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the job. Commands with the same folder share the work. By default beside the output.",
+    ),
+]
 _Glossary = Annotated[
     str,
     typer.Option(
@@ -70,16 +80,8 @@ def translate(
     model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
     source: _Input = "-",
     target: _Output = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
-    ] = "",
-    job: Annotated[
-        str,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder of the job. Commands with the same folder share the work. By default beside the output.",
-        ),
-    ] = "",
+    column: _Column = "",
+    job: _Job = "",
     beam: Beam = None,
     long_lines: Annotated[
         str,

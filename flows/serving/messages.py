@@ -6,7 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config import Precision
 
-
 _NO_SEARCH = {"text", "q", "source", "target", "format", "output", "glossary"}
 """Fields that are no options of the search."""
 

@@ -81,7 +81,10 @@ _TERMS_SHOWN = 5
 
 
 def translate_pipe(
-    wanted: Wanted, settings: Settings, warn: Callable[[str], None], terms: Counter[str] | None = None
+    wanted: Wanted,
+    settings: Settings,
+    warn: Callable[[str], None] = lambda message: None,
+    terms: Counter[str] | None = None,
 ) -> Counter[str]:
     """Translate from standard input, or to standard output, or both.
 

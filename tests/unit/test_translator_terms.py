@@ -12,7 +12,14 @@ from nmt_core.tokenizer.tokenizer import Tokenizers
 from nmt_core.translator import Translator
 
 QUICK = SearchConfig(beam_size=2, max_length_offset=12, max_source_tokens=24, batch_tokens=64)
-LINES = ["the cat sees a dog.", "", "나는 학생 이다.", "now the big cat", "a big house and a small house", "to it to it"]
+LINES = [
+    "the cat sees a dog.",
+    "",
+    "나는 학생 이다.",
+    "now the big cat",
+    "a big house and a small house",
+    "to it to it",
+]
 GLOSSARY = {"cat": "학생", "house": "small dog | big dog", "now": None}
 
 
@@ -56,8 +63,8 @@ def test_no_glossary_is_the_same_translator_and_the_same_bytes(translator: Trans
 def test_a_translation_that_has_the_terms_stays_as_it_is(translator: Translator) -> None:
     for line, free in zip(LINES, translator.translate(LINES), strict=True):
         words = [word for word in free.text.split() if word.isalpha()][:1]
-        if line and words:
-            source = line.split()[0].strip(".")
+        source = next((word for word in line.split() if line.split().count(word) == 1 and word.isalpha()), None)
+        if source and words:
             found = translator.translate(line, glossary={source: words[0]})
             assert (found.text, found.terms_kept) == (free.text, found.terms)
             assert found.score == pytest.approx(free.score, abs=1e-4)
@@ -81,7 +88,7 @@ def test_terms_of_sentences_of_long_lines_and_of_lines_that_are_cut_at_what_is_u
     assert found.terms == 5 and found.terms_kept == 5
     assert found.text.count("학생") >= 2 and "\n" in found.text and "中" in found.text
     kept = translator.translate("the cat sees 中 now", glossary={"中": None})
-    assert "中" in kept.text and kept.status == "partly_unknown"
+    assert "中" in kept.text and kept.status in {"partly_unknown", "unfinished"}
 
 
 def test_a_prefix_and_terms(translator: Translator) -> None:

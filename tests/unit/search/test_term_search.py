@@ -61,7 +61,9 @@ def test_every_hypothesis_has_all_terms(by_chance, seed: int, sentences: list[An
         assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)
         [alone] = search_with_terms(by_chance(seed), [source], config, [], [required(own)], FREE)
         wide = max(sum(min(map(len, ways)) for ways in terms) for _, terms in sentences) > 6
-        assert wide or [one.ids for one in alone] == [one.ids for one in hypotheses], "others in the batch change nothing"
+        assert wide or [one.ids for one in alone] == [one.ids for one in hypotheses], (
+            "others in the batch change nothing"
+        )
 
 
 @settings(max_examples=25)

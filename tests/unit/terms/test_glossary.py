@@ -122,7 +122,9 @@ def test_terms_of_a_mapping_and_of_lines_are_the_same() -> None:
 
 def test_terms_that_conflict_are_refused_and_equal_ones_are_one() -> None:
     assert len(terms_of(["disk\tPlatte", "Disk\tPlatte", "disk\tPlatte"])) == 2
-    with pytest.raises(DataError, match=r"term 2: 'Disk' has the translation 'Scheibe', but 'Platte' at term 1.*Platte \| "):
+    with pytest.raises(
+        DataError, match=r"term 2: 'Disk' has the translation 'Scheibe', but 'Platte' at term 1.*Platte \| "
+    ):
         terms_of(["disk\tPlatte", "Disk\tScheibe"])
     with pytest.raises(DataError, match="term 1 has no source"):
         terms_of({" ": "x"})

@@ -31,7 +31,13 @@ def test_borders_of_pieces(pieces: TermPieces, tiny_tokenizer: Tokenizer) -> Non
 
 def test_what_cannot_be_spelled_or_is_too_long_is_named(pieces: TermPieces, tiny_tokenizer: Tokenizer) -> None:
     assert pieces.forms(("中",)) == ()
-    terms = [Term("dog", ("中",)), Term("cat", ("house",)), Term("cat " * 20, ("dog",)), Term("中"), Term("it", ("中", "now"))]
+    terms = [
+        Term("dog", ("中",)),
+        Term("cat", ("house",)),
+        Term("cat " * 20, ("dog",)),
+        Term("中"),
+        Term("it", ("中", "now")),
+    ]
     faults = faults_of(terms, pieces, tiny_tokenizer, 16)
     assert len(faults) == 2
     assert "'dog = 中': the model's vocabulary cannot write the translation" in faults[0]

@@ -38,7 +38,8 @@ def test_columns_are_found_by_name_or_by_place(tmp_path: Path, name: str, text: 
 
 
 def test_optional_columns_and_several_forms(tmp_path: Path) -> None:
-    text = "source\ttarget\tcase\tforms\ndisk | disc\tPlatte | Scheibe\texact\tinflected\nit\tEDV\tyes\t\nIT\tes\tany\tas_given\n"
+    text = "source\ttarget\tcase\tforms\ndisk | disc\tPlatte | Scheibe\texact\tinflected\n"
+    text += "it\tEDV\tyes\t\nIT\tes\tany\tas_given\n"
     targets = ("Platte", "Scheibe")
     assert read(tmp_path, text) == (
         Term("disk", targets, exact_case=True, inflected=True),
@@ -72,7 +73,10 @@ def test_packed_and_in_utf_16(tmp_path: Path) -> None:
     [
         ("", ["terms.tsv", "has no terms", "give a source and its translation"]),
         ("source\ttarget\n", ["terms.tsv", "has no terms"]),
-        ("disk\tPlatte\nx\ty\nDisk\tScheibe\n", ["line 3", "'Disk'", "'Scheibe'", "'Platte'", "line 1", "Platte | Scheibe"]),
+        (
+            "disk\tPlatte\nx\ty\nDisk\tScheibe\n",
+            ["line 3", "'Disk'", "'Scheibe'", "'Platte'", "line 1", "Platte | Scheibe"],
+        ),
         ("disk\tPlatte\nDisk\n", ["line 2", "no translation", "line 1"]),
         ("x\ty\n\tPlatte\n", ["line 2", "no source", "remove the line"]),
         ("source\ttarget\tcase\na\tb\tmaybe\n", ["line 2", "case='maybe'", "exact or any"]),

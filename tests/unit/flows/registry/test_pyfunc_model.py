@@ -94,10 +94,21 @@ def test_params_are_options_of_the_search(model: Any, tiny_bundle: Path) -> None
     assert model.predict(None, [LINE], options) == [right.text]
 
 
+def test_a_glossary_is_a_list_of_terms(model: Any, expected: list[str]) -> None:
+    word = LINE.split()[0]
+    terms = [f"{word}\t학생", "dog"]
+    assert "학생" in model.predict(None, [LINE], {"glossary": terms})[0]
+    assert "학생" in model.predict(None, [LINE], {"glossary": np.array(terms)})[0]
+    (found,) = model.predict(None, [LINE], {"glossary": terms, "output": "full"})
+    assert found["terms"] == found["terms_kept"] >= 1
+    assert model.predict(None, [LINE], {"glossary": None}) == model.predict(None, [LINE]) == expected[:1]
+
+
 @pytest.mark.parametrize(
     ("given", "params", "facts"),
     [
         ([LINE], {"beam_size": 0}, ["search.beam_size=0", "1"]),
+        ([LINE], {"glossary": ["a\tb", "A\tc"]}, ["term 2", "'A'", "keep one"]),
         ([LINE], {"output": "html"}, ["output='html'", "'text' or 'full'"]),
         (pd.DataFrame({"id": [1], "line": [LINE]}), {}, ["id, line", "'text'"]),
         ({"q": [LINE]}, {}, ["q", "'text'"]),
