@@ -177,7 +177,7 @@ def _signature() -> "ModelSignature":
         for name, field in SearchConfig.model_fields.items()
     ]
     output = ParamSpec("output", DataType.string, "text")
-    glossary = ParamSpec("glossary", DataType.string, None, shape=(-1,))
+    glossary = ParamSpec("glossary", DataType.string, [], shape=(-1,))
     params = ParamSchema([*options, output, glossary])
     return ModelSignature(outputs=Schema([ColSpec(DataType.string)]), params=params)
 

@@ -136,8 +136,8 @@ def _rows(file: str, *, is_list: bool) -> Iterator[_Row]:
     except UnicodeDecodeError as error:
         number = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{file}, line {number:,}: is not UTF-8: save the file as UTF-8") from None
-    quoting = csv.QUOTE_NONE if is_list else csv.QUOTE_MINIMAL
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_list else csv.QUOTE_MINIMAL)
     try:
         for fields in reader:
             yield _Row(f"{file}, line {reader.line_num:,}", fields)
