@@ -327,25 +327,34 @@ class Translator:
         return translator._translate(list(_checked(lines)), list(target_prefixes))
 
     def translate_iterable(
-        self, lines: Iterable[str], *, lines_at_once: int = _LINES_AT_ONCE, **search: Any
+        self,
+        lines: Iterable[str],
+        *,
+        lines_at_once: int = _LINES_AT_ONCE,
+        glossary: Glossary | None = None,
+        **search: Any,
     ) -> Iterator[Translation]:
         """Translate a stream of lines of any length, of which memory holds one part at a time.
 
         Args:
             lines: an iterable of lines, which is read as the translations are taken.
             lines_at_once: number of lines that are read, sorted by length and translated together.
+            glossary: terms and their translations, see `with_glossary`. None means the terms of this translator.
             search: options of the search, see `with_search`.
 
         Returns:
             An iterator over the translations, in the order of the lines. A `str` is one line.
 
         Raises:
-            DataError: a line is no text.
+            DataError: a line is no text, or terms conflict.
             ConfigError: an option of the search is wrong, or `lines_at_once` is less than 1.
         """
         if lines_at_once < 1:
             raise ConfigError(f"lines_at_once={lines_at_once}: must be 1 or more")
-        return self.with_search(**search)._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
+        translator = self.with_search(**search)
+        if glossary is not None:
+            translator = translator.with_glossary(glossary)
+        return translator._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
 
     def _stream(self, lines: Iterable[str], lines_at_once: int) -> Iterator[Translation]:
         checked = _checked(lines)

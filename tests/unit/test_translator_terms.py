@@ -57,6 +57,8 @@ def test_no_glossary_is_the_same_translator_and_the_same_bytes(translator: Trans
     other = with_terms.with_search(beam_size=3)
     assert other.has_terms and other is with_terms.with_search(beam_size=3)
     assert "학생" in other.translate(LINES[0]).text
+    streamed = list(translator.translate_iterable(LINES, glossary=GLOSSARY))
+    assert [one.text for one in streamed] == [one.text for one in with_terms.translate(LINES)]
     assert not translator.with_search(beam_size=3).has_terms
 
 
