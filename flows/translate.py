@@ -1,5 +1,6 @@
 """Batch translation as a Prefect flow, which runs the same job as `nmt translate`."""
 
+import logging
 import time
 from typing import Any, Literal
 
@@ -7,11 +8,12 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 
 from flows.display import reports
-from flows.display.progress import current_display
+from flows.display.progress import Display, current_display
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from flows.translation.job import Wanted, translate_job
 from nmt_core.errors import ConfigError
+from nmt_core.jobs.pace import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 _STEP = "translate"
@@ -31,6 +33,9 @@ def translate(
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
+    glossary: str = "",
+    keep_terms: str = "",
+    inflected_terms: bool = False,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
@@ -47,6 +52,9 @@ def translate(
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
         keep: Columns of the input that the output gets too, or all.
+        glossary: TSV or CSV file with terms and the translations that they must have.
+        keep_terms: File with terms that stay as they are, one on each line.
+        inflected_terms: Find inflected forms of the terms too.
     """
     wanted = Wanted(
         model,
@@ -60,10 +68,22 @@ def translate(
         overrides=overrides,
         alignments=alignments,
         keep=keep,
+        glossary=glossary,
+        keep_terms=keep_terms,
+        inflected_terms=inflected_terms,
     )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
+    display.begin(_STEP)
+    report = translate_job(wanted, Settings.load(), _progress_on(display, logger), logger.warning, logger.info)
+    display.end(_STEP, f"{report['lines']:,} lines")
+    create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
+    return report
+
+
+def _progress_on(display: Display, logger: "logging.Logger | logging.LoggerAdapter[logging.Logger]") -> Progress:
+    """Return a callback that shows progress, and logs it from time to time."""
     last_line = time.monotonic()
 
     def progress(done: float, total: float, note: str) -> None:
@@ -73,8 +93,4 @@ def translate(
             last_line = time.monotonic()
             logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
-    display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), progress, logger.warning, logger.info)
-    display.end(_STEP, f"{report['lines']:,} lines")
-    create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
-    return report
+    return progress

@@ -31,6 +31,7 @@ the order, which pyproject.toml declares:
     tokenizer             subword vocabularies
     batches               token ids, and the plan of batches
     models                the Transformer and recurrent models, in PyTorch
+    terms                 glossaries: terms in a text, and the pieces that spell their translations
     search                beam search, sampling and constraints, on PyTorch or ONNX graphs
     bundle                the folder that `export` writes
     open_bundle           its tokenizers and graphs in memory

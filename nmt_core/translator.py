@@ -6,11 +6,12 @@
     print(translator.translate("a red house").text)
 
 Needs onnxruntime, sentencepiece, sentencex, numpy and pydantic, but no torch, Prefect or MLflow. An address of the
-registry needs MLflow. `nmt_core.bundle` describes the files of an exported model.
+registry needs MLflow, and a glossary needs ahocorasick-rs. `nmt_core.bundle` describes the files of an exported model.
 """
 
+import copy
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from pathlib import Path
@@ -33,15 +34,21 @@ from nmt_core.search.methods import search_batch
 from nmt_core.search.onnx_session import Device
 from nmt_core.search.sentences import layout_of
 from nmt_core.search.step import Stepper
+from nmt_core.search.term_search import Required, beam_size, search_with_terms
 from nmt_core.search.translation import Alternative, Status, Translation, whole
 from nmt_core.search.unknown import UnknownText, filled
 from nmt_core.spelling import AS_IT_IS, Punctuation, Spelling, UnicodeForm, is_visible
+from nmt_core.terms.glossary import Term, TermFinder, missing, terms_of
+from nmt_core.terms.pieces import TermPieces, faults_of
 from nmt_core.tokenizer.tokenizer import EOS_ID, UNK_ID, Tokenizer, Tokenizers
 
 _VARIANTS = 8  # searches of one translator that are kept ready
 _LINES_AT_ONCE = 4_096  # of a stream: enough to sort by length, few enough to answer soon
 
 Result = TypeVar("Result")
+Glossary = Mapping[str, str | None] | Sequence[Term] | Sequence[str]
+"""Terms, as a mapping of sources to translations (None keeps the source as it is), as lines
+`source<tab>translation`, or as `Term`s. Several translations that are accepted are separated by `|`."""
 
 
 class PairScore(NamedTuple):
@@ -103,8 +110,10 @@ class Translator:
         """Languages of a bundle. None if the model is no bundle."""
         self._bundle: OpenBundle | None = None
         self._has_scores = True
-        self._variants: dict[tuple[SearchConfig, bool], Translator] = {}
+        self._variants: dict[tuple[SearchConfig, bool] | tuple[Term, ...], Translator] = {}
         self._lock = threading.Lock()
+        self._finder: TermFinder | None = None
+        self._term_pieces: TermPieces | None = None
         self._automatic = splits_sentences, copies_unknown
         self._splits_sentences = _chosen(search.split_sentences, splits_sentences)
         self._copies_unknown = _chosen(search.copy_unknown, copies_unknown)
@@ -187,12 +196,66 @@ class Translator:
         wanted = search_with(self.search, options), self._has_scores if scores is None else scores
         if wanted == (self.search, self._has_scores):
             return self
+        return self._variant(wanted, lambda: self._like(*wanted)._with_finder(self._finder, self._term_pieces))
+
+    def with_glossary(self, glossary: Glossary) -> "Translator":
+        """Return a translator of the same model whose translations contain the translations of terms.
+
+        A line is translated again if a term is missing in its translation, by a beam search that requires all terms.
+        The status `terms_missing` marks lines for which there is no such translation.
+
+        Args:
+            glossary: the terms. They replace the terms of this translator. Empty means none.
+
+        Raises:
+            DataError: an item is no term, or two terms conflict.
+            ConfigError: a package is missing, or inflected forms of the language are not known.
+        """
+        terms = terms_of(glossary)
+        if terms == (self._finder.terms if self._finder else ()):
+            return self
+        if not terms:
+            return self._with_finder(None, self._term_pieces)
+
+        def make() -> Translator:
+            pieces = self._term_pieces or TermPieces(self.tokenizers.target)
+            return self._with_finder(TermFinder(terms, self.spelling), pieces)
+
+        return self._variant(terms, make)
+
+    @property
+    def has_terms(self) -> bool:
+        """True if there is a glossary."""
+        return self._finder is not None
+
+    def faults_of_terms(self) -> list[str]:
+        """Return a line about each term of the glossary that no translation can have, such as a term that is too long.
+
+        It names the term and the remedy.
+        """
+        if not self._finder or not self._term_pieces:
+            return []
+        return faults_of(self._finder.terms, self._term_pieces, self.tokenizers.source, self._most_tokens)
+
+    def _variant(
+        self, key: "tuple[SearchConfig, bool] | tuple[Term, ...]", make: "Callable[[], Translator]"
+    ) -> "Translator":
+        """Return the variant of this translator that is kept under a key, and make it if there is none."""
         with self._lock:
-            if wanted not in self._variants:
+            if key not in self._variants:
                 while len(self._variants) >= _VARIANTS:
                     self._variants.pop(next(iter(self._variants)))
-                self._variants[wanted] = self._like(*wanted)
-            return self._variants[wanted]
+                self._variants[key] = make()
+            return self._variants[key]
+
+    def _with_finder(self, finder: TermFinder | None, pieces: TermPieces | None) -> "Translator":
+        """Return a translator that shares everything with this one but the terms."""
+        if finder is self._finder:
+            return self
+        other = copy.copy(self)
+        other._finder, other._term_pieces = finder, pieces
+        other._variants, other._lock = {}, threading.Lock()
+        return other
 
     def _like(self, search: SearchConfig, scores: bool) -> "Translator":
         """Return a translator of the same model with another search."""
@@ -210,15 +273,27 @@ class Translator:
         )
 
     @overload
-    def translate(self, lines: str, target_prefixes: str = "", **search: Any) -> Translation: ...
+    def translate(
+        self, lines: str, target_prefixes: str = "", *, glossary: Glossary | None = None, **search: Any
+    ) -> Translation: ...
 
     @overload
     def translate(
-        self, lines: Iterable[str], target_prefixes: Sequence[str] = (), **search: Any
+        self,
+        lines: Iterable[str],
+        target_prefixes: Sequence[str] = (),
+        *,
+        glossary: Glossary | None = None,
+        **search: Any,
     ) -> list[Translation]: ...
 
     def translate(
-        self, lines: str | Iterable[str], target_prefixes: str | Sequence[str] = (), **search: Any
+        self,
+        lines: str | Iterable[str],
+        target_prefixes: str | Sequence[str] = (),
+        *,
+        glossary: Glossary | None = None,
+        **search: Any,
     ) -> Translation | list[Translation]:
         """Translate one line or many. Any text is a line, line breaks and control characters included.
 
@@ -230,16 +305,20 @@ class Translator:
             target_prefixes: text with which the translation of each line begins, after `search.target_prefix`. It is
                 empty where the translation is free, and left out if all are. If a line is split, its first sentence
                 gets the prefix. A prefix that the tokenizer cannot spell is left out, and the status says so.
+            glossary: terms and their translations for this call, see `with_glossary`. None means the terms
+                of this translator.
             search: options of the search for this call, see `with_search`.
 
         Returns:
             The translation of a line, or a list of translations in the order of the lines.
 
         Raises:
-            DataError: a line is no text, or there are not as many prefixes as lines.
+            DataError: a line is no text, there are not as many prefixes as lines, or terms conflict.
             ConfigError: an option of the search is wrong.
         """
         translator = self.with_search(**search) if search else self
+        if glossary is not None:
+            translator = translator.with_glossary(glossary)
         if isinstance(lines, str):
             prefixes = [target_prefixes] if isinstance(target_prefixes, str) else target_prefixes
             return translator._translate([lines], prefixes)[0]
@@ -248,25 +327,34 @@ class Translator:
         return translator._translate(list(_checked(lines)), list(target_prefixes))
 
     def translate_iterable(
-        self, lines: Iterable[str], *, lines_at_once: int = _LINES_AT_ONCE, **search: Any
+        self,
+        lines: Iterable[str],
+        *,
+        lines_at_once: int = _LINES_AT_ONCE,
+        glossary: Glossary | None = None,
+        **search: Any,
     ) -> Iterator[Translation]:
         """Translate a stream of lines of any length, of which memory holds one part at a time.
 
         Args:
             lines: an iterable of lines, which is read as the translations are taken.
             lines_at_once: number of lines that are read, sorted by length and translated together.
+            glossary: terms and their translations, see `with_glossary`. None means the terms of this translator.
             search: options of the search, see `with_search`.
 
         Returns:
             An iterator over the translations, in the order of the lines. A `str` is one line.
 
         Raises:
-            DataError: a line is no text.
+            DataError: a line is no text, or terms conflict.
             ConfigError: an option of the search is wrong, or `lines_at_once` is less than 1.
         """
         if lines_at_once < 1:
             raise ConfigError(f"lines_at_once={lines_at_once}: must be 1 or more")
-        return self.with_search(**search)._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
+        translator = self.with_search(**search)
+        if glossary is not None:
+            translator = translator.with_glossary(glossary)
+        return translator._stream([lines] if isinstance(lines, str) else lines, lines_at_once)
 
     def _stream(self, lines: Iterable[str], lines_at_once: int) -> Iterator[Translation]:
         checked = _checked(lines)
@@ -295,7 +383,7 @@ class Translator:
         source_ids = [self._source_prefix + ids for ids in self.tokenizers.source.encode(sources)]
         target_ids = [self._target_prefix + ids for ids in self.tokenizers.target.encode(targets)]
         self._check_lengths(source_ids, target_ids)
-        stepper = self._bundle.whole_stepper(self.search) if self._bundle else self.stepper
+        stepper = self._whole_stepper()
         skipped = len(self._target_prefix)
 
         def score_batch(batch: Sequence[int]) -> list[PairScore]:
@@ -347,6 +435,8 @@ class Translator:
         """Translate parts. What a vocabulary cannot spell is copied, or the part is cut there."""
         for part, ids in zip(parts, self.tokenizers.source.encode([part.text for part in parts]), strict=True):
             part.read(ids, self._pieces(part.text, ids), is_long=self._is_long(ids))
+            if self._finder:
+                part.terms = self._finder.find(part.text)
             if part.has_unknown and self._copies_unknown:
                 part.spans = self._unknown.spans(part.text) or None
                 part.is_known = self._has_known_words(ids)
@@ -359,8 +449,36 @@ class Translator:
             [target + (part.prefix if piece is part.pieces[0] else []) for part, piece in searched],
             [part.copies for part, _ in searched],
         )
+        if self._finder:
+            self._require_terms(searched, found)
         for (part, _), translation in zip(searched, found, strict=True):
             part.take(translation)
+
+    def _require_terms(self, searched: Sequence[tuple[LinePart, list[int]]], found: list[Translation | None]) -> None:
+        """Replace translations that lack a term by translations that have it, where there are any."""
+        assert self._term_pieces
+        lacking = [
+            place
+            for place, ((part, _), one) in enumerate(zip(searched, found, strict=True))
+            if one and part.terms and any(missing(part.terms, choice.text) for choice in one.choices)
+        ]
+        required = {
+            place: [forms for term in searched[place][0].terms if (forms := self._term_pieces.forms(term.targets))]
+            for place in lacking
+            if len(searched[place][0].pieces) == 1
+        }
+        places = [place for place, terms in required.items() if terms]
+        again = self._translate_ids(
+            [searched[place][1] for place in places],
+            [self._target_prefix + searched[place][0].prefix for place in places],
+            [searched[place][0].copies for place in places],
+            [required[place] for place in places],
+        )
+        for place, better in zip(places, again, strict=True):
+            former, terms = found[place], searched[place][0].terms
+            left = missing(terms, better.text) if better else len(terms)
+            if better and former and (not left or left < missing(terms, former.text)):
+                found[place] = better
 
     def _has_known_words(self, ids: Sequence[int]) -> bool:
         """Return True if a part of a text with letters can be spelled."""
@@ -383,6 +501,8 @@ class Translator:
             self.search.n_best,
             samples=self.search.method == "sample",
         )
+        if self._finder and (terms := [term for part in parts for term in part.all_terms()]):
+            found = found.with_terms(len(terms), len(terms) - missing(terms, found.text))
         if not has_prefix:
             found = found.without_prefix()
         if self.aligner and self.search.alignments == "words":
@@ -432,6 +552,7 @@ class Translator:
         pieces: Sequence[list[int]],
         prefixes: Sequence[list[int]],
         copies: Sequence[Sequence[str] | None],
+        required: Sequence[Required] | None = None,
     ) -> list[Translation | None]:
         """Return one translation for each piece.
 
@@ -440,8 +561,12 @@ class Translator:
             prefixes: ids with which each target begins.
             copies: text for each <unk> of a piece, in order. None leaves them as they are. A hypothesis without a place
                 for each copy is left out, and a piece without hypotheses has no translation.
+            required: terms that the translations of each piece must contain. None means that there are none.
         """
-        found = self.search_ids([self._source_prefix + ids for ids in pieces], prefixes)
+        sources = [self._source_prefix + ids for ids in pieces]
+        found = (
+            self.search_ids(sources, prefixes) if required is None else self._with_terms(sources, prefixes, required)
+        )
         texts = iter(self.tokenizers.target.decode([one.ids for hypotheses in found for one in hypotheses]))
         translations: list[Translation | None] = []
         for piece, hypotheses, copied in zip(pieces, found, copies, strict=True):
@@ -490,16 +615,40 @@ class Translator:
 
         return self._in_batches(list(map(len, sources)), search_one)
 
-    def _in_batches(self, lengths: Sequence[int], compute: Callable[[Sequence[int]], list[Result]]) -> list[Result]:
+    def _with_terms(
+        self, sources: Sequence[list[int]], prefixes: Sequence[list[int]], required: Sequence[Required]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each source that contain its terms, best first. There may be none."""
+        assert self._term_pieces
+        pieces, stepper = self._term_pieces, self._whole_stepper()
+
+        def search_one(batch: Sequence[int]) -> list[list[Hypothesis]]:
+            own = [sources[place] for place in batch]
+            given = [prefixes[place] for place in batch]
+            terms = [required[place] for place in batch]
+            found = search_with_terms(stepper, own, self.search, given, terms, pieces)
+            return self.aligner.align(own, found, len(self._source_prefix)) if self.aligner else found
+
+        size = max((beam_size(self.search, one) for one in required), default=1)
+        return self._in_batches(list(map(len, sources)), search_one, size)
+
+    def _whole_stepper(self) -> Stepper:
+        """Return the graphs that give the log-probability of each piece of the vocabulary."""
+        return self._bundle.whole_stepper(self.search) if self._bundle else self.stepper
+
+    def _in_batches(
+        self, lengths: Sequence[int], compute: Callable[[Sequence[int]], list[Result]], rows: int = 0
+    ) -> list[Result]:
         """Compute batches of items of similar length on the threads, and return the results in the order of the items.
 
         Args:
             lengths: tokens of each item, 1 or more.
             compute: function of the places of a batch that returns their results.
+            rows: hypotheses of each item. 0 means as many as `search` needs.
         """
         if not lengths:
             return []
-        most = most_sources(self.search, self.stepper.vocab_size)
+        most = most_sources(self.search, self.stepper.vocab_size, rows)
         batches = batches_by_length(lengths, self.search.batch_tokens, most)
         compute = denormals_as_zero()(compute)
         if self.threads == 1 or len(batches) < 2:

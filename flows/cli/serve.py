@@ -1,6 +1,7 @@
 """`nmt serve`: answer requests for translations over HTTP, with one model."""
 
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -32,6 +33,15 @@ def serve(
     ] = 4_096,
     most_bytes: Annotated[int, typer.Option(min=1, help="Bytes that one request may have.")] = 1 << 20,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds after which a request gets the status 503.")] = 60,
+    glossary: Annotated[
+        str,
+        typer.Option(
+            "--glossary", metavar="FILE", help="TSV or CSV with terms and translations for requests without their own."
+        ),
+    ] = "",
+    keep_terms: Annotated[
+        str, typer.Option("--keep-terms", metavar="FILE", help="Terms that stay as they are, one on each line.")
+    ] = "",
     debug: Debug = False,
 ) -> None:
     """Answer requests for translations over HTTP, until Ctrl-C. The pages at /docs describe them."""
@@ -43,6 +53,7 @@ def serve(
     from flows.serving.server import bound, require_token
     from flows.serving.server import serve as answer
     from flows.settings import Settings
+    from nmt_core.terms.reading import read_terms
 
     token = os.environ.get("NMT_SERVE_TOKEN", "")
     require_token(host, token)
@@ -50,7 +61,7 @@ def serve(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("flows.serving").setLevel(logging.INFO)
     with interruptible(), bound(host, port) as listening:
-        current = CurrentModel(model, settings)
+        current = CurrentModel(model, settings, partial(read_terms, glossary, keep_terms))
         limits = Limits(most_bytes, most_lines, most_waiting, timeout)
         service = Service(current, settings.threads, limits, reload)
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"

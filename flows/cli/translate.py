@@ -1,8 +1,9 @@
 """`nmt translate`: translate files as a resumable job, or a pipe as a stream."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,22 +49,40 @@ _Alignments = Annotated[
         metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
     ),
 ]
+_Column = Annotated[
+    str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
+]
+_Job = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the job. Commands with the same folder share the work. By default beside the output.",
+    ),
+]
+_Glossary = Annotated[
+    str,
+    typer.Option(
+        "--glossary",
+        metavar="FILE",
+        help="TSV or CSV with terms and the translations that they must have. A term without a translation stays as it "
+        "is.",
+    ),
+]
+_KeepTerms = Annotated[
+    str, typer.Option("--keep-terms", metavar="FILE", help="Terms that stay as they are, one on each line.")
+]
+_InflectedTerms = Annotated[
+    bool,
+    typer.Option("--inflected-terms", help="Find inflected forms of the terms too. Needs `nmt-pipeline[forms]`."),
+]
 
 
 def translate(
     model: Annotated[str, typer.Option(help="models:/NAME@champion, or the folder of an exported model.")],
     source: _Input = "-",
     target: _Output = "-",
-    column: Annotated[
-        str, typer.Option(help="Column of a table to translate: its name, or its number if the table has no header.")
-    ] = "",
-    job: Annotated[
-        str,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder of the job. Commands with the same folder share the work. By default beside the output.",
-        ),
-    ] = "",
+    column: _Column = "",
+    job: _Job = "",
     beam: Beam = None,
     long_lines: Annotated[
         str,
@@ -80,6 +99,9 @@ def translate(
             metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
         ),
     ] = "",
+    glossary: _Glossary = "",
+    keep_terms: _KeepTerms = "",
+    inflected_terms: _InflectedTerms = False,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -107,6 +129,9 @@ def translate(
         alignments=alignments,
         line_by_line=line_by_line,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
+        glossary=glossary,
+        keep_terms=keep_terms,
+        inflected_terms=inflected_terms,
     )
     run_translation(wanted, "quiet" if quiet else "normal")
 
@@ -132,8 +157,10 @@ def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     try:
         with interruptible():
             if not wanted.is_job:
-                statuses = translate_pipe(wanted, settings)
+                terms = Counter[str]()
+                statuses = translate_pipe(wanted, settings, lambda message: _print(message, console), terms)
                 _report_statuses(statuses, console)
+                _report_terms(terms, console)
                 if statuses[INVALID_UTF8] and wanted.target == PIPE:
                     _print(
                         "Bytes that are not UTF-8 are kept only with an output file: name one with --output.", console
@@ -149,6 +176,7 @@ def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     if detail != "quiet":
         _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
     _report_statuses(report["by_status"], console)
+    _report_terms(report, console)
 
 
 def _run_job(wanted: "Wanted", settings: "Settings", console: "Console", detail: "Detail") -> "Report":
@@ -181,6 +209,12 @@ def _report_statuses(statuses: Mapping[str, int], console: "Console") -> None:
     for status, count in statuses.items():
         if status != "ok":
             _print(f"{count:,} of {total:,} lines: {status}", console)
+
+
+def _report_terms(counts: Mapping[str, Any], console: "Console") -> None:
+    if counts.get("terms"):
+        terms, kept = counts["terms"], counts["terms_kept"]
+        _print(f"{kept:,} of {terms:,} terms ({kept / terms:.1%}) have their translation", console)
 
 
 def _print(message: str, console: "Console") -> None:

@@ -211,8 +211,8 @@ def _usage(config: PipelineConfig) -> _Section:
         "## Use\n\n"
         f"    nmt translate --model models:/{name}@champion --input in.txt --output out.txt\n\n"
         f'    mlflow.pyfunc.load_model("models:/{name}@champion").predict(["A line of text."])\n\n'
-        "The second command needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece`, `sentencex`, `pydantic` and "
-        "`ftfy`, but neither torch nor this pipeline."
+        "The second command needs `mlflow`, `numpy`, `onnxruntime`, `sentencepiece`, `sentencex`, `ahocorasick-rs`, "
+        "`pydantic` and `ftfy`, but neither torch nor this pipeline."
     )
 
 

@@ -44,9 +44,10 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
             context: not used.
             model_input: a line, a sequence or array of lines, records with a key `text`, or a table with one column or
                 with a column `text`. A missing line (None, NaN) is empty. A number is translated as it is written.
-            params: options of the search, as in a recipe, for this call; and `output`. "text" returns the translations
-                alone, "full" a dictionary for each: text, score, status, tokens, and n_best and alignment if the search
-                has them.
+            params: options of the search, as in a recipe, for this call; `output`; and `glossary`. "text" returns the
+                translations alone, "full" a dictionary for each: text, score, status, tokens, and n_best and alignment
+                if the search has them. `glossary` is a list of terms, each with its translation behind a tab, or
+                without one if the term stays as it is.
 
         Raises:
             MlflowException: a parameter is wrong, or the input has another form.
@@ -54,13 +55,14 @@ class TranslationModel(PythonModel):  # type: ignore[misc]  # mlflow has no type
         from nmt_core.errors import NmtError
 
         options = {name: value for name, value in (params or {}).items() if value is not None}
-        output = options.pop("output", _TEXT)
+        output, glossary = options.pop("output", _TEXT), options.pop("glossary", ())
         if output not in (_TEXT, _FULL):
             raise MlflowException.invalid_parameter_value(f"output={output!r}: must be 'text' or 'full'")
         rows = [_line(value) for value in _rows(model_input)]
         try:
             translator = self._translator.with_search(scores=output == _FULL, **options)
-            translations = translator.translate([row or "" for row in rows])
+            terms = [str(term) for term in ([glossary] if isinstance(glossary, str) else glossary)]
+            translations = translator.translate([row or "" for row in rows], glossary=terms)
         except NmtError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from None
         if output == _TEXT:

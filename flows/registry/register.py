@@ -149,6 +149,20 @@ def _log_model(export: Artifact, search: SearchConfig, card: str, settings: Sett
     return str(logged.model_id)
 
 
+_PACKAGES = (
+    "mlflow",
+    "numpy",
+    "sentencepiece",
+    "sentencex",
+    "pydantic",
+    "ftfy",
+    "ahocorasick-rs",
+    "onnxruntime",
+    "onnxruntime-gpu",
+)
+"""Packages that a registered model needs."""
+
+
 def _signature() -> "ModelSignature":
     """Return the parameters of a model: the options of the search, and the form of the output.
 
@@ -163,7 +177,9 @@ def _signature() -> "ModelSignature":
         for name, field in SearchConfig.model_fields.items()
     ]
     output = ParamSpec("output", DataType.string, "text")
-    return ModelSignature(outputs=Schema([ColSpec(DataType.string)]), params=ParamSchema([*options, output]))
+    glossary = ParamSpec("glossary", DataType.string, [], shape=(-1,))
+    params = ParamSchema([*options, output, glossary])
+    return ModelSignature(outputs=Schema([ColSpec(DataType.string)]), params=params)
 
 
 def _requirements(bundle: Path) -> list[str]:
@@ -172,8 +188,7 @@ def _requirements(bundle: Path) -> list[str]:
     The package onnxruntime-gpu is listed as onnxruntime, which has the same code.
     """
     versions = Pretokenizers.read(bundle).require_packages()
-    names = ("mlflow", "numpy", "sentencepiece", "sentencex", "pydantic", "ftfy", "onnxruntime", "onnxruntime-gpu")
-    for name in names:
+    for name in _PACKAGES:
         try:
             versions[name.removesuffix("-gpu")] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -65,16 +65,25 @@ class Service:
         self.metrics = Metrics(lambda: self._batcher.waiting)
         self.metrics.serves(model.now.version.name, model.now.version.version)
 
-    async def translate(self, lines: Sequence[str], served: ServedModel, search: dict[str, Any]) -> list[Translation]:
-        """Translate lines, together with lines of other requests that have the same search.
+    async def translate(
+        self,
+        lines: Sequence[str],
+        served: ServedModel,
+        search: dict[str, Any],
+        glossary: dict[str, str | None] | None = None,
+    ) -> list[Translation]:
+        """Translate lines, together with lines of other requests that have the same search and the same glossary.
 
         Raises:
             ConfigError: an option of the search is wrong.
+            DataError: two terms of the glossary conflict.
             OverloadedError: there is no room for the lines.
             TimeoutError: it takes longer than the limit.
         """
         # Opening the graphs that another search needs takes time: other requests are answered meanwhile.
         translator = await asyncio.to_thread(served.translator.with_search, **search) if search else served.translator
+        if glossary is not None:
+            translator = await asyncio.to_thread(translator.with_glossary, glossary)
         futures = [asyncio.wrap_future(future) for future in self._batcher.submit((served, translator), lines)]
         try:
             async with asyncio.timeout(self.limits.seconds):
@@ -186,7 +195,7 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
     markups = [Markup(line) for line in request.lines] if request.format == "html" else []
     lines = [text for markup in markups for text in markup.texts] if markups else request.lines
     try:
-        found = await service.translate(lines, served, search)
+        found = await service.translate(lines, served, search, request.glossary)
     except NmtError as error:
         raise HTTPException(400, str(error)) from None
     except OverloadedError as error:

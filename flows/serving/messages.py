@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nmt_core.config import Precision
 
+_NO_SEARCH = {"text", "q", "source", "target", "format", "output", "glossary"}
+"""Fields that are no options of the search."""
+
 
 class TranslateRequest(BaseModel):
     """Lines to translate, and how."""
@@ -26,6 +29,9 @@ class TranslateRequest(BaseModel):
     """`html`: tags, comments, scripts and code stay as they are, and the text between them is translated."""
     output: Literal["text", "full"] = "text"
     """`full`: each translation with its score, its status and the number of its tokens."""
+    glossary: dict[str, str | None] | None = None
+    """Terms and the translations that they must have. Null keeps a term as it is. They replace the glossary of the
+    service for this request."""
     beam_size: int | None = Field(None, ge=1, le=64)
     n_best: int | None = Field(None, ge=1, le=64)
     length_penalty: float | None = None
@@ -61,7 +67,7 @@ class TranslateRequest(BaseModel):
     @property
     def search(self) -> dict[str, Any]:
         """Options of the search that differ from the options of the model."""
-        options = self.model_dump(exclude={"text", "q", "source", "target", "format", "output"}, exclude_none=True)
+        options = self.model_dump(exclude=_NO_SEARCH, exclude_none=True)
         return dict(options)
 
 

@@ -2,12 +2,17 @@
 
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from flows.registry.models import Model, model_of, resolve
 from flows.settings import Settings
 from nmt_core.bundle import read_bundle
+from nmt_core.config import LanguagesConfig
+from nmt_core.terms.glossary import Term
 from nmt_core.translator import Translator
+
+ReadGlossary = Callable[[LanguagesConfig], tuple[Term, ...]]
 
 
 class ServedModel:
@@ -16,18 +21,20 @@ class ServedModel:
     Args:
         address: `models:/NAME/VERSION`, the folder of an exported model, or the name of an export artifact.
         settings: settings that locate the registry and the store.
+        read_glossary: function that returns the terms of the glossary for the languages of the model.
 
     Raises:
-        NmtError: there is no such model, or it cannot be loaded.
+        NmtError: there is no such model, or it or the glossary cannot be loaded.
     """
 
-    def __init__(self, address: str, settings: Settings) -> None:
+    def __init__(self, address: str, settings: Settings, read_glossary: ReadGlossary | None = None) -> None:
         self.address = address
         with ExitStack() as stack:
             model: Model = stack.enter_context(model_of(address, settings))
             self.version = model.version
             self.languages = read_bundle(model.folder).languages
-            self.translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
+            translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
+            self.translator = translator.with_glossary(read_glossary(self.languages) if read_glossary else ())
             self.translator.translate("")
             weakref.finalize(self, stack.pop_all().close)
 
@@ -38,16 +45,18 @@ class CurrentModel:
     Args:
         address: address, folder or name.
         settings: settings that locate the registry and the store.
+        read_glossary: see `ServedModel`. It is called for each version.
 
     Raises:
-        NmtError: there is no such model, or it cannot be loaded.
+        NmtError: there is no such model, or it or the glossary cannot be loaded.
     """
 
-    def __init__(self, address: str, settings: Settings) -> None:
+    def __init__(self, address: str, settings: Settings, read_glossary: ReadGlossary | None = None) -> None:
         self._address = address
         self._settings = settings
+        self._read_glossary = read_glossary
         self._lock = threading.Lock()
-        self.now = ServedModel(resolve(address, settings), settings)
+        self.now = ServedModel(resolve(address, settings), settings, read_glossary)
         """The version that new requests get. Running requests keep theirs."""
 
     def refresh(self) -> bool:
@@ -60,5 +69,5 @@ class CurrentModel:
             address = resolve(self._address, self._settings)
             if address == self.now.address:
                 return False
-            self.now = ServedModel(address, self._settings)
+            self.now = ServedModel(address, self._settings, self._read_glossary)
             return True

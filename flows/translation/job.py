@@ -16,15 +16,16 @@ from flows.display import reports
 from flows.registry.models import Model, model_of
 from flows.runs.summary import status_of
 from flows.settings import Settings
-from nmt_core.bundle import precision_for, read_bundle
-from nmt_core.config import Precision
+from nmt_core.bundle import precision_for, read_bundle, read_tokenizers
+from nmt_core.config import Precision, SearchConfig
 from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_of
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import Inputs, absolute, find_inputs
-from nmt_core.jobs.order import Asked, Order
+from nmt_core.jobs.order import Asked, GlossaryIdentity, Order
 from nmt_core.store import storage
 from nmt_core.store.storage import local_path
+from nmt_core.terms.glossary import Term, identity_of
 
 if TYPE_CHECKING:
     from nmt_core.jobs.pace import Progress
@@ -57,6 +58,12 @@ class Wanted:
 
     keep: tuple[str, ...] = ()
     """Columns of the input to carry over to the output, or `all`."""
+    glossary: str = ""
+    """Table of terms and their translations. Empty means none."""
+    keep_terms: str = ""
+    """List of terms that stay as they are. Empty means none."""
+    inflected_terms: bool = False
+    """True finds inflected forms of the terms too."""
 
     @property
     def is_job(self) -> bool:
@@ -66,12 +73,26 @@ class Wanted:
 
 Report = dict[str, Any]
 """Result of a job, with the keys model, model_version, target, lines, translated_here, seconds, lines_per_second,
-by_status and reused, and made_by if the code changed during the job.
+by_status and reused; terms, terms_kept and share_of_terms_kept if there is a glossary; and made_by if the code changed
+during the job.
 """
+_TERMS_SHOWN = 5
+"""Most terms with a fault that are shown."""
 
 
-def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
+def translate_pipe(
+    wanted: Wanted,
+    settings: Settings,
+    warn: Callable[[str], None] = lambda message: None,
+    terms: Counter[str] | None = None,
+) -> Counter[str]:
     """Translate from standard input, or to standard output, or both.
+
+    Args:
+        wanted: Text to translate, and how.
+        settings: Settings of this machine.
+        warn: Callback that shows a warning to the user.
+        terms: Gets the numbers of terms and of kept terms. None means that they are not counted.
 
     Returns:
         Number of lines by status.
@@ -95,6 +116,7 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
             search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
             scores = wanted.target != PIPE and holds_scores(kind_by_name(wanted.target))
             translator = Translator.load(model.folder, search, settings.threads, scores=scores)
+            translator = translator.with_glossary(terms_for(wanted, model, search, warn))
         columns = Columns(wanted.column, wanted.prefix_column)
         pipe, is_typed = None, wanted.source == PIPE and sys.stdin.isatty()
         if is_typed:
@@ -109,7 +131,34 @@ def translate_pipe(wanted: Wanted, settings: Settings) -> Counter[str]:
         else:
             take = stack.enter_context(stream.to_file(absolute(wanted.target), search))
         at_once = is_typed or wanted.line_by_line
-        return stream.translate_stream(cells, translator, model.version, take, at_once=at_once, pipe=pipe)
+        return stream.translate_stream(cells, translator, model.version, take, at_once=at_once, pipe=pipe, terms=terms)
+
+
+def terms_for(wanted: Wanted, model: Model, search: SearchConfig, warn: Callable[[str], None]) -> tuple[Term, ...]:
+    """Return the terms of the glossary, and warn about those that no translation can have.
+
+    Raises:
+        NmtError: A file cannot be read, two terms conflict, or a package is missing.
+    """
+    if not (wanted.glossary or wanted.keep_terms):
+        if wanted.inflected_terms:
+            raise ConfigError("--inflected-terms: there is no glossary: give one with --glossary")
+        return ()
+    from nmt_core.terms.glossary import lemmatiser
+    from nmt_core.terms.pieces import TermPieces, faults_of
+    from nmt_core.terms.reading import read_terms
+
+    bundle = read_bundle(model.folder)
+    terms = read_terms(wanted.glossary, wanted.keep_terms, bundle.languages, inflected=wanted.inflected_terms)
+    if any(term.inflected for term in terms):
+        lemmatiser(bundle.languages.source)
+    tokenizers = read_tokenizers(model.folder, bundle)
+    faults = faults_of(terms, TermPieces(tokenizers.target), tokenizers.source, search.max_source_tokens)
+    for fault in faults[:_TERMS_SHOWN]:
+        warn(f"term {fault}. Lines with it get the status terms_missing")
+    if len(faults) > _TERMS_SHOWN:
+        warn(f"{len(faults) - _TERMS_SHOWN:,} more terms cannot be written either")
+    return terms
 
 
 def _require_streams(wanted: Wanted) -> None:
@@ -175,21 +224,24 @@ def translate_job(
     _require_writable(target, as_folder=not inputs.is_one)
     _require_writable_store(folder.url)
     with model_of(_pinned(wanted.model, folder), settings) as model:
+        search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
+        terms = terms_for(wanted, model, search, warn)
         order = Order(
             model=model.version,
-            search=model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments),
+            search=search,
             inputs=inputs.files,
             target=target,
             into_folder=not inputs.is_one,
             column=wanted.column,
             prefix_column=wanted.prefix_column,
             keep=wanted.keep,
+            glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
         )
         order = _with_precision(order, model, folder)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             report = stack.enter_context(_tracked(wanted, model, settings, warn))
-            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn)
+            means = Means(str(model.folder), threads, workers, progress=progress, say=say or warn, terms=terms)
             outcome = run_job(Asked(wanted.model, absolute(wanted.source)), order, folder, means)
             report |= {
                 "lines": outcome.done.lines,
@@ -199,10 +251,17 @@ def translate_job(
                 "by_status": dict(outcome.done.statuses),
                 "reused": outcome.reused,
             }
+            if terms:
+                report |= counts_of_terms(outcome.done.terms, outcome.done.terms_kept)
             if outcome.done.made_by:
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
     return report
+
+
+def counts_of_terms(terms: int, kept: int) -> Report:
+    """Return the part of a report about terms. The share of no terms is 1."""
+    return {"terms": terms, "terms_kept": kept, "share_of_terms_kept": round(kept / terms, 4) if terms else 1.0}
 
 
 def _made(chunks: Mapping[str, str]) -> Iterator[str]:
@@ -295,6 +354,7 @@ def _tracked(wanted: Wanted, model: Model, settings: Settings, warn: Callable[[s
     open_database(settings.mlflow_tracking_uri)
     tracker = Tracker(settings.mlflow_tracking_uri, EXPERIMENT, settings.model_files, warn)
     params = report | {"source": wanted.source, "column": wanted.column, "prefix_column": wanted.prefix_column}
+    params |= {"glossary": wanted.glossary, "keep_terms": wanted.keep_terms}
     params |= {"beam_size": wanted.beam_size or "the model's", "overrides": " ".join(wanted.overrides)}
     run = tracker.start(Path(wanted.target).name, {"nmt.job": wanted.job or f"{wanted.target}.job"}, params)
     error: BaseException | None = None

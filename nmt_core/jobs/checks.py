@@ -45,8 +45,8 @@ _WORD = re.compile(r"[^\w\s]*[^\W\d_](?:[^\W\d_]|['’-])*[^\w\s]*")
 _NO_WORD = r"\S*[/@<>{}\\_%$\d]\S*"
 """Word that belongs to no language, such as an address."""
 _TIDY = ("source", "target")
-_CHECKED = frozenset({"ok", "split", "partly_unknown"})
-"""Statuses of translations that are checked. The others name a fault already."""
+_CHECKED = frozenset({"ok", "split", "partly_unknown", "terms_missing"})
+"""Statuses of translations that are checked. The others name a fault already, which is worse than a missing term."""
 
 
 class Checker:

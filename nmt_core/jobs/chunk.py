@@ -18,11 +18,15 @@ from nmt_core.jobs.makers import MADE_BY, this_maker
 from nmt_core.search.alignment import Alignment
 from nmt_core.search.translation import Alternative, Translation
 from nmt_core.store import storage
+from nmt_core.terms.glossary import Term
 from nmt_core.translator import Translator
 
 SCHEMA = {"translation": pl.String, "score": pl.Float64, "status": pl.String}
 """Columns of every translated chunk. Scores are rounded to four decimals. They are null if the output has no column
 for them and the search can do without."""
+TERMS = {"terms": pl.Int64, "terms_kept": pl.Int64}
+"""Further columns if there is a glossary: the number of terms of a line, and of those that are in its translation. They
+are counted, and are not part of the output."""
 ALIGNMENTS = {
     "none": (),
     "words": ("alignment",),
@@ -42,6 +46,8 @@ class Bundle:
     threads: int
     scores: bool = True
     """True if the output holds scores. If False, the search need not compute them."""
+    terms: tuple[Term, ...] = ()
+    """Terms of the glossary."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ def load(bundle: Bundle) -> None:
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """Return one translated row for each row. A row with a fault is not translated, and its status is the fault.
 
-    A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one.
+    A translation with a fault has it as its status, see `checks`. `search.retry` looks for another one. The rows have
+    the columns `TERMS` too if the translator has a glossary.
     """
     faults = rows["fault"].to_list()
     lines = ["" if fault else text for text, fault in zip(rows["text"].to_list(), faults, strict=True)]
@@ -115,7 +122,11 @@ def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     if search.n_best > 1:
         for row, one in zip(found, translations, strict=True):
             row["alternatives"] = [_row(other, search) for other in one.alternatives]
-    return pl.DataFrame(found, schema=schema_of(search))
+    rows = pl.DataFrame(found, schema=schema_of(search))
+    if not translator.has_terms:
+        return rows
+    counts = {"terms": [one.terms for one in translations], "terms_kept": [one.terms_kept for one in translations]}
+    return rows.with_columns(**{name: pl.Series(values, dtype=TERMS[name]) for name, values in counts.items()})
 
 
 def schema_of(search: SearchConfig) -> dict[str, Any]:
@@ -144,4 +155,5 @@ def _translator(bundle: Bundle) -> Translator:
             f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} is {found[:12]}, not "
             f"{bundle.sha256[:12]}): restore that model, or start over in another folder for the job"
         )
-    return Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
+    translator = Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
+    return translator.with_glossary(bundle.terms)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nmt_core.config.faults import problem_of
+from nmt_core.config.section import later
 from nmt_core.errors import DataError
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.jobs.order import Asked, Begun, Order, Plan
@@ -38,6 +39,10 @@ class Done(BaseModel):
     """Number of rows for each status."""
     outputs: tuple[InputFile, ...]
     """Files that the job has written."""
+    terms: int = later(0)
+    """Number of places of terms of the glossary in the text."""
+    terms_kept: int = later(0)
+    """Number of these whose translation is in the output."""
     made_by: Mapping[str, str] = {}
     """Chunks that each version of the code has translated, such as `1-3, 7`. Empty if there was one version."""
 

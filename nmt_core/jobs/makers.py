@@ -20,8 +20,17 @@ MADE_BY = "made_by"
 UNKNOWN = "an earlier version"
 """Maker of chunks without a record."""
 
-_CODE = ("translator.py", "spelling.py", "search", "tokenizer", "jobs/chunk.py", "jobs/checks.py", "corpus/cleaning")
-_LIBRARIES = ("onnxruntime", "onnxruntime-gpu", "sentencepiece", "sentencex", "numpy")
+_CODE = (
+    "translator.py",
+    "spelling.py",
+    "search",
+    "terms",
+    "tokenizer",
+    "jobs/chunk.py",
+    "jobs/checks.py",
+    "corpus/cleaning",
+)
+_LIBRARIES = ("onnxruntime", "onnxruntime-gpu", "sentencepiece", "sentencex", "numpy", "ahocorasick-rs", "simplemma")
 
 
 @functools.cache

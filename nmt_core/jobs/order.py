@@ -30,6 +30,19 @@ class ModelVersion(BaseModel):
     """SHA-256 of the bundle's `config.json`, which holds the hashes of the other files."""
 
 
+class GlossaryIdentity(BaseModel):
+    """Terms of a job."""
+
+    model_config = ConfigDict(frozen=True)
+    terms: int
+    """Number of terms."""
+    sha256: str
+    """Hash of the terms, whatever their order."""
+
+    def __str__(self) -> str:
+        return f"{self.terms:,} terms (sha256 {self.sha256[:12]})"
+
+
 class Order(BaseModel):
     """Everything that determines the output of a job."""
 
@@ -48,6 +61,8 @@ class Order(BaseModel):
     """Name or number of the column with the words that each translation begins with. Empty means none."""
     keep: tuple[str, ...] = later(())
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
+    glossary: GlossaryIdentity | None = later(None)
+    """Terms whose translations are given. None means no glossary."""
     chunk_lines: int = 4_096
     """Maximum number of rows of a chunk. They are sorted by length and translated together."""
     chunk_characters: int = 2_000_000
@@ -111,6 +126,8 @@ def differences(former: Order, new: Order) -> list[str]:
     if former.model != new.model:
         versions = [f"{model.name} version {model.version}" for model in (former.model, new.model)]
         found.append(f"model: {versions[0]}, now {versions[1]}")
+    if former.glossary != new.glossary:
+        found.append(f"glossary: {former.glossary or 'none'}, now {new.glossary or 'none'}")
     for name in SearchConfig.model_fields:
         ours, theirs = getattr(former.search, name), getattr(new.search, name)
         if ours != theirs:

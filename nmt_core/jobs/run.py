@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, words_of
 from nmt_core.execution.pool import InProcess, Workers
-from nmt_core.jobs.chunk import Bundle, ChunkTask, load, translate_chunk
+from nmt_core.jobs.chunk import TERMS, Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
 from nmt_core.jobs.folder import Done, JobFolder, Parts
 from nmt_core.jobs.inputs import identity
@@ -18,7 +18,9 @@ from nmt_core.jobs.pace import Pace, Progress, silence
 from nmt_core.jobs.staging import stage
 from nmt_core.jobs.writers import holds_scores
 from nmt_core.stages.stage import is_full_disk
+from nmt_core.store import storage
 from nmt_core.store.storage import local_path
+from nmt_core.terms.glossary import Term
 
 _PARTS_OF_A_LEASE = 20
 _STORES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google"})
@@ -38,6 +40,8 @@ class Means:
     progress: Progress = silence
     say: Callable[[str], None] = lambda message: None
     """Callback for messages to the user."""
+    terms: tuple[Term, ...] = ()
+    """Terms of the order's glossary. Unlike the others, they change the result, so the order has their hash."""
 
 
 @dataclass(frozen=True)
@@ -258,7 +262,8 @@ class _Attempt:
 
     def _bundle(self) -> Bundle:
         scores = any(holds_scores(output.kind) for output in outputs_of(self.order))
-        return Bundle(self.means.bundle, self.order.model.sha256, self.order.search, self.means.threads, scores)
+        means = self.means
+        return Bundle(means.bundle, self.order.model.sha256, self.order.search, means.threads, scores, means.terms)
 
     def _merge(self, plan: Plan) -> Done:
         while True:
@@ -273,7 +278,8 @@ class _Attempt:
         last = self.folder.done()
         former = {output.url for output in last.outputs} if last else ()
         makers = chunks_by_maker(self.parts, range(len(plan.chunks)))
-        done = self._finished(plan, merge(plan, self.parts, former, self._require_still_wanted), makers)
+        terms = self._terms(len(plan.chunks)) if self.order.glossary else (0, 0)
+        done = self._finished(merge(plan, self.parts, former, self._require_still_wanted), makers, terms)
         self._require_still_wanted()
         self.folder.write(done)
         return done
@@ -285,7 +291,12 @@ class _Attempt:
                 f"{self.folder.url}: another worker has finished this job meanwhile: this attempt writes nothing"
             )
 
-    def _finished(self, plan: Plan, statuses: dict[str, int], makers: dict[str, list[int]]) -> Done:
+    def _terms(self, chunks: int) -> tuple[int, int]:
+        """Return the number of terms in the text, and of those that are kept."""
+        counts = [storage.read(self.parts.output(number), list(TERMS)).sum().row(0) for number in range(chunks)]
+        return sum(count for count, _ in counts), sum(kept for _, kept in counts)
+
+    def _finished(self, statuses: dict[str, int], makers: dict[str, list[int]], terms: tuple[int, int]) -> Done:
         written = outputs_of(self.order)
         files = [identity(url, "") for output in written for url in output.urls]
         return Done(
@@ -294,6 +305,8 @@ class _Attempt:
             model=self.order.model.name,
             model_version=self.order.model.version,
             statuses=dict(sorted(statuses.items())),
+            terms=terms[0],
+            terms_kept=terms[1],
             made_by={maker: ranges(numbers) for maker, numbers in makers.items()} if len(makers) > 1 else {},
             outputs=tuple(file for file in files if file),
         )

@@ -13,7 +13,7 @@ from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.rows import INVALID_UTF8
 from nmt_core.formats.single import Cell, Columns, kind_by_name
 from nmt_core.formats.streams import unpacked
-from nmt_core.jobs.chunk import translate_rows
+from nmt_core.jobs.chunk import TERMS, translate_rows
 from nmt_core.jobs.inputs import Inputs, open_input
 from nmt_core.jobs.merge import table
 from nmt_core.jobs.order import ModelVersion, Order
@@ -38,6 +38,7 @@ def translate_stream(
     *,
     at_once: bool = False,
     pipe: Pipe | None = None,
+    terms: Counter[str] | None = None,
 ) -> Counter[str]:
     """Translate rows and pass them to `take`.
 
@@ -48,6 +49,7 @@ def translate_stream(
         take: function that gets each group of rows.
         at_once: True translates each row before the next one is read.
         pipe: pipe from which the rows are read. What has been read is translated as soon as nothing more has arrived.
+        terms: gets the numbers of terms and of kept terms (`chunk.TERMS`). None means that they are not counted.
 
     Returns:
         The number of rows for each status.
@@ -58,7 +60,9 @@ def translate_stream(
         rows = pl.DataFrame(group, schema=SCHEMA, orient="row")
         done = translate_rows(rows, translator)
         statuses.update(done["status"].to_list())
-        take(rows, table(rows, done, model))
+        if terms is not None and translator.has_terms:
+            terms.update({name: int(done[name].sum()) for name in TERMS})
+        take(rows, table(rows, done.drop(TERMS, strict=False), model))
 
     groups = Groups(1 if at_once else _LINES, _CHARACTERS, translate_group)
     if pipe:

@@ -15,13 +15,14 @@ _EVEN = 4
 """Multiple to which the number of batches is raised, so that one, two or four threads have equally many."""
 
 
-def most_sources(config: "SearchConfig", vocab_size: int) -> int:
+def most_sources(config: "SearchConfig", vocab_size: int, rows: int = 0) -> int:
     """Return the greatest number of sources of a batch, however short they are.
 
-    The memory of a step grows with their number.
+    The memory of a step grows with their number. `rows` is the number of hypotheses of each source. 0 means as many as
+    the search needs.
     """
     drawn = config.n_best * (1 if config.top_k else _DRAWN)
-    rows = config.beam_size if config.method == "beam" else drawn
+    rows = rows or (config.beam_size if config.method == "beam" else drawn)
     return max(1, _MOST_LOGITS // (vocab_size * rows))
 
 

@@ -71,6 +71,21 @@ def allowed(
     return log_prob_RC[:, :wanted], id_RC[:, :wanted]
 
 
+def with_rules(log_prob_RV: Floats, length: int, config: SearchConfig, written_RT: Ints) -> Floats:
+    """Return the log-probabilities of the whole vocabulary under the rules of `allowed`.
+
+    What is excluded has minus infinity.
+    """
+    if written_RT.size and config.limits_repetition:
+        ids_RV = np.broadcast_to(np.arange(log_prob_RV.shape[1]), log_prob_RV.shape)
+        log_prob_RV, _ = _less_repeated((log_prob_RV, ids_RV), written_RT, config, in_order=False)
+    excluded = [EOS_ID] * (length < config.min_length) + [UNK_ID] * (not config.allow_unknown)
+    if excluded:
+        log_prob_RV = log_prob_RV.copy()
+        log_prob_RV[:, excluded] = -np.inf
+    return log_prob_RV
+
+
 def _less_repeated(
     step: tuple[Floats, Ints], written_RT: Ints, config: SearchConfig, *, in_order: bool
 ) -> tuple[Floats, Ints]:

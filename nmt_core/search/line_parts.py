@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from nmt_core.search.translation import Part, Translation
 from nmt_core.search.unknown import Span, cut_at
+from nmt_core.terms.glossary import Occurrence
 from nmt_core.tokenizer.tokenizer import UNK_ID
 
 
@@ -28,6 +29,8 @@ class LinePart:
     """Places of the text that the vocabulary cannot spell. None means that nothing is copied."""
     is_known: bool = True
     """False if there is nothing to translate in the text, so that it is copied."""
+    terms: Sequence[Occurrence] = ()
+    """Places of the terms of the glossary in the text."""
     found: list[Translation] = field(default_factory=list)
     """Translations of the pieces."""
     cut: list["LinePart"] = field(default_factory=list)
@@ -59,6 +62,10 @@ class LinePart:
             self.cut = [LinePart(text, after) for text, after in cut_at(self.text, self.spans or ())]
             first = next((part for part in self.cut if part.text), self.cut[0])
             first.prefix = self.prefix
+
+    def all_terms(self) -> list[Occurrence]:
+        """Return the terms of all parts of this one."""
+        return [one for part in self.cut for one in part.all_terms()] if self.cut else list(self.terms)
 
     def groups(self) -> Iterator[list[Part]]:
         """Yield the translations of each sentence with the text that is copied, and the line breaks between them."""

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from nmt_core.search.alignment import Alignment, joined
 from nmt_core.tokenizer.tokenizer import SPACE_MARK
 
-Status = Literal["ok", "empty", "split", "cut", "unfinished", "prefix_unknown", "unknown", "partly_unknown"]
+Status = Literal[
+    "ok", "empty", "split", "cut", "unfinished", "prefix_unknown", "unknown", "partly_unknown", "terms_missing"
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Translation:
     sentence, reached its greatest length before its end. `prefix_unknown`: the tokenizer has no pieces for the
     requested beginning of the translation, so the beginning is free. `unknown`: the vocabulary can spell nothing of the
     line but marks and digits. `partly_unknown`: it cannot spell a part of the line. `search.copy_unknown` chooses
-    whether such text is copied."""
+    whether such text is copied. `terms_missing`: a term of the glossary is in the line, and its translation is not in
+    the translation."""
     tokens: int = 0
     """Number of tokens of the translation, without the end mark."""
     alternatives: tuple[Alternative, ...] = ()
@@ -60,15 +63,20 @@ class Translation:
     alignment: Alignment | None = None
     """Links between the words of the line and the words of the translation, or between pieces (`search.alignments`).
     None means that they were not requested."""
+    terms: int = 0
+    """Number of places of the line at which there is a term of the glossary."""
+    terms_kept: int = 0
+    """Number of these whose translation is in the translation."""
 
     def record(self) -> dict[str, Any]:
         """Return the translation as JSON holds it: text, score, status and tokens.
 
-        It also has n_best, the best first, if there are other translations, and alignment, in the Pharaoh format, if
-        there is one. A score that is not known is None.
+        It also has n_best, the best first, if there are other translations, alignment, in the Pharaoh format, if there
+        is one, and terms and terms_kept if the line has terms. A score that is not known is None.
         """
         found = [choice.record() for choice in self.choices]
         line = found[0] | {"status": self.status, "tokens": self.tokens}
+        line |= {"terms": self.terms, "terms_kept": self.terms_kept} if self.terms else {}
         return line | {"n_best": found} if self.alternatives else line
 
     def without_prefix(self) -> "Translation":
@@ -77,6 +85,12 @@ class Translation:
         It is for a line whose prefix the tokenizer cannot spell.
         """
         return self if self.status == "empty" else replace(self, status="prefix_unknown")
+
+    def with_terms(self, terms: int, kept: int) -> "Translation":
+        """Return the same with these numbers of terms, and with the status `terms_missing` if not all are kept."""
+        is_good = self.status in ("ok", "split", "partly_unknown")
+        status: Status = "terms_missing" if kept < terms and is_good else self.status
+        return replace(self, status=status, terms=terms, terms_kept=kept)
 
     def with_first(self, number: int, n_best: int) -> "Translation":
         """Return the translation with one of its `choices` as the first one, of `n_best` in all."""

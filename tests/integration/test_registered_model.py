@@ -38,7 +38,7 @@ from nmt_core.translator import Translator
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "use-a-model.md"
 QUICK = SearchConfig(beam_size=2, max_length_offset=8)
-REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "sentencex", "ftfy", "pydantic", "onnxruntime"}
+REQUIREMENTS = {"mlflow", "numpy", "sentencepiece", "sentencex", "ftfy", "pydantic", "onnxruntime", "ahocorasick-rs"}
 
 
 def distributions(names: list[str]) -> dict[str, importlib.metadata.Distribution]:

@@ -1,5 +1,6 @@
 """A registered model takes lines in every form that MLflow hands over, with options of the search for each call."""
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,8 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
+from mlflow.models.utils import _enforce_params_schema
+from mlflow.types import ParamSchema
 
 from flows.registry.pyfunc_model import TranslationModel
+from flows.registry.register import _signature
 from nmt_core.config import SearchConfig
 from nmt_core.translator import Translator
 
@@ -94,10 +98,28 @@ def test_params_are_options_of_the_search(model: Any, tiny_bundle: Path) -> None
     assert model.predict(None, [LINE], options) == [right.text]
 
 
+def test_a_glossary_is_a_list_of_terms(model: Any, expected: list[str]) -> None:
+    word = LINE.split()[0]
+    terms = [f"{word}\t학생", "dog"]
+    assert "학생" in model.predict(None, [LINE], {"glossary": terms})[0]
+    assert "학생" in model.predict(None, [LINE], {"glossary": np.array(terms)})[0]
+    (found,) = model.predict(None, [LINE], {"glossary": terms, "output": "full"})
+    assert found["terms"] == found["terms_kept"] >= 1
+    assert model.predict(None, [LINE], {"glossary": None}) == model.predict(None, [LINE]) == expected[:1]
+
+
+def test_mlflow_passes_a_glossary_on() -> None:
+    schema = ParamSchema.from_json(json.dumps(_signature().params.to_dict()))
+    passed = _enforce_params_schema({"glossary": ["cat\t학생", "dog"]}, schema)
+    assert list(passed["glossary"]) == ["cat\t학생", "dog"]
+    assert list(_enforce_params_schema({}, schema)["glossary"]) == []
+
+
 @pytest.mark.parametrize(
     ("given", "params", "facts"),
     [
         ([LINE], {"beam_size": 0}, ["search.beam_size=0", "1"]),
+        ([LINE], {"glossary": ["a\tb", "A\tc"]}, ["term 2", "'A'", "keep one"]),
         ([LINE], {"output": "html"}, ["output='html'", "'text' or 'full'"]),
         (pd.DataFrame({"id": [1], "line": [LINE]}), {}, ["id, line", "'text'"]),
         ({"q": [LINE]}, {}, ["q", "'text'"]),

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flows.serving.server import bound, require_token
 from flows.settings import Settings
 from nmt_core.config import SearchConfig
 from nmt_core.errors import ConfigError
+from nmt_core.terms.reading import read_terms
 from nmt_core.translator import Translator
 
 LINES = ["the cat sees a dog.", "", "a big house"]
@@ -74,6 +76,27 @@ def test_options_of_the_search_and_the_whole_answer(client: TestClient, tiny_bun
     assert (found["text"], found["status"], found["tokens"]) == (right.text, right.status, right.tokens)
     assert found["score"] == pytest.approx(right.score)
     assert [one["text"] for one in found["n_best"]] == [right.text, right.alternatives[0].text]
+
+
+def test_a_glossary_of_a_request_and_of_the_service(
+    client: TestClient, texts: list[str], tiny_bundle: Path, tmp_path: Path
+) -> None:
+    found = asked(client, text=LINES, output="full", glossary={"cat": "학생", "dog": None})["translations"]
+    assert "학생" in found[0]["text"] and "dog" in found[0]["text"]
+    assert [(one["status"], one.get("terms"), one.get("terms_kept")) for one in found[:2]] == [
+        ("ok", 2, 2),
+        ("empty", None, None),
+    ]
+    assert asked(client, text=LINES)["translations"] == texts
+    (tmp_path / "terms.tsv").write_text("en\tko\ncat\t학생\n")
+    glossary = partial(read_terms, str(tmp_path / "terms.tsv"), "")
+    settings = Settings.load({"NMT_HOME": str(tmp_path / "home")})
+    service = Service(CurrentModel(str(tiny_bundle), settings, glossary), 1, LIMITS, reload_seconds=0)
+    with TestClient(make_app(service, token="")) as other:
+        assert "학생" in asked(other, text=LINES[0])["translations"][0]
+        assert asked(other, text=LINES[0], glossary={})["translations"] == texts[:1]
+        refused = other.post("/translate", json={"text": "x", "glossary": {"a": "b", "A": "c"}})
+        assert refused.status_code == 400 and "'A' has the translation" in refused.json()["detail"]
 
 
 def test_html_keeps_its_tags(client: TestClient, texts: list[str]) -> None:

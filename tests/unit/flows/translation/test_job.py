@@ -30,6 +30,7 @@ from flows.translation.job import (
     workers_of,
 )
 from nmt_core.errors import ConfigError, DataError, ModelError, StageError
+from nmt_core.jobs.checks import FAULTS
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.search import onnx_session
 from nmt_core.store import storage
@@ -405,3 +406,58 @@ def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     for target, kind in (("/dev/null", "device"), (str(tmp_path / "fifo"), "named pipe")):
         with raises(DataError, target, kind, f"> {target}"):
             _require_writable(target)
+
+
+@pytest.fixture
+def glossary(tmp_path: Path) -> Path:
+    (tmp_path / "terms.tsv").write_text("en\tko\ncat\t학생\ndog\t中\nnow\t\n")
+    return tmp_path / "terms.tsv"
+
+
+def test_terms_are_counted_in_the_report_and_in_mlflow(
+    tiny_bundle: Path, source: Path, glossary: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "terms.jsonl"), glossary=str(glossary))
+    warnings: list[str] = []
+    report = translate_job(wanted, settings, lambda *note: None, warnings.append)
+    assert [report[name] for name in ("terms", "terms_kept", "share_of_terms_kept")] == [3, 2, 0.6667]
+    assert len(warnings) == 1 and "dog = 中" in warnings[0] and "cannot write the translation" in warnings[0]
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    [logged] = client.search_runs([experiment.experiment_id], "attributes.run_name = 'terms.jsonl'")
+    assert logged.data.metrics["share_of_terms_kept"] == 0.6667
+    assert logged.data.params["glossary"] == str(glossary)
+    rows = [json.loads(line) for line in (tmp_path / "terms.jsonl").read_text().splitlines()]
+    assert "학생" in rows[0]["translation"] and "terms" not in rows[0]
+    assert rows[0]["status"] in {"terms_missing", *FAULTS}
+    assert "now" in rows[3]["translation"]
+    free = Wanted(str(tiny_bundle), str(source), str(tmp_path / "free.jsonl"))
+    assert "terms" not in run(free, settings)
+
+
+def test_terms_of_a_pipe_are_printed(
+    tiny_bundle: Path,
+    source: Path,
+    glossary: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    run_translation(Wanted(str(tiny_bundle), str(source), PIPE, glossary=str(glossary), keep_terms=""))
+    out, err = capfd.readouterr()
+    assert "학생" in out.splitlines()[0] and len(out.splitlines()) == 4
+    assert "2 of 3 terms (66.7%) have their translation" in err and "cannot write" in err
+
+
+def test_a_wrong_glossary_is_answered_before_anything_is_made(
+    tiny_bundle: Path, source: Path, glossary: Path, settings: Settings, tmp_path: Path
+) -> None:
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"), glossary=str(tmp_path / "none.tsv"))
+    with raises(DataError, "none.tsv", "cannot be read", "check the path of the glossary"):
+        run(wanted, settings)
+    (tmp_path / "none.tsv").write_text("cat\ta\nCat\tb\n")
+    with raises(DataError, "none.tsv, line 2", "'Cat'", "keep one of them"):
+        run(wanted, settings)
+    with raises(ConfigError, "--inflected-terms", "--glossary"):
+        run(replace(wanted, glossary="", inflected_terms=True), settings)
+    assert not (tmp_path / "out.txt.job").exists()
