@@ -39,7 +39,7 @@ the order, which pyproject.toml declares:
     train                 training with torchrun, checkpoints and averaging
     evaluate              scores, test sets and the gate
     export                ONNX graphs
-    jobs, explain         translation of large files; one sentence followed through a model
+    advice, jobs, explain  a recipe that fits given text; large files; one sentence followed through a model
 """
 
 import importlib

@@ -15,6 +15,7 @@ from flows.cli.clean import clean
 from flows.cli.compare import compare
 from flows.cli.deploy import deploy, worker
 from flows.cli.explain import explain
+from flows.cli.init import init
 from flows.cli.interruption import Stopped
 from flows.cli.manifest import manifest
 from flows.cli.plan import plan, why
@@ -29,7 +30,7 @@ from flows.cli.up import up
 from nmt_core.errors import NmtError, words_of
 
 COMMANDS: tuple[Callable[..., None], ...] = (
-    *(run, stage, compare, plan, why, clean, manifest, recipes),
+    *(init, run, stage, compare, plan, why, clean, manifest, recipes),
     *(translate, serve, explain, report, promote, rollback, models),
     *(up, deploy, worker, reconcile),
 )

@@ -7,7 +7,7 @@ the languages (`text_en` and `text_de`) or the roles (`source_text` and `target_
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from nmt_core.config.language_codes import fit, is_code
+from nmt_core.config.language_codes import fit, is_code, parse_tag
 
 Words = tuple[str, ...]
 
@@ -95,6 +95,24 @@ def columns_of_side(names: Sequence[Words], usable: Sequence[int], language: str
     best = max((candidate.rank for candidate in found), default=0)
     by_language = [candidate.column for candidate in found if candidate.rank == best]
     return by_language or _of_role(names, usable, side)
+
+
+def languages_named(names: Sequence[Words]) -> list[str]:
+    """Return the shortest codes of the languages after which columns are named, in the order of the columns.
+
+    Names that usually mean something else, such as `id`, name no language.
+    """
+    found = []
+    for name in names:
+        places = [(start, end) for size in (3, 2, 1) for start, end in ((0, size), (len(name) - size, len(name)))]
+        for start, end in places:
+            rest = (*name[:start], *name[end:])
+            if 0 <= start < end <= len(name) and _NO_TEXT.isdisjoint(name) and not is_machine(rest):
+                tag = parse_tag(_TAG_OF_NAME.get(name[start:end], "_".join(name[start:end])))
+                if tag and is_code(tag.language):
+                    found.append(tag.language)
+                    break
+    return list(dict.fromkeys(found))
 
 
 def is_known(name: Words) -> bool:

@@ -1,0 +1,49 @@
+"""Describe the machine that trains, and forecast how long it takes."""
+
+from dataclasses import dataclass
+
+from nmt_core.config import ModelConfig
+
+_CORE_FLOPS = 60e9
+"""Operations a second of one core in training.
+
+By the record of the benchmarks: the quickstart 64e9, multi30k-en-de 56e9 beside other work, 256 wide in fp32 93e9.
+"""
+_GPU_FLOPS = 70e12
+"""Operations a second of one GPU in training. An H200 reached 276e12 with the base Transformer."""
+_FORWARD_AND_BACKWARD = 6
+_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Resources of a machine."""
+
+    cores: int
+    memory: int
+    """Bytes of memory."""
+    gpus: int
+
+    @property
+    def shown(self) -> str:
+        """Description in words."""
+        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        gpus = {0: "no GPU", 1: "1 GPU"}.get(self.gpus, f"{self.gpus} GPUs")
+        return f"{cores}, {self.memory / 1e9:,.0f} GB of memory, {gpus}"
+
+    @property
+    def flops(self) -> float:
+        """Operations a second in training, roughly."""
+        return self.gpus * _GPU_FLOPS if self.gpus else self.cores * _CORE_FLOPS
+
+    def hours(self, weights: int, tokens: float) -> float:
+        """Return the hours in which a model of this size reads this many target tokens, within a factor of two."""
+        return _FORWARD_AND_BACKWARD * weights * tokens / self.flops / _HOUR
+
+
+def multiplied_weights(model: ModelConfig, vocab_size: int) -> int:
+    """Return the number of weights of a Transformer that are multiplied for each token: all but the embeddings."""
+    attention, feed_forward = 4 * model.d_model**2, 2 * model.d_model * model.d_ff
+    encoder = model.encoder_layers * (attention + feed_forward)
+    decoder = model.decoder_layers * (2 * attention + feed_forward)
+    return encoder + decoder + vocab_size * model.d_model
