@@ -15,6 +15,7 @@ from flows.cli.clean import clean
 from flows.cli.compare import compare
 from flows.cli.deploy import deploy, worker
 from flows.cli.explain import explain
+from flows.cli.history import clean_history
 from flows.cli.interruption import Stopped
 from flows.cli.manifest import manifest
 from flows.cli.plan import plan, why
@@ -23,6 +24,7 @@ from flows.cli.recipes import recipes
 from flows.cli.reconcile import reconcile
 from flows.cli.report import report
 from flows.cli.run import run, stage
+from flows.cli.schedules import pause, resume, schedules, undeploy
 from flows.cli.serve import serve
 from flows.cli.translate import translate
 from flows.cli.up import up
@@ -31,7 +33,7 @@ from nmt_core.errors import NmtError, words_of
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(run, stage, compare, plan, why, clean, manifest, recipes),
     *(translate, serve, explain, report, promote, rollback, models),
-    *(up, deploy, worker, reconcile),
+    *(up, deploy, worker, schedules, pause, resume, undeploy, reconcile, clean_history),
 )
 """Commands in the order of `nmt --help`, without the group `nmt artifacts`."""
 
