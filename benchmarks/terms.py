@@ -6,7 +6,8 @@ The glossary is made of the references: words of a source and of its reference t
 Dice coefficient), each source word with all its translations in the references. A source word is left out if one of its
 lines has a reference without any of them. The same lines are translated without a glossary, with one whose terms do not
 occur, and with that one, in turns. `--exchanged` measures the share that is kept of translations that the model
-would not choose; BLEU then means nothing, and is no reason to fail. Exits with 1 if less than 0.97 of the terms are kept, or if BLEU falls.
+would not choose; BLEU then means nothing, and is no reason to fail. Exits with 1 if less than 0.97 of the terms are
+kept, or if BLEU falls.
 """
 
 import argparse

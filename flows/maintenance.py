@@ -1,4 +1,4 @@
-"""Maintenance flows: `gc` frees disk space, and `reconcile` ends runs whose process is gone."""
+"""Maintenance flows: `gc` frees disk space, and `reconcile` ends runs whose process is gone and skips late runs."""
 
 from dataclasses import asdict
 
@@ -12,6 +12,7 @@ from flows.display.markdown import cells
 from flows.registry.marks import forget_marks
 from flows.retention.garbage import garbage
 from flows.servers.heartbeats import end_silent, heartbeat_seconds, says_its_end
+from flows.servers.late_runs import skip_late
 from flows.servers.reconcile import Closed, close_orphans
 from flows.settings import Settings
 
@@ -53,7 +54,7 @@ def gc(
 @says_its_end
 @flow(name="reconcile", persist_result=False)
 def reconcile(close_unknown: bool = False) -> list[Closed]:
-    """End flow runs whose machine is gone, and close MLflow runs whose flow run or process has ended.
+    """End flow runs whose machine is gone, close MLflow runs whose flow run or process has ended, and skip late runs.
 
     Args:
         close_unknown: Also close MLflow runs whose flow run is unknown to this Prefect server. They may still be
@@ -62,6 +63,7 @@ def reconcile(close_unknown: bool = False) -> list[Closed]:
     settings, logger = Settings.load(), get_run_logger()
     settings.prepare()
     with get_client(sync_client=True) as prefect:
+        skip_late(prefect, logger.info)
         end_silent(prefect, logger.info, heartbeat_seconds())
         found = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
     for run in found:

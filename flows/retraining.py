@@ -13,33 +13,47 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
 
 from flows.display import reports
-from flows.display.markdown import in_mlflow, plain
+from flows.display.markdown import code, in_mlflow, link, plain
 from flows.display.progress import StageReporter, current_display
 from flows.html_report.champion import champion_before
 from flows.html_report.curves import show_training
 from flows.html_report.finish import hand_out
+from flows.html_report.operation import RECIPE, recipe_text
 from flows.launchers import launcher_for
 from flows.registry import verdicts
 from flows.registry.candidate import STARTED_FROM_TAG, Candidate
-from flows.registry.register import register_model
+from flows.registry.register import is_registered, register_model
+from flows.runs.changes import changes_of, in_words
 from flows.runs.cost import Cost, StageMeter
 from flows.runs.ownership import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
 from flows.runs.selection import REGISTER, Selection, StepName
 from flows.runs.start_from import MADE_OF, resolved
-from flows.runs.summary import RunSummary, Sample, Score, StageSummary, new_run_id, status_of
+from flows.runs.summary import PAGE, RunSummary, Sample, Score, StageSummary, new_run_id, status_of
 from flows.settings import Settings
+from flows.tracking.describing import (
+    REUSED_TAG,
+    STAGE_TAG,
+    headlines,
+    kind_of,
+    run_name,
+    stage_name,
+    verdict_of,
+)
 from flows.tracking.lineage import leaves, text_parts
 from flows.tracking.mlflow_tracker import TrackedRun, Tracker
+from flows.tracking.pages import CHANGES_TAG, KIND_TAG, VERDICT_TAG, run_page, version_page
 from flows.tracking.system_metrics import sampled
 from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import StageError, without_password
 from nmt_core.execution.processes import this_process
 from nmt_core.stages.stage import Job, Stage, run_stage
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, fingerprint_of
 from nmt_core.train.spent import read_spent
 
+NOTE_TAG = "mlflow.note.content"
+_LONGEST_TAG = 1_000
 _SECONDS_FOR_A_LINK = 5  # wait of a finished stage for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # wait of a finished run for an MLflow that went away: its curves took days
 _READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train")
@@ -85,6 +99,7 @@ class Retraining:
         self.summary = RunSummary.begin(self.config, run_id or new_run_id(config.name))
         self._selection = selection
         self._display = current_display.get()
+        self._changes = changes_of(config)
         self._fingerprints: dict[str, str] = {}
         self._artifacts: dict[str, Artifact] = {}
         self._unlinked: list[Step] = []
@@ -97,8 +112,11 @@ class Retraining:
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
         self._alive = {ATTEMPT_TAG: str(flow_run.run_count or ""), PROCESS_TAG: this_process()}
-        more = {"mlflow.note.content": in_mlflow(self.config.description)} | self._alive
-        self._tracked = self._tracker.start(self.summary.run_id, self._tags | more, params)
+        more = {NOTE_TAG: self._note(), KIND_TAG: kind_of(self._selection)} | self._alive
+        more |= {CHANGES_TAG: in_words(self._changes)[:_LONGEST_TAG]} if self._changes else {}
+        name = run_name(self._selection, self.config.name, self.summary.started)
+        self._tracked = self._tracker.start(name, self._tags | more, params)
+        self._tracker.text(self._tracked, without_password(recipe_text(self.summary.config)), RECIPE)
         self._save()
         return self
 
@@ -108,8 +126,9 @@ class Retraining:
         self.summary.end(error)
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
+        self._tracker.tags(self._tracked, self._result())
         if error is None or isinstance(error, Exception):  # after Ctrl-C, the user does not wait for a report
-            page = self.mlflow_page(self._tracked.id)
+            page = self.mlflow_page(self._tracked.id, f"artifacts/{PAGE}")
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
             if problem and not error:
                 self._display.say(problem)
@@ -196,7 +215,9 @@ class Retraining:
         row = StageSummary(name=name, fingerprint=fingerprint, status="running")
         self.summary.stages.append(row)
         tags = {"artifact.fingerprint": fingerprint, "prefect.task_run_id": str(task_run.id or "")}
-        tracked = self._tracker.start(name, self._tags | self._alive | tags, {}, parent=self._tracked)
+        tags |= self._tags | self._alive | {STAGE_TAG: name, KIND_TAG: "stage"}
+        title = stage_name(name, self._changes)
+        tracked = self._tracker.start(title, tags, {}, parent=self._tracked, lazily=True)
         step = Step(name, row, tracked, StageReporter(name, get_run_logger(), self._tracker, tracked))
         meter = StageMeter(read_spent(self._settings.store.partial(name, fingerprint)))
         self._save()
@@ -223,15 +244,9 @@ class Retraining:
         row.status, row.reused = ("reused" if made.reused else "done"), made.reused
         row.items_in, row.items_out, row.unit = report["items_in"], report["items_out"], report["unit"]
         row.artifact = made.place
-        tags = {"artifact.path": made.place, "artifact.reused": str(made.reused).lower()}
-        tags["artifact.fingerprint"] = row.fingerprint
         text = reports.markdown(f"{step.name}: {made.label}", report)
-        self._tracker.tags(step.tracked, tags)
-        numbers = reports.metrics(report) | row.cost.metrics()
-        curves = step.reporter.curves  # these have points already; another one would be at update 0
-        self._tracker.metrics(step.tracked, {name: value for name, value in numbers.items() if name not in curves})
-        self._tracker.text(step.tracked, text, "report.md")
-        self._tracker.finish(step.tracked, "FINISHED")
+        if not made.reused or step.tracked.exists:
+            self._track(step, made, text)
         of_all = {f"artifact.{step.name}": row.fingerprint}
         of_all |= {STARTED_FROM_TAG: report["started_from"]} if report.get("started_from") else {}
         self._tracker.tags(self._tracked, of_all)
@@ -240,27 +255,68 @@ class Retraining:
         self._display.end(step.name, "reused" if made.reused else f"{row.seconds:.1f} s")
         self._save()
 
+    def _track(self, step: Step, made: Made, text: str) -> None:
+        """Log the result of a step to its MLflow run. A step that was reused has none."""
+        tags = {"artifact.path": made.place, "artifact.reused": str(made.reused).lower()}
+        self._tracker.tags(step.tracked, tags | {"artifact.fingerprint": step.row.fingerprint})
+        numbers = reports.metrics(made.report) | step.row.cost.metrics()
+        curves = step.reporter.curves  # these have points already; another one would be at update 0
+        self._tracker.metrics(step.tracked, {name: value for name, value in numbers.items() if name not in curves})
+        self._tracker.text(step.tracked, text, "report.md")
+        self._tracker.finish(step.tracked, "FINISHED")
+
+    def _result(self) -> dict[str, str]:
+        """Return the tags of the whole run that are known when it has ended."""
+        reused = [row.name for row in self.summary.stages if row.reused]
+        tags = {REUSED_TAG: ", ".join(reused)} if reused else {}
+        tags |= {KIND_TAG: "nothing new"} if reused and len(reused) == len(self.summary.stages) else {}
+        if model := self.summary.model:
+            tags |= {VERDICT_TAG: verdict_of(model)[:_LONGEST_TAG], "model": model.uri, NOTE_TAG: self._note()}
+        return tags
+
+    def _note(self) -> str:
+        """Return the description of the MLflow run, with links to what belongs to it."""
+        pages, model, flow_run_id = self._settings.pages(), self.summary.model, self.summary.prefect_flow_run_id
+        lines = [in_mlflow(self.config.description)]
+        if self._changes:
+            lines.append(f"Changed against the recipe: {code(without_password(in_words(self._changes)))}")
+        if model:
+            page = version_page(pages.mlflow, model.name, model.version) if pages.mlflow else model.uri
+            about = in_mlflow(f"{model.name} version {model.version}, {verdict_of(model)}")
+            lines.append(f"Model {about}: {link(page)}")
+        if pages.prefect and flow_run_id:
+            lines.append(f"In Prefect: {link(f'{pages.prefect}/runs/flow-run/{flow_run_id}')}")
+        return "\n\n".join(filter(None, lines))
+
     def _show_in_prefect(self, step: Step, text: str) -> None:
-        link = self.mlflow_page(step.tracked.id)
-        where = f"MLflow run: {link or step.tracked.id}\n\nFingerprint: {step.row.fingerprint}\n"
+        page = self.mlflow_page(step.tracked.id)
+        tracked = f"MLflow run: {page or step.tracked.id}\n\n" if step.tracked.exists else ""
+        where = f"{tracked}Fingerprint: {step.row.fingerprint}\n"
         create_markdown_artifact(f"{text}\n{where}", key=f"report-{step.name}", description=f"Report of {step.name}")
         self._link(step)
 
     def _link(self, step: Step) -> None:
+        if not step.tracked.exists:  # it was reused
+            return
         step.row.mlflow_run_id = step.tracked.id
         if not step.tracked.id:
             self._unlinked.append(step)
-        elif link := self.mlflow_page(step.tracked.id):
-            create_link_artifact(link, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
+        elif page := self.mlflow_page(step.tracked.id):
+            create_link_artifact(page, key=f"mlflow-{step.name}", description=f"MLflow run of {step.name}")
 
-    def mlflow_page(self, run_id: str) -> str:
-        """Return the address of the page of an MLflow run of this recipe, or an empty text if no server shows it."""
+    def mlflow_page(self, run_id: str, tab: str = "") -> str:
+        """Return the address of the page of an MLflow run of this recipe, or an empty text if no server shows it.
+
+        Args:
+            run_id: Id of the run.
+            tab: Part of the page.
+        """
         server = self._settings.pages().mlflow
         if not server or not run_id:
             return ""
         if not self._tracker.experiment:
             self._tracker.id_of(self._tracked, _SECONDS_FOR_A_LINK)
-        return f"{server}/#/experiments/{self._tracker.experiment}/runs/{run_id}"
+        return run_page(server, self._tracker.experiment, run_id, tab)
 
     def _make(self, stage: Stage, inputs: Mapping[str, Artifact], step: Step) -> Made:
         settings, store, budget = self._settings, self._settings.store, self.config.budget
@@ -281,14 +337,18 @@ class Retraining:
         if stage.name == "evaluate":
             self.summary.metrics = [Score.model_validate(score) for score in report["scores"]]
             self.summary.samples = [Sample.model_validate(sample) for sample in report["samples"]]
-            self._tracker.metrics(self._tracked, reports.metrics({"scores": report["scores"]}))
+            scores = reports.metrics({"scores": report["scores"]}) | headlines(self.summary.metrics)
+            self._tracker.metrics(self._tracked, scores)
         if stage.name == "export":
             self.summary.not_published = report.get("costs", [])
         return Made(report, outcome.reused, str(artifact.path), artifact.short)
 
     def _register(self, candidate: Candidate, step: Step) -> Made:
-        run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
         name, uri = self.config.model_name, self._settings.mlflow_tracking_uri
+        run_id = self._tracker.id_of(self._tracked, _SECONDS_FOR_MLFLOW)
+        if run_id and not is_registered(name, candidate, uri):
+            self._tracker.create(step.tracked)
+            run_id = self._tracker.id_of(step.tracked, _SECONDS_FOR_MLFLOW)
         fingerprints = candidate.export.fingerprint, candidate.evaluate.fingerprint
         self.summary.champion = champion_before(name, *fingerprints, uri)
         model = register_model(self.config, candidate, self._settings, run_id, self._tags)
@@ -296,8 +356,9 @@ class Retraining:
         about = model.model_dump(mode="json", exclude={"made_of", "gate"})
         if model.gate:
             text = verdicts.markdown(model.gate)
-            self._tracker.text(step.tracked, text, verdicts.MARKDOWN)
-            self._tracker.text(step.tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
+            tracked = step.tracked if step.tracked.exists else self._tracked
+            self._tracker.text(tracked, text, verdicts.MARKDOWN)
+            self._tracker.text(tracked, model.gate.model_dump_json(indent=1), verdicts.JSON)
             create_markdown_artifact(text, "verdict", f"Verdict on {plain(model.uri)}, with its checks")
         report = {"items_in": 1, "items_out": 1, "unit": "model", **about}
         return Made(report, model.reused, model.uri, f"{model.name} version {model.version}")

@@ -7,6 +7,14 @@ from pathlib import Path
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 from prefect.events import Event, Resource, get_events_client
 from prefect.events.related import related_resources_from_run_context
 
@@ -41,7 +49,8 @@ def watch(config: PipelineConfig) -> list[str]:
     A web or store address is compared by its ETag, or by its size and time; a file of this machine by its sha256.
     Changed addresses are removed from the recipe's lock file, so that the next retraining downloads them again. An
     automation starts that retraining. The first check only records the state. Text that the recipe pins by a sha256
-    cannot change.
+    cannot change. While a retraining is running that would make Prefect skip another one, a change is left to the next
+    check.
 
     Args:
         config: Recipe whose text is checked.
@@ -65,6 +74,12 @@ def watch(config: PipelineConfig) -> list[str]:
     seen = before | now.digests
     rows = [{"address": address, "digest": digest, "changed": address in found} for address, digest in seen.items()]
     create_table_artifact(cells(rows), key="watch", description=f"Text of {plain(config.name)} at this check")
+    if found and config.schedule.overlap == "skip" and _is_retraining(config.name):
+        logger.info(
+            f"{len(found)} of {len(seen)} addresses have changed, while a retraining is running: the next check after "
+            "its end starts another one"
+        )
+        return found  # nothing is stored, so that the next check finds the same changes
     if found:
         logger.info(f"{len(found)} of {len(seen)} addresses have changed: {', '.join(found)}")
         Lockfile(config.corpus.lock).forget(found)
@@ -97,6 +112,17 @@ async def _send(event: Event) -> None:
         event.related += await related_resources_from_run_context(client)
     async with get_events_client(reconnection_attempts=_TRIES, checkpoint_every=1) as events:  # confirm each event
         await events.emit(event)
+
+
+def _is_retraining(recipe: str) -> bool:
+    """Return True if a retraining of the recipe is running, beside which Prefect would skip another one."""
+    running = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs(
+            flow_filter=FlowFilter(name=FlowFilterName(any_=["retrain"])),
+            flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=running)),
+        )
+    return any(run.parameters.get("config", {}).get("name") == recipe for run in runs)
 
 
 def _resource(recipe: str) -> Resource:

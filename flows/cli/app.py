@@ -15,6 +15,7 @@ from flows.cli.clean import clean
 from flows.cli.compare import compare
 from flows.cli.deploy import deploy, worker
 from flows.cli.explain import explain
+from flows.cli.history import clean_history
 from flows.cli.init import init
 from flows.cli.interruption import Stopped
 from flows.cli.manifest import manifest
@@ -24,6 +25,7 @@ from flows.cli.recipes import recipes
 from flows.cli.reconcile import reconcile
 from flows.cli.report import report
 from flows.cli.run import run, stage
+from flows.cli.schedules import pause, resume, schedules, undeploy
 from flows.cli.serve import serve
 from flows.cli.translate import translate
 from flows.cli.up import up
@@ -32,7 +34,7 @@ from nmt_core.errors import NmtError, words_of
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(init, run, stage, compare, plan, why, clean, manifest, recipes),
     *(translate, serve, explain, report, promote, rollback, models),
-    *(up, deploy, worker, reconcile),
+    *(up, deploy, worker, schedules, pause, resume, undeploy, reconcile, clean_history),
 )
 """Commands in the order of `nmt --help`, without the group `nmt artifacts`."""
 

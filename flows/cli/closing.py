@@ -22,7 +22,7 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
         console: console to print to.
         typed: the recipe and its `--set` options as the user typed them. Empty means the name of the recipe.
     """
-    console.print(_table(summary))
+    console.print(_nothing_new(summary) or _table(summary))
     if summary.metrics and "TOY" in summary.description.split():
         console.print("A TOY: its score says nothing about real text.", style="bold yellow")
     for score in summary.metrics:
@@ -66,6 +66,13 @@ def _cost(summary: RunSummary) -> str:
     text = f"{cost.cpu_seconds / hour:.3f} CPU hours, "
     text += f"{cost.gpu_seconds / hour:.3f} GPU hours, " if cost.gpu_seconds else ""
     return text + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
+
+
+def _nothing_new(summary: RunSummary) -> str:
+    """Return one line about a run that reused everything, or an empty text if it did anything."""
+    if summary.status != "finished" or not all(row.reused for row in summary.stages):
+        return ""
+    return f"{summary.recipe}: nothing new: all {len(summary.stages)} stages are reused"
 
 
 def _table(summary: RunSummary) -> Table:

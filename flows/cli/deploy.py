@@ -42,7 +42,7 @@ def deploy(
     check_recipes(recipes or (), settings)
     settings.prepare()
     if not (dry_run or as_yaml):
-        _find_server(settings)
+        find_server(settings)
     from flows.deployment.deployments import Pools, prefect_yaml, table
     from flows.deployment.installation import install
 
@@ -82,12 +82,12 @@ def worker(
 
     settings = Settings.load()
     settings.prepare()
-    _find_server(settings)
+    find_server(settings)
     os.environ.update(worker_environment(settings))
     os.execv(sys.executable, [sys.executable, "-m", "flows.servers.worker", *worker_arguments(pool)])
 
 
-def _find_server(settings: "Settings") -> None:
+def find_server(settings: "Settings") -> None:
     """Set PREFECT_API_URL, which Prefect reads when it is imported.
 
     Raises:

@@ -11,6 +11,7 @@ from rich.console import Console
 from flows.cli import closing
 from flows.cli.interruption import Stopped, interruptible
 from flows.display.progress import Detail, shown_on, styled, terminal
+from flows.runs.changes import begun_with
 from flows.runs.selection import Selection
 from flows.runs.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from flows.servers.servers import PrefectApi, ServerError
@@ -64,7 +65,7 @@ def run_recipe(
     if not is_quiet:
         console.print(styled((config.name, "bold"), f": {config.description}"))
     try:
-        with interruptible():
+        with interruptible(), begun_with(typed[0]):
             summary = _run(config, selection, run_id, settings, console=console, detail=detail)
     except BaseException as error:
         summary = read_summary(settings.runs, run_id) or RunSummary.begin(config, run_id)

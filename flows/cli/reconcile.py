@@ -17,7 +17,7 @@ def reconcile(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """End flow runs that lost their machine, and close MLflow runs whose flow run or process has ended."""
+    """End flow runs that lost their machine, close MLflow runs whose owner has ended, and skip late runs."""
     from flows.display.progress import terminal
     from flows.servers.servers import PrefectApi
     from flows.settings import Settings
@@ -30,10 +30,12 @@ def reconcile(
         from prefect.client.orchestration import get_client
 
         from flows.servers.heartbeats import end_silent, heartbeat_seconds
+        from flows.servers.late_runs import skip_late
         from flows.servers.reconcile import close_orphans
 
         api.wait()
         with get_client(sync_client=True) as prefect:
+            skip_late(prefect, note)
             end_silent(prefect, note, heartbeat_seconds())
             orphans = close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect, unknown=close_unknown)
     for run in orphans:

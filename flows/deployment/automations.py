@@ -99,10 +99,15 @@ def failures(client: SyncPrefectClient, notify: str) -> AutomationCore:
     )
 
 
+def name_of_new_text(recipe: str) -> str:
+    """Return the name of the automation that retrains a recipe."""
+    return f"nmt: retrain {recipe} when its text changes"
+
+
 def new_text(recipe: str, retrain: UUID) -> AutomationCore:
     """Return the automation that retrains a recipe when `watch` finds that its text has changed."""
     return AutomationCore(
-        name=f"nmt: retrain {recipe} when its text changes",
+        name=name_of_new_text(recipe),
         description="The flow `watch` checks the addresses of the corpora.",
         trigger=EventTrigger(
             expect={CHANGED},

@@ -8,9 +8,10 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
 from prefect.flows import Flow
 from prefect.types.entrypoint import EntrypointType
@@ -19,6 +20,7 @@ from flows.display.markdown import plain
 from flows.maintenance import gc, reconcile
 from flows.promotion import promote, rollback
 from flows.retrain import retrain
+from flows.runs.ownership import DEPLOYMENT_TAG
 from flows.runs.selection import StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from flows.translate import translate
@@ -26,7 +28,7 @@ from flows.watch import watch
 from nmt_core.config import PipelineConfig
 from nmt_core.recipes.recipe import load_recipe, recipe_names
 
-TAG = "nmt"
+TAG = DEPLOYMENT_TAG
 TRAINING_QUEUE = "training"
 """Work queue of training: one run at a time, unless the user raises its limit."""
 JOB = {"command": "python -P -m flows.servers.isolated prefect.engine", "working_dir": "."}
@@ -37,6 +39,9 @@ deployments for other pools carry them.
 """
 
 _OF_OPERATORS = {"paused", "schedules", "concurrency_limit", "concurrency_options"}
+COLLISIONS = {"skip": ConcurrencyLimitStrategy.CANCEL_NEW, "queue": ConcurrencyLimitStrategy.ENQUEUE}
+"""Prefect's names of the values of `schedule.overlap`."""
+
 _FIRST_RECIPE = "quickstart"
 _COMPARED = ("table3-", "korean-")
 """Prefixes of recipes that are meant for `nmt compare` and not for scheduled retraining."""
@@ -91,6 +96,8 @@ class Entry:
     cron: str = ""
     timezone: str = "UTC"
     description: str = ""
+    overlap: Literal["", "skip", "queue"] = ""
+    """Fate of a run that is due while another one of this deployment is running. Empty means that both run."""
 
     @property
     def full_name(self) -> str:
@@ -144,7 +151,7 @@ def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:
     parameters = {"config": config.model_dump(mode="json")}
     when = config.schedule
     cron = when.cron if schedule is None else schedule
-    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, plain(config.description))
+    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, plain(config.description), when.overlap)
     yield Entry(watch, config.name, parameters, cron=when.watch, timezone=when.timezone)
 
 
@@ -162,6 +169,7 @@ def prefect_yaml(entries: Iterable[Entry], pools: Pools) -> str:
 def _as_yaml(entry: Entry, pools: Pools) -> dict[str, Any]:
     made = entry.deployment(pools)
     schedules = [{"cron": entry.cron, "timezone": entry.timezone}] if entry.cron else []
+    limit = {"limit": 1, "collision_strategy": COLLISIONS[entry.overlap].value} if entry.overlap else None
     return {
         "name": entry.name,
         "flow_name": entry.flow.name,
@@ -170,6 +178,7 @@ def _as_yaml(entry: Entry, pools: Pools) -> dict[str, Any]:
         "tags": list(made.tags),
         "parameters": made.parameters,
         "schedules": schedules,
+        **({"concurrency_limit": limit} if limit else {}),
         "work_pool": {
             "name": made.work_pool_name,
             "work_queue_name": made.work_queue_name,

@@ -27,7 +27,7 @@ from prefect.client.schemas.filters import (
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import DeploymentSchedule, VersionInfo, WorkPool
+from prefect.client.schemas.objects import ConcurrencyOptions, DeploymentSchedule, VersionInfo, WorkPool
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.client.schemas.sorting import DeploymentSort
@@ -36,7 +36,7 @@ from prefect.workers.process import ProcessWorker
 from pydantic import ValidationError
 
 from flows.deployment import automations
-from flows.deployment.deployments import JOB, TAG, TRAINING_QUEUE, Entry, Pools
+from flows.deployment.deployments import COLLISIONS, JOB, TAG, TRAINING_QUEUE, Entry, Pools
 from nmt_core.config.faults import problem_of
 from nmt_core.errors import ConfigError
 
@@ -69,6 +69,7 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
                 deployment.job_variables = {}
             found[entry.full_name] = UUID(str(deployment.apply(version_info=version)))
             _schedule(client, found[entry.full_name], entry)
+            _limit(client, found[entry.full_name], entry)
             when = f", {entry.cron} ({entry.timezone})" if entry.cron else ""
             done.append(f"{entry.full_name} on {deployment.work_pool_name}/{deployment.work_queue_name}{when}")
         done += _others(client, found)
@@ -164,13 +165,29 @@ def _schedule(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None
             client.update_deployment_schedule(deployment, each.id, schedule=wanted)
 
 
+def _limit(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None:
+    """Let one run of a deployment run at a time, and set what happens to another one. A limit that exists is kept."""
+    if not entry.overlap:
+        return
+    strategy, there = COLLISIONS[entry.overlap], client.read_deployment(deployment)
+    options = there.concurrency_options
+    update: dict[str, Any] = {}
+    if there.global_concurrency_limit is None:
+        update["concurrency_limit"] = 1
+    if options is None or options.collision_strategy != strategy:
+        grace = options.grace_period_seconds if options else None
+        update["concurrency_options"] = ConcurrencyOptions(collision_strategy=strategy, grace_period_seconds=grace)
+    if update:
+        client.update_deployment(deployment, DeploymentUpdate(**update))
+
+
 def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[str]:
     """Name the scheduled deployments that this package has installed before, but not now.
 
     They belong to other recipes, or to one that has been renamed: its old schedule still retrains it.
     """
     left = []
-    for deployment in _deployments(client):
+    for deployment in deployments_of_this_package(client):
         scheduled = any(each.active for each in deployment.schedules)
         if deployment.id not in installed.values() and scheduled and not deployment.paused:
             left.append(f"{client.read_flow(deployment.flow_id).name}/{deployment.name}")
@@ -178,11 +195,11 @@ def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[st
         return []
     return [
         f"not part of these deployments, but still scheduled: {', '.join(sorted(left))}; remove the ones that are no "
-        "longer needed with `prefect deployment delete NAME`"
+        "longer needed with `nmt undeploy RECIPE`"
     ]
 
 
-def _deployments(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
+def deployments_of_this_package(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
     """Yield all deployments with the tag of this package."""
     return _all_deployments(client, deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])))
 

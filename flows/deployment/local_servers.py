@@ -10,6 +10,8 @@ from rich.console import Console
 from flows.servers.secret import kept_secret, opening_address
 from flows.servers.servers import Server, held_port, start_mlflow, start_prefect, start_worker, use_prefect
 from flows.settings import Settings
+from flows.tracking.pages import start_page
+from flows.tracking.paging import read_all
 from nmt_core.execution.processes import this_process
 
 _POOL = "cpu"
@@ -53,9 +55,10 @@ def start_all(
     servers[0].wait_until(f"{prefect_url}/api/health")
     stack.enter_context(_announced(settings.servers_file, prefect_url, mlflow_url))
     install(entries, Pools(_POOL, _POOL))
-    _close_orphans(settings, console)
+    _clean_up(settings, console)
     servers.append(stack.enter_context(_owned(start_worker(settings, _POOL))))
-    console.print(f"Prefect  {_shown(prefect_url, secret, settings, console)}\nMLflow   {mlflow_url}", soft_wrap=True)
+    prefect_page = _shown(prefect_url, secret, settings, console)
+    console.print(f"Prefect  {prefect_page}\nMLflow   {_runs(mlflow_url, settings)}", soft_wrap=True)
     return servers
 
 
@@ -66,17 +69,26 @@ def _shown(prefect_url: str, secret: str, settings: Settings, console: Console) 
     return f"{prefect_url}, with the password in {settings.secret_file}"
 
 
-def _close_orphans(settings: Settings, console: Console) -> None:
-    """Close runs that a killed `nmt up` has left open, because they would take the slots of new runs."""
+def _runs(mlflow_url: str, settings: Settings) -> str:
+    """Return the address of MLflow's page with the latest runs."""
+    from mlflow.tracking import MlflowClient
+
+    return start_page(mlflow_url, read_all(MlflowClient(settings.mlflow_tracking_uri).search_experiments))
+
+
+def _clean_up(settings: Settings, console: Console) -> None:
+    """Close runs that a killed `nmt up` has left open, which would take the slots of new runs, and skip late runs."""
     from mlflow.tracking import MlflowClient
     from prefect.client.orchestration import get_client
 
+    from flows.servers.late_runs import skip_late
     from flows.servers.reconcile import close_orphans
 
     with get_client(sync_client=True) as prefect:
         for run in close_orphans(MlflowClient(settings.mlflow_tracking_uri), prefect):
             if run.status:
                 console.print(f"Closed the run {run.name}, which was left open: {run.why}")
+        skip_late(prefect, console.print)
 
 
 @contextlib.contextmanager

@@ -199,7 +199,9 @@ class StageReporter:
         """Names of the curves that were sent to MLflow."""
 
     def progress(self, done: float, total: float, note: str = "") -> None:
-        """Show the progress of the stage."""
+        """Show the progress of the stage, which therefore is not reused and has a run in MLflow."""
+        if not self._run.exists:
+            self._tracker.create(self._run)
         self._display.progress(self._stage, done, total, note)
 
     def log(self, message: str) -> None:

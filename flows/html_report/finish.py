@@ -12,7 +12,7 @@ _LINK = "report"
 """Key of the artifact in Prefect."""
 
 
-def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked: TrackedRun, mlflow_page: str) -> str:
+def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked: TrackedRun, report_page: str) -> str:
     """Write the report, and publish it in MLflow and Prefect. Never raises.
 
     Args:
@@ -20,7 +20,7 @@ def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked:
         settings: Settings that locate the run's folder.
         tracker: Tracker of MLflow.
         tracked: MLflow run that represents this run.
-        mlflow_page: Address of the MLflow run's page. Empty means that no server shows it.
+        report_page: Address of the report in MLflow. Empty means that no server shows it.
 
     Returns:
         Message about what failed, or an empty text.
@@ -29,7 +29,7 @@ def hand_out(summary: RunSummary, settings: Settings, tracker: Tracker, tracked:
         file = write_page(summary, settings)
         tracker.text(tracked, file.read_text(encoding="utf-8"), PAGE)
         if summary.status == "finished":  # otherwise Prefect may be what failed, and the call would wait for it
-            link = f"{mlflow_page}/artifacts/{PAGE}" if mlflow_page else file.as_uri()
+            link = report_page or file.as_uri()
             create_link_artifact(link, key=_LINK, description="Report of the run")
     except Exception as error:
         return f"the report is incomplete ({type(error).__name__}: {words_of(error)})"

@@ -91,6 +91,17 @@ def register_model(
     )
 
 
+def is_registered(name: str, candidate: Candidate, tracking_uri: str) -> bool:
+    """Return True if a version of this candidate exists. False also if MLflow does not answer."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        return _find(MlflowClient(tracking_uri), name, candidate) is not None
+    except MlflowException:
+        return False
+
+
 def _mark(candidate: Candidate, version: "ModelVersion | None", name: str, settings: Settings) -> Mark:
     """Return the mark of a version, with the same id if the version has a mark already."""
     stages = {"export": candidate.export.fingerprint, "evaluate": candidate.evaluate.fingerprint}

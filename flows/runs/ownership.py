@@ -1,4 +1,10 @@
-"""Tags that name the owner of an MLflow run: the Prefect flow run, its attempt, and the process."""
+"""Tags of Prefect and MLflow that say what belongs to whom.
+
+The owner of an MLflow run is the Prefect flow run, its attempt, and the process.
+"""
+
+DEPLOYMENT_TAG = "nmt"
+"""Tag of all deployments of this package in Prefect."""
 
 FLOW_RUN_TAG = "prefect.flow_run_id"
 """Id of the Prefect flow run."""

@@ -10,10 +10,32 @@ Prefect imports the flow of a deployment with the working folder first in the se
 import importlib
 import runpy
 import sys
+from typing import Any
+from uuid import UUID
 
 from prefect.utilities import importtools
+
+_A_RUN = "prefect.engine"
+
+
+def keep_running_without_a_lease() -> None:
+    """Make a run continue if it can no longer prove to the server that it occupies its place in a deployment's limit.
+
+    By default Prefect ends such a run. But servers keep these leases in memory, so that a server that was restarted or
+    unreachable for minutes would end every training that its limit counts. The log of the run has a warning instead.
+    """
+    flow_engine: Any = importlib.import_module("prefect.flow_engine")
+    maintained = flow_engine.maintain_concurrency_lease
+
+    def maintain(lease_id: UUID, lease_duration: float, **_: Any) -> Any:
+        return maintained(lease_id, lease_duration, raise_on_lease_renewal_failure=False)
+
+    flow_engine.maintain_concurrency_lease = maintain
+
 
 if __name__ == "__main__":
     importtools.load_module = lambda module_name: importlib.import_module(module_name)
     del sys.argv[0]
+    if sys.argv[0] == _A_RUN:
+        keep_running_without_a_lease()
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

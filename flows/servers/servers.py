@@ -156,6 +156,8 @@ def start_prefect(settings: Settings, port: int, secret: str, *, embedded: bool)
         environment |= {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     else:
         environment["PREFECT_API_URL"] = f"http://{_HOST}:{port}/api"
+        # Otherwise the logs of deleted runs stay, because `nmt clean-history` can delete only the runs
+        environment["PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"] = "events,orphans"
     command = ["-m", "flows.servers.prefect_server", "--port", str(port)]
     return Server("the Prefect server", command, settings.home / "logs" / "prefect.log", environment)
 

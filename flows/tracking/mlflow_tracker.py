@@ -23,6 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from flows.runs.summary import Status
 from flows.settings import SQLITE
 from flows.tracking.lineage import TextPart
+from flows.tracking.pages import VIEW, VIEW_TAG
+from flows.tracking.system_metrics import SYSTEM
 from nmt_core.errors import without_password, words_of
 
 Operation = Callable[[MlflowClient], None]
@@ -31,6 +33,7 @@ Operation = Callable[[MlflowClient], None]
 _POINTS_PER_BATCH = 1_000  # the maximum that MLflow accepts
 _PARAMS_PER_BATCH = 100
 _POINTS_HELD = 200_000
+_POINTS_OF_THE_SYSTEM_HELD = 10_000
 _SECONDS_BETWEEN_BATCHES = 1.0
 _SECONDS_BETWEEN_TRIES = 5.0
 _HOPELESS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "BAD_REQUEST"}
@@ -68,6 +71,15 @@ class TrackedRun:
     name: str
     id: str = ""
     created: threading.Event = field(default_factory=threading.Event)
+    create: Operation | None = None
+    """Creation of a run that does not exist yet. See `Tracker.start`."""
+    held: deque["_Point"] = field(default_factory=lambda: deque(maxlen=_POINTS_OF_THE_SYSTEM_HELD))
+    """Points about the system, while the run does not exist."""
+
+    @property
+    def exists(self) -> bool:
+        """True if the run is in MLflow, or will be once MLflow answers."""
+        return self.create is None
 
 
 @dataclass(frozen=True)
@@ -112,9 +124,24 @@ class Tracker:
         return self._experiment
 
     def start(
-        self, name: str, tags: Mapping[str, str], params: Mapping[str, Any], parent: TrackedRun | None = None
+        self,
+        name: str,
+        tags: Mapping[str, str],
+        params: Mapping[str, Any],
+        parent: TrackedRun | None = None,
+        *,
+        lazily: bool = False,
     ) -> TrackedRun:
-        """Begin a run, as a child of `parent` if one is given."""
+        """Begin a run, as a child of `parent` if one is given.
+
+        Args:
+            name: Name of the run.
+            tags: Tags of the run.
+            params: Parameters of the run.
+            parent: Run that this one is a part of.
+            lazily: Create the run when something is logged to it, except measurements of the system. A stage that
+                turns out to be reused has nothing to log.
+        """
         run = TrackedRun(name)
         began = _now()
 
@@ -129,16 +156,33 @@ class Tracker:
                 client.log_batch(run.id, params=values[first : first + _PARAMS_PER_BATCH])
             run.created.set()
 
-        self._enqueue(create)
+        run.create = create
+        if not lazily:
+            self.create(run)
         return run
+
+    def create(self, run: TrackedRun) -> None:
+        """Create a run that was started lazily, unless it exists."""
+        with self._changed:
+            if run.create:
+                self._enqueue(run.create)
+                run.create = None
+                self._points.extend(run.held)
 
     def metrics(self, run: TrackedRun, values: Mapping[str, float], step: int = 0) -> None:
         """Add a point to each curve. Points are sent together, about once a second."""
         at = _now()
-        self._points.extend(_Point(run, name, float(value), at, step) for name, value in values.items())
+        points = [_Point(run, name, float(value), at, step) for name, value in values.items()]
+        with self._changed:
+            if not run.exists and all(name.startswith(SYSTEM) for name in values):
+                run.held.extend(points)
+                return
+            self.create(run)
+            self._points.extend(points)
 
     def tags(self, run: TrackedRun, tags: Mapping[str, str]) -> None:
         """Set tags."""
+        self.create(run)
 
         def set_tags(client: MlflowClient) -> None:
             client.log_batch(run.id, tags=[RunTag(key, without_password(value)) for key, value in tags.items()])
@@ -147,10 +191,12 @@ class Tracker:
 
     def text(self, run: TrackedRun, text: str, file: str) -> None:
         """Store a text as a file of the run."""
+        self.create(run)
         self._enqueue(lambda client: client.log_text(run.id, text, file))
 
     def image(self, run: TrackedRun, content: bytes, file: str) -> None:
         """Store an image as a file of the run."""
+        self.create(run)
 
         def log_image(client: MlflowClient) -> None:
             with TemporaryDirectory() as folder:
@@ -162,15 +208,19 @@ class Tracker:
     def datasets(self, run: TrackedRun, parts: Iterable[TextPart]) -> None:
         """Log text as input of a run."""
         inputs = [part.as_input() for part in parts]
+        self.create(run)
         self._enqueue(lambda client: client.log_inputs(run.id, datasets=inputs))
 
     def finish(self, run: TrackedRun, status: Status) -> None:
         """End a run."""
+        self.create(run)
         ended = _now()
         self._enqueue(lambda client: client.set_terminated(run.id, status, ended))
 
     def id_of(self, run: TrackedRun, timeout: float) -> str:
-        """Return the id of a run, or an empty text if MLflow does not answer."""
+        """Return the id of a run, or an empty text if MLflow does not answer or the run was never created."""
+        if not run.exists:
+            return ""
         deadline = time.monotonic() + timeout
         while not run.created.wait(0.05) and not self._failing and time.monotonic() < deadline:
             pass
@@ -239,6 +289,9 @@ class Tracker:
         if not self._experiment:
             found = client.get_experiment_by_name(self._experiment_name)
             self._experiment = found.experiment_id if found else self._made_experiment(client)
+            if not found or found.tags.get(VIEW_TAG) != VIEW:
+                with suppress(MlflowException):  # the table then has MLflow's own columns
+                    client.set_experiment_tag(self._experiment, VIEW_TAG, VIEW)
         return self._experiment
 
     def _made_experiment(self, client: MlflowClient) -> str:

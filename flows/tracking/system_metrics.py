@@ -20,6 +20,9 @@ from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 Tell = Callable[[int, Mapping[str, float]], None]
 """Callback that receives the number of a sample, and values by name."""
 
+SYSTEM = "system/"
+"""Beginning of the names of these metrics, by which MLflow shows them on a page of their own."""
+
 _SECONDS_BETWEEN_SAMPLES = 10.0  # as in MLflow
 
 _log = logging.getLogger(__name__)
@@ -50,7 +53,7 @@ def _sample(tell: Tell, seconds: float, ended: threading.Event) -> None:
         for collector in collectors:
             try:
                 collector.collect_metrics()
-                values |= {f"system/{name}": value for name, value in collector.aggregate_metrics().items()}
+                values |= {f"{SYSTEM}{name}": value for name, value in collector.aggregate_metrics().items()}
                 collector.clear_metrics()
             except Exception as error:
                 _log.debug("no sample of %s", type(collector).__name__, exc_info=error)

@@ -1,12 +1,12 @@
 """`schedule`: times at which a recipe runs by itself."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 
 def _is_cron(text: str) -> str:
@@ -40,3 +40,6 @@ class ScheduleConfig(Section):
     starts a retraining. Empty means never."""
     timezone: Annotated[str, AfterValidator(_is_timezone)] = "UTC"
     """Time zone of `cron` and `watch`, by its name in the IANA database."""
+    overlap: Literal["skip", "queue"] = later("skip")
+    """Treatment of a retraining that is due, or started by hand, while another one of the same recipe is running.
+    "skip" cancels the new one. "queue" starts it when the other one has ended."""

@@ -23,6 +23,7 @@ from support.until import patient, until
 from flows.servers.secret import new_secret
 from flows.servers.servers import Server, held_port, start_mlflow, start_prefect
 from flows.settings import Settings
+from flows.tracking.describing import STAGE_TAG
 from nmt_core.train.trainer import LOG_EVERY
 
 pytestmark = pytest.mark.timeout(900)
@@ -163,7 +164,7 @@ def run_of_train(settings: Settings) -> tuple[MlflowClient, Run]:
     """The one that MLflow has."""
     client = MlflowClient(settings.mlflow_tracking_uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-    (run,) = [run for run in client.search_runs(experiments) if run.info.run_name == "train"]
+    (run,) = [run for run in client.search_runs(experiments) if run.data.tags.get(STAGE_TAG) == "train"]
     return client, run
 
 

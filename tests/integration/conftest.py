@@ -194,10 +194,14 @@ class Up:
         return until(ended, lambda: self.call(f"flow_runs/{flow_run}")["state"], limit, every=0.5) or ""
 
     def tracked(self, flow_run: str, value: str = "r.status") -> list[tuple[str, Any]]:
-        """MLflow runs of a flow run, the oldest first: the name of each, and its status or what else is asked for."""
+        """MLflow runs of a flow run, the oldest first: stage or name of each, and its status or what else is asked for.
+
+        A stage that was reused has no run.
+        """
+        stage = "(select s.value from tags s where s.run_uuid = r.run_uuid and s.key = 'nmt.stage')"
         return self.nmt.select(
             "mlflow.db",
-            f"select r.name, {value} from runs r join tags o on r.run_uuid = o.run_uuid and "
+            f"select coalesce({stage}, r.name), {value} from runs r join tags o on r.run_uuid = o.run_uuid and "
             f"o.key = 'prefect.flow_run_id' and o.value = '{flow_run}' order by r.start_time",
         )
 

@@ -1,12 +1,14 @@
 """A retraining from end to end through the command line: what it leaves, what it reuses, what it says."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
+import yaml
 
 from flows.runs.selection import STEPS
 
@@ -60,8 +62,33 @@ def test_mlflow_holds_the_lineage(finished: Finished) -> None:
         assert tags[child, "mlflow.parentRunId"] == parent
         assert tags[child, "artifact.fingerprint"] == tags[parent, f"artifact.{stage['name']}"] == stage["fingerprint"]
         assert tags[child, "prefect.flow_run_id"] == summary["prefect_flow_run_id"]
+        assert tags[child, "nmt.stage"] == stage["name"]
     curve = "select count(*) from metrics where run_uuid = '{}' and key = 'train_loss'"
     assert nmt.select("mlflow.db", curve.format(children["train"]))[0][0] > 0
+
+
+def test_a_table_of_runs_can_be_read(finished: Finished) -> None:
+    nmt, summary = finished
+    of_run = f"where run_uuid = '{summary['mlflow_run_id']}'"
+    [[name]] = nmt.select("mlflow.db", f"select name from runs {of_run}")
+    assert re.fullmatch(r"retrain quickstart \d\d:\d\d", name)
+    tags = dict(nmt.select("mlflow.db", f"select key, value from tags {of_run}"))
+    assert tags["kind"] == "retrain"
+    assert tags["verdict"] == f"champion: {summary['model']['verdict']}"
+    assert f"train.max_updates={summary['config']['train']['max_updates']}" in tags["changes"]
+    note = tags["mlflow.note.content"]
+    assert "A TOY" in note and "Changed against the recipe" in note and "models:/quickstart/1" in note
+    numbers = dict(nmt.select("mlflow.db", f"select key, value from latest_metrics {of_run}"))
+    scores = {score["metric"]: score["score"] for score in summary["metrics"]}
+    assert {metric: numbers[metric] for metric in ("BLEU", "chrF")} == {
+        metric: scores[metric] for metric in ("BLEU", "chrF")
+    }
+    [[train]] = nmt.select("mlflow.db", "select name from runs where name like 'train (%'")
+    assert "max_updates=" in train or train.endswith("...)")
+    logged = nmt.home / "mlflow" / summary["mlflow_run_id"] / "artifacts" / "recipe.yaml"
+    assert yaml.safe_load(logged.read_text(encoding="utf-8")) == summary["config"]
+    view = "select value from experiment_tags where key = 'mlflow.sharedViewState.nmt'"
+    assert "metrics.`BLEU`" in nmt.select("mlflow.db", view)[0][0]
 
 
 def test_mlflow_has_a_figure_of_the_curves_of_the_training_and_of_nothing_else(finished: Finished) -> None:
@@ -185,6 +212,20 @@ def test_a_second_run_reuses_everything(
     assert summary["model"]["version"] == first["model"]["version"]
     assert [stage["fingerprint"] for stage in summary["stages"]] == [stage["fingerprint"] for stage in first["stages"]]
     assert datasets(nmt, summary) == datasets(nmt, first) != []
+
+
+def test_a_run_that_reuses_everything_is_one_line_and_one_run_in_mlflow(
+    continued: Finished, again: tuple[str, dict[str, Any]]
+) -> None:
+    nmt, _ = continued
+    text, summary = again
+    assert f"quickstart: nothing new: all {len(STEPS)} stages are reused" in text
+    of_run = f"select run_uuid from tags where key = 'nmt.run_id' and value = '{summary['run_id']}'"
+    assert nmt.select("mlflow.db", of_run) == [(summary["mlflow_run_id"],)]
+    query = f"select key, value from tags where run_uuid = '{summary['mlflow_run_id']}'"
+    tags = dict(nmt.select("mlflow.db", query))
+    assert (tags["kind"], tags["nmt.reused"]) == ("nothing new", ", ".join(STEPS))
+    assert tags["artifact.train"] == next(row["fingerprint"] for row in summary["stages"] if row["name"] == "train")
 
 
 def test_another_beam_runs_only_evaluate_and_register(continued: Finished, statuses: Statuses) -> None:

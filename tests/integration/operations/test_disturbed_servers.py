@@ -77,6 +77,8 @@ def test_a_run_outlives_its_worker_and_another_one_comes_after_it(
     up: Any, operator: Any, small_recipe: dict[str, Any]
 ) -> None:
     first_worker = operator.worker()
+    raised = {"concurrency_limit": 2}  # by default, the second run would be skipped: here the queue decides
+    up.call(f"deployments/{up.deployment('retrain/quickstart')['id']}", raised, "PATCH")
     first = up.start("retrain/quickstart", config=long(small_recipe, 600), until="train")
     second = up.start("retrain/quickstart", config=small_recipe, until="download")
     operator.wait_for_training(first)
@@ -118,12 +120,12 @@ def test_a_worker_that_is_ended_saves_first_and_reconcile_closes_what_a_dead_mac
     assert first > saved, "it goes on, and does not begin again"
     operator.machine_dies()
     assert up.state(again) == "RUNNING", "nobody is left who could say otherwise"
-    assert {status for _, status in up.tracked(again)} == {"RUNNING", "FINISHED"}
+    assert {status for _, status in up.tracked(again)} == {"RUNNING"}, "other stages are reused"
     said = up.nmt("reconcile").stdout
     assert "is gone" in said and "2 runs closed" in said
     assert up.state(again) == "CRASHED"
     assert dict(up.tracked(again))["train"] == "KILLED"
-    assert {status for _, status in up.tracked(again)} == {"KILLED", "FINISHED"}
+    assert {status for _, status in up.tracked(again)} == {"KILLED"}
 
     operator.worker()
     last = up.start("retrain/quickstart", config=config, until="download")
@@ -151,7 +153,7 @@ def test_a_run_without_a_heartbeat_is_crashed_and_somebody_is_told(
     told = webhook.told_of(run)
     assert (told["flow"], told["state"], told["message"]) == ("retrain", "Crashed", state["message"])
     operator.wait_for_reconcile(_SECONDS_UNTIL_IT_IS_SURE)
-    assert {status for _, status in up.tracked(run)} == {"KILLED", "FINISHED"}, "MLflow has been told as well"
+    assert {status for _, status in up.tracked(run)} - {"FINISHED"} == {"KILLED"}, "MLflow has been told as well"
 
 
 def unscheduled(up: Any, name: str) -> None:

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.client.orchestration import get_client
 from prefect.events import Event, Resource
 from prefect.events.clients import PrefectEventsClient
+from prefect.states import Completed, Running
 
+from flows.retrain import retrain
 from flows.watch import CHANGED, EventError, resource_of, tell, watch
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
@@ -59,6 +62,29 @@ def test_a_change_that_prefect_was_not_told_of_is_found_again(
     assert watch(config) == [str(text)]
     assert json.loads(state.read_text()) != before
     assert watch(config) == [], "a change is told once"
+
+
+def test_a_change_beside_a_retraining_is_left_to_the_next_check(
+    config: PipelineConfig, text: Path, tmp_path: Path, prefect_api: str
+) -> None:
+    """Prefect would skip the retraining that the event starts, and nobody would look at the text again."""
+    state = tmp_path / "watch" / "mine.json"
+    watch(config)
+    before = state.read_text()
+    text.write_text("two\tzwei\n")
+    with get_client(sync_client=True) as client:
+        started = client.create_flow_run(
+            retrain, parameters={"config": config.model_dump(mode="json")}, state=Running()
+        )
+        assert watch(config) == [str(text)]
+        assert state.read_text() == before, "it is found again"
+        queued = PipelineConfig.model_validate(config.model_dump() | {"schedule": {"overlap": "queue"}})
+        assert watch(queued) == [str(text)]
+        assert state.read_text() != before, "Prefect queues it"
+        state.write_text(before)
+        client.set_flow_run_state(started.id, Completed(), force=True)
+    assert watch(config) == [str(text)]
+    assert state.read_text() != before
 
 
 def test_a_server_that_takes_the_event_is_enough(prefect_api: str) -> None:

@@ -18,6 +18,7 @@ from flows.servers.servers import start_mlflow
 from flows.settings import Settings
 from flows.tracking.lineage import TextPart
 from flows.tracking.mlflow_tracker import TrackedRun, Tracker
+from flows.tracking.pages import VIEW, VIEW_TAG
 
 Finder = Callable[[], dict[str, Run]]
 
@@ -77,6 +78,37 @@ def test_runs_with_all_they_hold_reach_a_local_database(settings: Settings, foun
     assert Path(client.download_artifacts(child.id, "report.md")).read_text() == "# hello"
     assert client.get_run(child.id).info.artifact_uri.startswith(settings.model_files.as_uri())
     assert warnings == []
+
+
+def test_a_run_that_was_started_lazily_exists_once_something_is_logged(settings: Settings, found: Finder) -> None:
+    tracker = Tracker(settings.mlflow_tracking_uri, "corpus", settings.model_files, print)
+    parent = tracker.start("parent", {}, {})
+    reused, worked = (tracker.start(name, {"a": name}, {}, parent, lazily=True) for name in ("reused", "worked"))
+    for run in (reused, worked):
+        tracker.metrics(run, {"system/cpu": 1.0}, 3)
+    assert (reused.exists, worked.exists) == (False, False)
+    assert tracker.id_of(reused, timeout=3_600) == "", "it need not be waited for"
+    tracker.metrics(worked, {"loss": 2.0}, 1)
+    tracker.finish(worked, "FINISHED")
+    tracker.finish(parent, "FINISHED")
+    tracker.close(timeout=patient(30))
+
+    runs = found()
+    assert runs.keys() == {"parent", "worked"}
+    assert runs["worked"].data.metrics == {"system/cpu": 1.0, "loss": 2.0}, "nothing that came before is lost"
+    assert runs["worked"].data.tags["mlflow.parentRunId"] == parent.id
+    assert (reused.id, worked.id) == ("", runs["worked"].info.run_id)
+
+
+def test_the_table_of_an_experiment_begins_with_the_scores(settings: Settings) -> None:
+    client = MlflowClient(settings.mlflow_tracking_uri)
+    before = client.create_experiment("before")  # as an earlier version made it
+    for name in ("corpus", "before"):
+        tracker = Tracker(settings.mlflow_tracking_uri, name, settings.model_files, print)
+        tracker.start("run", {}, {})
+        tracker.close(timeout=patient(30))
+        assert client.get_experiment_by_name(name).tags[VIEW_TAG] == VIEW
+    assert client.get_experiment_by_name("before").experiment_id == before
 
 
 def test_no_password_of_an_address_reaches_mlflow(settings: Settings, found: Finder) -> None:

@@ -1,0 +1,61 @@
+"""Names, tags and descriptions of MLflow runs, by which people read a table of runs."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from flows.runs.selection import REGISTER, STEPS, Selection, StepName
+from flows.runs.summary import RegisteredModel, Score
+from flows.tracking.pages import HEADLINES
+from nmt_core.stages.table import STAGES
+
+STAGE_TAG = "nmt.stage"
+"""Tag with the stage that a child run executed. Its name also has what was changed."""
+REUSED_TAG = "nmt.reused"
+"""Tag of a run with the stages that it reused, which have no child run."""
+
+_LONGEST = 100  # characters of a name
+_MOST_CHANGES = 3
+
+
+def run_name(selection: Selection, recipe: str, started: datetime) -> str:
+    """Return the name of a run, such as `retrain quickstart 02:39`, in the time zone of this machine."""
+    return f"{_what(selection)} {recipe} {started.astimezone():%H:%M}"
+
+
+def kind_of(selection: Selection) -> str:
+    """Return the kind of a run: `retrain`, or `single stage`."""
+    return "retrain" if _what(selection) == "retrain" else "single stage"
+
+
+def _what(selection: Selection) -> str:
+    return selection.first if selection.first == selection.last else "retrain"
+
+
+def stage_name(stage: str, changes: Mapping[str, Any]) -> str:
+    """Return the name of the run of a stage, with the options of its own that were changed: `clean (max_words=12)`."""
+    own = [f"{key.rpartition('.')[2]}={value}" for key, value in changes.items() if _first_reads(stage, key)]
+    if not own:
+        return stage
+    shown = ", ".join(own[:_MOST_CHANGES]) + (", ..." if len(own) > _MOST_CHANGES else "")
+    return f"{stage} ({shown if len(shown) <= _LONGEST else f'{shown[:_LONGEST]}...'})"
+
+
+def _first_reads(stage: str, key: str) -> bool:
+    """Return True if a stage is the first that reads an option."""
+    return next((name for name in STEPS if _reads(name, key.partition(".")[0])), None) == stage
+
+
+def _reads(name: StepName, section: str) -> bool:
+    return section in (("registry",) if name == REGISTER else STAGES[name].sections)
+
+
+def headlines(scores: Sequence[Score]) -> dict[str, float]:
+    """Return the scores on the main test set that are columns of the table of runs."""
+    return {name: score.score for name in HEADLINES for score in reversed(scores) if score.metric == name}
+
+
+def verdict_of(model: RegisteredModel) -> str:
+    """Return the verdict on a model in one line: its most important alias, and the reason."""
+    alias = next((alias for alias in ("champion", "challenger") if alias in model.aliases), "no alias")
+    return f"{alias}: {model.verdict}"
