@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from flows.display import forecasts
 from flows.display.progress import styled
 from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
@@ -56,6 +57,8 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
     folder = Settings.load().runs / summary.run_id
     files = f"summary: {os.path.relpath(folder / SUMMARY)}"
     files += f"; report: {os.path.relpath(folder / PAGE)}" if (folder / PAGE).is_file() else ""
+    if line := forecasts.compared(summary):
+        console.print(line, soft_wrap=True)
     console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", soft_wrap=True)
     _next_steps(summary, console, typed or [summary.recipe])
 
@@ -76,14 +79,20 @@ def _table(summary: RunSummary) -> Table:
         pad_edge=False,
         collapse_padding=True,  # so that the table fits into 80 columns
     )
-    for column in ("stage", "", "seconds", "in", "out", "unit", "artifact"):
-        table.add_column(column, justify="right" if column in {"seconds", "in", "out"} else "left", no_wrap=True)
+    foreseen = {row.name: one.seconds for row in summary.stages if (one := summary.forecast_of(row.name))}
+    columns = ("stage", "", "seconds", *(["forecast"] if foreseen else []), "in", "out", "unit", "artifact")
+    for column in columns:
+        is_number = column in {"seconds", "forecast", "in", "out"}
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=True)
     for row in summary.stages:
         is_model = row.artifact.startswith("models:")
         label = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
         action = "run" if row.status == "done" else row.status
         counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
-        table.add_row(row.name, action, f"{row.seconds:.1f}", *counts, row.unit, label if row.artifact else "")
+        span = foreseen.get(row.name)
+        forecast = [f"{span.likely:.1f}" if span else ""] if foreseen else []
+        seconds = f"{row.seconds:.1f}"
+        table.add_row(row.name, action, seconds, *forecast, *counts, row.unit, label if row.artifact else "")
     return table
 
 
