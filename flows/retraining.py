@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ from flows.registry.candidate import STARTED_FROM_TAG, Candidate
 from flows.registry.register import is_registered, register_model
 from flows.runs.changes import changes_of, in_words
 from flows.runs.cost import Cost, StageMeter
+from flows.runs.forecast import forecast_run
+from flows.runs.machine import Machine
 from flows.runs.ownership import ATTEMPT_TAG, FLOW_RUN_TAG, PROCESS_TAG
 from flows.runs.selection import REGISTER, Selection, StepName
 from flows.runs.start_from import MADE_OF, resolved
@@ -45,7 +48,7 @@ from flows.tracking.pages import CHANGES_TAG, KIND_TAG, VERDICT_TAG, run_page, v
 from flows.tracking.system_metrics import sampled
 from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import StageError, without_password
+from nmt_core.errors import NmtError, StageError, without_password
 from nmt_core.execution.processes import this_process
 from nmt_core.stages.stage import Job, Stage, run_stage
 from nmt_core.stages.table import STAGES
@@ -108,6 +111,9 @@ class Retraining:
     def __enter__(self) -> Self:
         self.summary.prefect_flow_run_id = str(flow_run.id or "")
         self.summary.currency = self._settings.prices.currency
+        self.summary.machine = Machine.of(self._settings)
+        with suppress(NmtError):  # the stage that the error concerns reports it
+            self.summary.forecast = forecast_run(self.config, self._settings, self._selection)
         settings = self._settings
         self._tracker = Tracker(settings.mlflow_tracking_uri, self.config.name, settings.model_files, self._display.say)
         params = leaves(self.config.model_dump(mode="json", exclude={"description"}))
@@ -222,7 +228,7 @@ class Retraining:
         meter = StageMeter(read_spent(self._settings.store.partial(name, fingerprint)))
         self._save()
         try:
-            with sampled(meter.passing_on(step.reporter.metrics)):
+            with meter.watching_memory(), sampled(meter.passing_on(step.reporter.metrics)):
                 made = work(step)
         except BaseException as error:
             row.status = "failed" if status_of(error) == "FAILED" else "killed"
@@ -243,6 +249,7 @@ class Retraining:
         row, report = step.row, made.report
         row.status, row.reused = ("reused" if made.reused else "done"), made.reused
         row.items_in, row.items_out, row.unit = report["items_in"], report["items_out"], report["unit"]
+        self.summary.sizes = self.summary.sizes.with_report(step.name, report)
         row.artifact = made.place
         text = reports.markdown(f"{step.name}: {made.label}", report)
         if not made.reused or step.tracked.exists:

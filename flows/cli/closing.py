@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from flows.display import forecasts
 from flows.display.progress import styled
 from flows.display.tables import terminal_table
 from flows.registry import verdicts
@@ -56,6 +57,8 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
     folder = Settings.load().runs / summary.run_id
     files = f"summary: {os.path.relpath(folder / SUMMARY)}"
     files += f"; report: {os.path.relpath(folder / PAGE)}" if (folder / PAGE).is_file() else ""
+    if line := forecasts.compared(summary):
+        console.print(line, soft_wrap=True)
     console.print(f"{summary.seconds:.1f} s; {_cost(summary)}{files}", style="dim", soft_wrap=True)
     _next_steps(summary, console, typed or [summary.recipe])
 
@@ -76,14 +79,19 @@ def _nothing_new(summary: RunSummary) -> str:
 
 
 def _table(summary: RunSummary) -> Table:
-    headings = ("stage", "", "seconds", "in", "out", "unit", "artifact")
-    table = terminal_table(headings, {"seconds", "in", "out"}, title=f"{summary.recipe}: {summary.status}")
+    foreseen = {row.name: one.seconds for row in summary.stages if (one := summary.forecast_of(row.name))}
+    headings = ("stage", "", "seconds", *(["forecast"] if foreseen else []), "in", "out", "unit", "artifact")
+    numbers = {"seconds", "forecast", "in", "out"}
+    table = terminal_table(headings, numbers, title=f"{summary.recipe}: {summary.status}")
     for row in summary.stages:
         is_model = row.artifact.startswith("models:")
         label = f"version {row.artifact.rpartition('/')[2]}" if is_model else row.fingerprint[:12]
         action = "run" if row.status == "done" else row.status
         counts = (f"{row.items_in:,}", f"{row.items_out:,}") if row.status in {"done", "reused"} else ("", "")
-        table.add_row(row.name, action, f"{row.seconds:.1f}", *counts, row.unit, label if row.artifact else "")
+        span = foreseen.get(row.name)
+        forecast = [f"{span.likely:.1f}" if span else ""] if foreseen else []
+        seconds = f"{row.seconds:.1f}"
+        table.add_row(row.name, action, seconds, *forecast, *counts, row.unit, label if row.artifact else "")
     return table
 
 

@@ -10,8 +10,11 @@ from rich.console import Console
 
 from flows.cli import closing
 from flows.cli.interruption import Stopped, interruptible
+from flows.display import forecasts
 from flows.display.progress import Detail, shown_on, styled, terminal
 from flows.runs.changes import begun_with
+from flows.runs.forecast import forecast_run
+from flows.runs.machine import Free
 from flows.runs.selection import Selection
 from flows.runs.summary import TRACEBACK, RunSummary, new_run_id, read_summary
 from flows.servers.servers import PrefectApi, ServerError
@@ -19,7 +22,6 @@ from flows.settings import Settings, allow_code_of_its_owner
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, without_password, words_of
 from nmt_core.stages.stage import is_full_disk
-from nmt_core.stages.table import plan
 
 _LEAST_FREE_BYTES = 65_536
 _BYTES_OF_NEW_DATABASES = 4 << 20  # a server that fails to create its database may leave this much free when it exits
@@ -102,7 +104,11 @@ def _run(
     console: Console,
     detail: Detail,
 ) -> RunSummary:
-    plan(config, settings.store)  # report a fault in the recipe's files before anything starts
+    # Faults in the recipe's files and a machine that is too small are reported before anything starts
+    foreseen, free = forecast_run(config, settings, selection), Free.of(settings.store.root)
+    lines = forecasts.warnings if detail == "quiet" else forecasts.beginning
+    for line in lines(foreseen, free):
+        console.print(line, soft_wrap=True)
     with ready(settings) as retrain, shown_on(console, detail):
         return retrain(config, selection, run_id)
 

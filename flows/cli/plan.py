@@ -1,7 +1,6 @@
 """`nmt plan` and `nmt why`: show what a run would do, without running anything."""
 
-import shutil
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +10,7 @@ from flows.runs.selection import REGISTER, Selection, StepName
 from nmt_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from flows.runs.span import StageForecast
     from nmt_core.config import PipelineConfig
 
 
@@ -22,76 +20,110 @@ def plan(
     from_: From = "download",
     until: Until = "register",
     force: Force = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="First measure this machine: run every stage on a small part of the text, for a minute or two. The "
+            "measurement is kept for later forecasts, and the artifacts are removed.",
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Check a recipe, and show what a run would do and why. Changes nothing."""
-    _show_plan(read_config(recipe, overrides, debug=debug), selection_of(from_, until, force))
+    """Check a recipe, and show what a run would do and why, how long it would take and what it would need.
+
+    Runs nothing, except with --measure.
+    """
+    config, selection = read_config(recipe, overrides, debug=debug), selection_of(from_, until, force)
+    selection.check(config)
+    if measure:
+        _measure(config)
+    _show_plan(config, selection)
+
+
+def _measure(config: "PipelineConfig") -> None:
+    """Measure this machine for a recipe.
+
+    Raises:
+        ConfigError: training runs on a cluster, which this machine cannot measure.
+    """
+    from flows.cli.interruption import interruptible
+    from flows.display.progress import terminal
+    from flows.launchers import launcher_for
+    from flows.runs.measure import measure
+    from flows.settings import Settings, allow_code_of_its_owner
+    from nmt_core.corpus.cleaning import scorers
+    from nmt_core.execution.pool import LocalWorkers
+    from nmt_core.stages.stage import Job, SilentReporter
+
+    allow_code_of_its_owner()
+    settings = Settings.load()
+    if settings.launcher != "local":
+        raise ConfigError(
+            f"nmt plan --measure: NMT_LAUNCHER={settings.launcher} trains on a cluster, and this machine would be "
+            "measured: plan without --measure, which compares with earlier runs, or unset NMT_LAUNCHER"
+        )
+    if not settings.allow_code:
+        scorers.require_allowed(config.clean)
+    console = terminal(to_stderr=True)
+    with interruptible(), LocalWorkers(settings.threads) as workers:
+        launcher = launcher_for(settings, config.name)
+        job = Job(SilentReporter(), settings.resources, workers, launcher, allow_code=settings.allow_code)
+        measure(config, settings, job, lambda name: console.print(f"measuring {name}", soft_wrap=True))
 
 
 def _show_plan(config: "PipelineConfig", selection: Selection) -> None:
-    """Print for each stage whether it would run, why, and how much disk space and memory it would need."""
-    from rich import box
-    from rich.table import Table
-
-    from flows.display import reports
+    """Print for each stage whether it would run and why, and how much time, memory, disk and money it would take."""
+    from flows.display import forecasts
     from flows.display.progress import styled, terminal
-    from flows.runs.estimate import estimate, memory
-    from flows.runs.reasons import reason_of
+    from flows.display.tables import terminal_table
+    from flows.runs.forecast import Forecaster
+    from flows.runs.machine import Free
+    from flows.runs.reasons import makers_of, reason_of, with_compared
     from flows.settings import Settings
     from nmt_core.stages.table import plan
 
-    selection.check(config)
     settings = Settings.load()
-    store = settings.store
+    store, planned = settings.store, plan(config, settings.store, selection.force)
     console = terminal(to_stderr=False)
     console.print(styled((config.name, "bold"), f": {config.description}"))
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("stage", "action", "reason", "disk", "estimate from", "memory"):
-        table.add_column(column, justify="right" if column in ("disk", "memory") else "left", overflow="fold")
-    total, unknown, largest = 0.0, False, ("", 0.0, "")
-    for planned in plan(config, store, selection.force):
-        name = planned.stage.name
+    forecaster = Forecaster(config, settings, planned)
+    table = terminal_table(("stage", "action", "reason"), folded={"reason"})
+    foreseen, makers = [], makers_of(settings.runs)
+    for one in planned:
+        name = one.stage.name
         if not selection.includes(name):
-            state = "made already" if planned.artifact else "not made"
-            table.add_row(name, "skip", state, "", "", "", style="dim")
-        elif planned.artifact:
-            table.add_row(name, styled(("reuse", "green")), planned.reason, "", "", "")
+            table.add_row(name, "skip", "made already" if one.artifact else "not made", style="dim")
+        elif one.artifact:
+            table.add_row(name, styled(("reuse", "green")), one.reason)
         else:
-            need = estimate(name, config, store)
-            total, unknown = total + (need.bytes or 0), unknown or need.bytes is None
-            size = "?" if need.bytes is None else reports.size(need.bytes)
-            held = memory(name, config, settings.resources.threads)
-            largest = max(largest, (name, held.bytes or 0, held.basis), key=lambda stage: stage[1])
-            reason = reason_of(planned, config, store)
-            table.add_row(name, styled(("run", "bold")), reason, size, need.basis, reports.size(held.bytes or 0))
+            reason = with_compared(reason_of(one, config, store), one, makers)
+            table.add_row(name, styled(("run", "bold")), reason)
+            foreseen.append(forecaster.stage(name))
     if selection.includes(REGISTER):
-        table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already", "", "", "")
+        table.add_row(REGISTER, "register", f"as {config.model_name}, unless it is registered already")
+        foreseen.append(forecaster.stage(REGISTER))
     console.print(table)
-    more = ", plus text that is not downloaded yet" if unknown else ""
-    console.print(f"Disk for new artifacts: about {reports.size(total)}{more}. Nothing was run.")
-    _compare_with_machine(console, settings.home, total, largest)
+    if foreseen:
+        console.print(forecasts.table(foreseen, settings.prices))
+    free = Free.of(store.root)
+    lines = (*_notes(foreseen), forecasts.free_line(free), forecasts.busy_line(free))
+    for line in (*filter(None, lines), *forecasts.warnings(foreseen, free)):
+        console.print(line, soft_wrap=True)
+    console.print("Nothing was run.")
 
 
-def _compare_with_machine(console: "Console", home: Path, disk: float, largest: tuple[str, float, str]) -> None:
-    """Print what this machine has free, and warn where a run needs more."""
-    import psutil
-
-    from flows.display import reports
-
-    stage, needed, basis = largest
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    free, available = shutil.disk_usage(there).free, psutil.virtual_memory().available
-    if stage:
-        console.print(f"Memory: about {reports.size(needed)} for {stage} ({basis}).", soft_wrap=True)
-    console.print(f"Free here: {reports.size(free)} of disk, {reports.size(available)} of memory.", soft_wrap=True)
-    if disk > free:
-        console.print("WARNING: the disk is too small: free space, or set NMT_HOME to another disk", soft_wrap=True)
-    if needed > available:
-        remedy = {
-            "tokenizer": "lower tokenizer.sample_pairs",
-            "train": "train on another machine, or choose a smaller model",
-        }.get(stage, "lower clean.shard_pairs or NMT_THREADS")
-        console.print(f"WARNING: {stage} needs more memory than is free: {remedy}", soft_wrap=True)
+def _notes(foreseen: "Sequence[StageForecast]") -> list[str]:
+    """Return what a reader of the forecasts must know: what is missing, and what is only a guess."""
+    unknown = [one.name for one in foreseen if one.seconds is None or one.disk_bytes is None]
+    notes = []
+    if unknown:
+        notes.append(f"Not known until the text is downloaded: the time or the disk space of {', '.join(unknown)}.")
+    if any(one.origin == "reference" for one in foreseen):
+        notes.append(
+            "A guess is scaled from figures of the package. --measure measures this machine, in a minute or two."
+        )
+    return notes
 
 
 def why(
@@ -102,18 +134,20 @@ def why(
 ) -> None:
     """Show why a stage would run or be reused."""
     from flows.display.progress import terminal
-    from flows.runs.reasons import other_versions, reason_of
+    from flows.runs.reasons import makers_of, other_versions, reason_of, with_compared
     from flows.settings import Settings
     from nmt_core.stages.table import STAGES, plan
 
     config = read_config(recipe, overrides, debug=debug)
     if stage not in STAGES:
         raise ConfigError(f"stage {stage!r} is unknown: the stages are {', '.join(STAGES)}")
-    store = Settings.load().store
+    settings = Settings.load()
+    store = settings.store
     planned = next(planned for planned in plan(config, store) if planned.stage.name == stage)
     would = "would be reused" if planned.artifact else "would run"
     console = terminal(to_stderr=False)
-    console.print(f"{stage} {would}: {reason_of(planned, config, store)}", soft_wrap=True)
+    reason = with_compared(reason_of(planned, config, store), planned, makers_of(settings.runs))
+    console.print(f"{stage} {would}: {reason}", soft_wrap=True)
     if planned.compared and (other := other_versions(store, planned.compared)):
         console.print(other, soft_wrap=True)
     console.print(f"artifact {stage}/{planned.fingerprint}", style="dim", soft_wrap=True)

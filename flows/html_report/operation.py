@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from flows.display import reports
+from flows.display import forecasts, reports
 from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, money, number
 from flows.runs.cost import Cost
 from nmt_core.config.budget import SECONDS_PER_HOUR
@@ -63,15 +63,31 @@ def _bytes(export: dict[str, Any], precision: str) -> int:
 def cost(run: Run) -> Section:
     """Show the time, resources and money that each stage took in this run."""
     summary = run.summary
-    rows = [[row.name, "run" if row.status == "done" else row.status, *_cells(row.cost)] for row in summary.stages]
-    rows.append(["all", "", *_cells(summary.cost)])
+    rows = [
+        [row.name, "run" if row.status == "done" else row.status, _foreseen(run, row.name), *_cells(row.cost)]
+        for row in summary.stages
+    ]
+    rows.append(["all", "", "", *_cells(summary.cost)])
     currency = f"Cost, {summary.currency}" if summary.cost.money is not None else "Cost"
-    columns = ["Stage", "Status", "Time", "CPU hours", "GPU hours", "Tokens", "GPU energy, Wh", currency]
+    columns = [
+        "Stage",
+        "Status",
+        "Forecast",
+        "Time",
+        "Memory",
+        "CPU hours",
+        "GPU hours",
+        "Tokens",
+        "GPU energy, Wh",
+        currency,
+    ]
     about = (
         "Reused stages cost nothing in this run. A CPU hour is one busy core for one hour. Training and translation "
-        "count target tokens; encoding counts the tokens of both sides."
+        "count target tokens; encoding counts the tokens of both sides. The forecast was made before the run."
     )
     blocks: list[Block] = [Text(about), Table(columns, rows)]
+    if line := forecasts.compared(summary):
+        blocks.append(Text(line))
     if summary.cost.money is None:
         blocks.append(Text("No price is set. Set NMT_GPU_HOUR_PRICE and NMT_CPU_HOUR_PRICE to see the cost in money."))
     if summary.cost.gpu_seconds and summary.cost.energy_watt_hours is None:
@@ -79,9 +95,15 @@ def cost(run: Run) -> Section:
     return Section("Cost", blocks)
 
 
+def _foreseen(run: Run, stage: str) -> str:
+    found = run.summary.forecast_of(stage)
+    return forecasts.time_of(found.seconds) if found else ""
+
+
 def _cells(cost: Cost) -> list[str]:
     return [
         duration(cost.seconds),
+        reports.size(cost.memory_bytes) if cost.memory_bytes else "",
         number(cost.cpu_seconds / SECONDS_PER_HOUR, 3),
         number(cost.gpu_seconds / SECONDS_PER_HOUR, 3) if cost.gpu_seconds else "",
         f"{cost.tokens:,}" if cost.tokens else "",

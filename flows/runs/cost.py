@@ -2,11 +2,14 @@
 
 import os
 import resource
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 from pydantic import BaseModel
 
 from flows.settings import Prices
@@ -16,6 +19,7 @@ from nmt_core.train.spent import Spent
 Tell = Callable[[int, Mapping[str, float]], None]
 """Type of `system_metrics.Tell`. It is repeated here because that module takes a second to import."""
 
+_SECONDS_BETWEEN_MEMORY_SAMPLES = 1.0
 _POWER = ("system/gpu_", "_power_usage_watts")  # names of MLflow's collector, with the number of the GPU in between
 
 
@@ -37,6 +41,9 @@ class Cost(BaseModel):
     """Energy of this machine's NVIDIA GPUs as they report it. None if they do not."""
     money: float | None = None
     """Cost in the currency of the settings. None if no price is set."""
+    memory_bytes: int | None = None
+    """Peak memory of this process and its children on this machine, as far as samples show it. None if it was not
+    measured. In a sum, it is the larger one."""
 
     def plus(self, other: "Cost") -> "Cost":
         """Return the sum of two costs. A value that one of them lacks is taken from the other."""
@@ -44,6 +51,7 @@ class Cost(BaseModel):
         for name in type(self).model_fields:
             known = [value for value in (getattr(self, name), getattr(other, name)) if value is not None]
             values[name] = round(sum(known), 6) if known else None
+        values["memory_bytes"] = max(filter(None, (self.memory_bytes, other.memory_bytes)), default=None)
         return Cost.model_validate(values)
 
     def metrics(self) -> dict[str, float]:
@@ -69,6 +77,7 @@ class StageMeter:
     """Clock in seconds."""
     _cpu_start: float = field(default_factory=lambda: _cpu_seconds())
     _joules: float | None = None
+    _memory_bytes: int | None = None
 
     def __post_init__(self) -> None:
         self._start = self._sampled = self.clock()
@@ -89,6 +98,24 @@ class StageMeter:
             tell(step, values)
 
         return sample
+
+    @contextmanager
+    def watching_memory(self, seconds: float = _SECONDS_BETWEEN_MEMORY_SAMPLES) -> Iterator[None]:
+        """Measure the memory of this process and its children at an interval of `seconds`, until the block ends."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            while True:
+                self._memory_bytes = max(self._memory_bytes or 0, _memory_of_all())
+                if ended.wait(seconds):
+                    return
+
+        thread = threading.Thread(target=watch, name="memory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
 
     def cost(self, report: Mapping[str, Any], after: Spent, prices: Prices) -> Cost:
         """Return the cost until now.
@@ -112,6 +139,7 @@ class StageMeter:
             tokens=tokens,
             energy_watt_hours=None if self._joules is None else round(self._joules / SECONDS_PER_HOUR, 3),
             money=round(money, 6) if prices.gpu_hour or prices.cpu_hour else None,
+            memory_bytes=self._memory_bytes,
         )
 
 
@@ -121,3 +149,13 @@ def _cpu_seconds() -> float:
         return time.process_time()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _memory_of_all() -> int:
+    """Return the resident memory of this process and its children in bytes. Pages that they share count for each."""
+    own = psutil.Process()
+    found = own.memory_info().rss
+    for child in own.children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            found += child.memory_info().rss
+    return int(found)

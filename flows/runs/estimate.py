@@ -1,10 +1,11 @@
 """Estimate of the disk space and the memory that a stage needs, by its last artifact or by a rule that is named."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.config import ModelConfig, ParallelCorpus, PipelineConfig
 from nmt_core.errors import ArtifactError
 from nmt_core.store.artifacts import Artifact, Store
 
@@ -18,10 +19,12 @@ _POSITIONS = 2_048  # `nmt_core.export.onnx.MAX_POSITIONS`, which would import t
 _BYTES_OF_GRAPHS = 80_000
 """Bytes of the graphs of one precision without weights."""
 _CHECKPOINTS_TO_RESUME = 3  # the maximum at one time: the newest, the one before, and the one being written
+_PACKED = {".gz", ".zst", ".xz", ".bz2"}
+_UNPACKED = 3  # size of text in relation to its compressed size
 _LOOKED_AT = 50  # newest artifacts of a stage: a store may hold thousands
 
 
-_BYTES_PER_PAIR = 120
+BYTES_PER_PAIR = 120
 """Usual size of a pair of sentences, where the text is not there yet."""
 _PROCESS_BYTES = 0.2e9
 """Memory of a process that has imported what the stages of text need."""
@@ -50,10 +53,27 @@ def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) 
 
     `source_vocab_size` is 0 if source and target share a vocabulary.
     """
-    core = (_of_recurrent if model.architecture == "rnn" else _of_transformer)(model)
+    core = sum(_of_recurrent(model)) if model.architecture == "rnn" else _of_transformer(model)
     is_own = model.tied_embeddings != "three_way"
     embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
     return core + embeddings + _of_output(model, vocab_size)
+
+
+def weights_per_token(model: ModelConfig, vocab_size: int) -> tuple[int, int]:
+    """Return the weights that multiply each source token and each target token, see `TranslationModel`.
+
+    Norms outside the layers are left out. A recurrent decoder counts in full for each target token.
+    """
+    if model.architecture == "rnn":
+        encoder, decoder = _of_recurrent(model)
+        return encoder, decoder + vocab_size * (
+            model.rnn.state_size if model.tied_embeddings == "none" else model.d_model
+        )
+    attention, feed_forward, norm = _parts_of_layer(model)
+    encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    at_source = model.decoder_layers * (attention // 2)  # keys and values of the source, which the decoder computes
+    return encoder + at_source, decoder - at_source + vocab_size * model.d_model
 
 
 def _of_output(model: ModelConfig, vocab_size: int) -> int:
@@ -63,11 +83,17 @@ def _of_output(model: ModelConfig, vocab_size: int) -> int:
     return vocab_size * (model.rnn.state_size if model.architecture == "rnn" else model.d_model)
 
 
-def _of_transformer(model: ModelConfig) -> int:
+def _parts_of_layer(model: ModelConfig) -> tuple[int, int, int]:
+    """Return the weights of one attention, one feed-forward network and one norm of a Transformer."""
     d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
     # Queries and keys, then values and the output projection
     attention = 2 * d * model.num_heads * sum(model.head_widths)
-    feed_forward, norm = d * inner + inner + ff * d + d, 2 * d
+    return attention, d * inner + inner + ff * d + d, 2 * d
+
+
+def _of_transformer(model: ModelConfig) -> int:
+    d = model.d_model
+    attention, feed_forward, norm = _parts_of_layer(model)
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     last_norms = 2 * norm if model.norm == "pre" else 0
@@ -75,7 +101,8 @@ def _of_transformer(model: ModelConfig) -> int:
     return encoder + decoder + last_norms + positions
 
 
-def _of_recurrent(model: ModelConfig) -> int:
+def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
+    """Return the weights of the encoder and of the decoder, without embeddings and output."""
     rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
     gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
     directions = 2 if rnn.bidirectional else 1
@@ -94,16 +121,19 @@ def _of_recurrent(model: ModelConfig) -> int:
             decoder += hidden * (annotation + 1) + model.decoder_layers * first
         else:
             decoder += first + rnn.alignment_size * (hidden + annotation + 2)
-    return encoder + decoder
+    return encoder, decoder
 
 
-def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
-    """Estimate the disk space that a stage needs while it runs. Training needs less when it has finished."""
+def estimate(stage: str, config: PipelineConfig, store: Store, text: float | None = None) -> Estimate:
+    """Estimate the disk space that a stage needs while it runs. Training needs less when it has finished.
+
+    `text` is the expected size of the text in bytes, for text that is not on this machine.
+    """
     former = [artifact for artifact in store.newest(stage, _LOOKED_AT) if _recipe_of(artifact) == config.name]
     if former and stage != "train":
         return Estimate(former[0].manifest().size, f"as {former[0].short}")
     weights = _weights(config)
-    text, samples = _text_bytes(config), config.encode.samples
+    text, samples = text_bytes(config) or text, config.encode.samples
     rules: dict[str, tuple[float | None, str]] = {
         "train": _of_training(weights, config),
         "average": (weights * _BYTES_PER_WEIGHT, f"{weights:,} weights x 4 bytes"),
@@ -116,16 +146,17 @@ def estimate(stage: str, config: PipelineConfig, store: Store) -> Estimate:
     return Estimate(size, basis) if size else Estimate(None, "known when the text is downloaded")
 
 
-def memory(stage: str, config: PipelineConfig, workers: int) -> Estimate:
+def memory(stage: str, config: PipelineConfig, workers: int, text: float | None = None) -> Estimate:
     """Estimate the memory that a stage needs at its peak, on a machine where `workers` of its processes run.
 
-    Training on a GPU needs its own memory besides. Activations are not included.
+    Training on a GPU needs its own memory besides. Activations are not included. `text` is the expected size of the
+    text in bytes, for text that is not on this machine.
     """
     weights = _weights(config)
     if stage == "tokenizer":
-        return _memory_of_tokenizer(config)
+        return _memory_of_tokenizer(config, text_bytes(config) or text)
     if stage in ("clean", "split", "encode"):
-        shard = config.clean.shard_pairs * _BYTES_PER_PAIR
+        shard = config.clean.shard_pairs * BYTES_PER_PAIR
         factor = _CLEAN_BYTES_PER_TEXT_BYTE if stage == "clean" else _CLEAN_BYTES_PER_TEXT_BYTE / 2
         size = workers * (_PROCESS_BYTES + shard * factor)
         return Estimate(size, f"{workers} workers, {config.clean.shard_pairs:,} pairs each")
@@ -138,19 +169,18 @@ def memory(stage: str, config: PipelineConfig, workers: int) -> Estimate:
     return Estimate(_PROCESS_BYTES, "files are streamed")
 
 
-def _memory_of_tokenizer(config: PipelineConfig) -> Estimate:
+def _memory_of_tokenizer(config: PipelineConfig, text: float | None) -> Estimate:
     """Return the peak of SentencePiece, which holds its whole sample and its statistics."""
     tokenizer = config.tokenizer
     if tokenizer.start_from:
         return Estimate(_PROCESS_BYTES, "the vocabulary exists")
-    most = tokenizer.pairs_to_sample * _BYTES_PER_PAIR
-    text = _text_bytes(config)
+    most = tokenizer.pairs_to_sample * BYTES_PER_PAIR
     sample = most if text is None else min(text, most)
     each = [_TOKENIZER_BYTES_PER_TEXT_BYTE[kind] for kind in tokenizer.kinds]
     # With two vocabularies, each is learned from one side: half of the text. The whole sample is held meanwhile.
     factor = max(each) if tokenizer.vocabularies == "joint" else 1 + max(each) / 2
     known = "" if text is not None else "at most, "
-    rule = f"{known}{sample / _BYTES_PER_PAIR:,.0f} pairs x {_BYTES_PER_PAIR} bytes x {factor:g} ({tokenizer.kind})"
+    rule = f"{known}{sample / BYTES_PER_PAIR:,.0f} pairs x {BYTES_PER_PAIR} bytes x {factor:g} ({tokenizer.kind})"
     return Estimate(_PROCESS_BYTES + sample * factor, rule)
 
 
@@ -189,14 +219,26 @@ def _of_export(weights: int, config: PipelineConfig) -> tuple[float, str]:
     return size, f"{weights:,} weights x {each:g} bytes ({', '.join(precisions)}) and tables"
 
 
-def _text_bytes(config: PipelineConfig) -> float | None:
-    """Return the size of all text, or None if it cannot be known without a download."""
+def text_bytes(config: PipelineConfig, *, stored: bool = False) -> float | None:
+    """Return the size of all text, or None if it cannot be known without a download.
+
+    With `stored`, this is the size of the files. Otherwise, it is about the size of the text in them.
+    """
     if config.corpus.toy:
         return config.corpus.toy.pairs * _TOY_BYTES_PER_PAIR
-    files = [*config.corpus.train, *config.corpus.dev, *config.corpus.test]
-    places = [place for pair in files for place in ((pair.source, pair.target) if pair.source else (pair.address,))]
-    paths = [Path(place) for place in (*places, *(text.address for text in config.corpus.monolingual))]
+    parallel = bytes_of([*config.corpus.train, *config.corpus.dev, *config.corpus.test], stored=stored)
+    alone = _bytes_at([text.address for text in config.corpus.monolingual], stored=stored)
+    return None if parallel is None or alone is None else parallel + alone
+
+
+def bytes_of(corpora: Sequence[ParallelCorpus], *, stored: bool = False) -> float | None:
+    """Return the size of the text of some corpora, or None if a file of them is not on this machine."""
+    places = [place for one in corpora for place in ((one.source, one.target) if one.source else (one.address,))]
+    return _bytes_at(places, stored=stored)
+
+
+def _bytes_at(places: Sequence[str], *, stored: bool) -> float | None:
+    paths = [Path(place) for place in places]
     if not all(path.is_file() for path in paths):
         return None
-    packed = {".gz", ".zst"}
-    return sum(path.stat().st_size * (3 if path.suffix in packed else 1) for path in paths)
+    return sum(path.stat().st_size * (_UNPACKED if path.suffix in _PACKED and not stored else 1) for path in paths)

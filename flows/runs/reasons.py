@@ -1,7 +1,10 @@
 """Reasons why a stage would run or be reused, and library versions that have changed since it ran."""
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
+from flows.runs.summary import last_runs
 from nmt_core.config import PipelineConfig
 from nmt_core.stages.stage import STRICT_VERSIONS
 from nmt_core.stages.table import FORCED, PlannedStage
@@ -10,6 +13,7 @@ from nmt_core.store.library_versions import versions
 from nmt_core.train.continuing import foresee
 
 _TRAIN = "train"
+_RUNS_READ = 40
 
 
 def reason_of(planned: PlannedStage, config: PipelineConfig, store: Store) -> str:
@@ -18,6 +22,26 @@ def reason_of(planned: PlannedStage, config: PipelineConfig, store: Store) -> st
         return planned.reason
     start = foresee(store.partial(_TRAIN, planned.fingerprint), planned.identity, config.train)
     return "; ".join(filter(None, (planned.reason, start)))
+
+
+def makers_of(runs: Path) -> dict[str, str]:
+    """Return the newest run that made each artifact, by the artifact's fingerprint, among the last runs."""
+    made = [
+        (row.fingerprint, run.run_id)
+        for run in last_runs(runs, _RUNS_READ)
+        for row in run.stages
+        if row.status == "done"
+    ]
+    return dict(reversed(made))
+
+
+def with_compared(reason: str, planned: PlannedStage, makers: Mapping[str, str]) -> str:
+    """Return the reason why a stage would run, with the artifact that it was compared with and the run that made it."""
+    other = planned.compared
+    if other is None or planned.artifact or planned.reason == FORCED:
+        return reason
+    maker = makers.get(other.fingerprint)
+    return f"{reason} (compared with {other.short}{f' of run {maker}' if maker else ''})"
 
 
 def other_versions(store: Store, artifact: Artifact) -> str:

@@ -12,6 +12,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from flows.runs.cost import Cost, total
+from flows.runs.machine import Machine
+from flows.runs.sizes import Sizes
+from flows.runs.span import StageForecast
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, ConfigError, PreemptedError, words_of
 from nmt_core.evaluate.verdict import Verdict
@@ -131,6 +134,12 @@ class RunSummary(BaseModel):
     prefect_flow_run_id: str = ""
     mlflow_run_id: str = ""
     config: dict[str, Any] = Field(default_factory=dict)
+    machine: Machine | None = None
+    """Machine that ran it. None for a run of an earlier version, which did not record it."""
+    sizes: Sizes = Sizes()
+    """Sizes of its text and model, by which later runs are forecast."""
+    forecast: list[StageForecast] = Field(default_factory=list)
+    """Forecast of each stage that was to run, made before the run."""
 
     @classmethod
     def begin(cls, config: PipelineConfig, run_id: str) -> "RunSummary":
@@ -148,6 +157,10 @@ class RunSummary(BaseModel):
     def stage(self, name: str) -> StageSummary | None:
         """Return the summary of a stage, or None if the run did not reach it."""
         return next((stage for stage in self.stages if stage.name == name), None)
+
+    def forecast_of(self, name: str) -> StageForecast | None:
+        """Return the forecast of a stage, or None if none was made."""
+        return next((one for one in self.forecast if one.name == name), None)
 
     @property
     def cost(self) -> Cost:

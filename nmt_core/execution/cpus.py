@@ -26,20 +26,30 @@ def usable_cpus(proc: Path = Path("/proc/self")) -> int:
 
 def _quotas(proc: Path) -> Iterator[float]:
     """Yield the CPU quotas of this process's control groups and of the groups that contain them, in CPUs."""
+    for folder in control_groups("cpu", proc):
+        yield from _quota_in(folder)
+
+
+def control_groups(controller: str, proc: Path = Path("/proc/self")) -> Iterator[Path]:
+    """Yield the folders of this process's control groups and of the groups that contain them. Other systems have none.
+
+    Args:
+        controller: name of the controller in version 1 of control groups, such as "cpu" or "memory".
+        proc: folder in which Linux describes this process.
+    """
     try:
         mounts = (proc / "mountinfo").read_text(encoding="utf-8").splitlines()
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text(encoding="utf-8").splitlines()]
     except OSError:  # not Linux
         return
-    paths = {controller: path for _, names, path in groups for controller in names.split(",")}
+    paths = {name: path for _, names, path in groups for name in names.split(",")}
     for line in mounts:
         fields, _, described = line.partition(" - ")
         _, _, _, root, mounted, *_ = fields.split(" ")
         kind, _, options = described.split(" ", 2)
-        if kind == "cgroup2" or (kind == "cgroup" and "cpu" in options.split(",")):
-            own = paths.get("" if kind == "cgroup2" else "cpu", root)
-            for folder in _with_parents(Path(mounted), Path(root), Path(own)):
-                yield from _quota_in(folder)
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(",")):
+            own = paths.get("" if kind == "cgroup2" else controller, root)
+            yield from _with_parents(Path(mounted), Path(root), Path(own))
 
 
 def _with_parents(mounted: Path, root: Path, own: Path) -> Iterator[Path]:

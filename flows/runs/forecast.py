@@ -1,0 +1,214 @@
+"""Forecast of a run, stage by stage: time, memory, disk and money, scaled from runs of other sizes."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from statistics import median
+
+from flows.runs.effort import effort, kind, update_effort
+from flows.runs.estimate import estimate, memory
+from flows.runs.evidence import Evidence, evidence_of
+from flows.runs.machine import Machine
+from flows.runs.selection import REGISTER, Selection
+from flows.runs.sizes import Sizes, expected
+from flows.runs.span import Span, StageForecast
+from flows.settings import Settings
+from nmt_core.config import PipelineConfig
+from nmt_core.stages.table import PlannedStage, plan
+
+_CONSTANT_SECONDS = {
+    "download": 0.3,
+    "clean": 0.7,
+    "split": 0.04,
+    "tokenizer": 0.15,
+    "encode": 0.1,
+    "train": 7.0,
+    "average": 0.5,
+    "export": 2.0,
+    "evaluate": 0.4,
+    "register": 1.2,
+}
+"""Time that a stage takes whatever its effort, on a core of the reference: imports, starts of processes, graphs."""
+_MOST_CONSTANT = 0.8  # share of an earlier run's time
+_USES_THREADS = {"clean", "encode", "tokenizer", "train", "average", "export", "evaluate"}
+
+_FACTOR = {"run": 1.15, "measurement": 1.25, "reference": 2.5}
+"""Width of the range around a forecast from equal work, by the origin of the evidence."""
+_FACTOR_OF_SIZE = 0.08  # more for each factor of e between the efforts
+_FACTOR_OF_SMALL_MODEL = 0.15  # more for each factor of e between the models
+_OTHER_KIND = 1.5
+_OTHER_MACHINE = 1.6
+_SIZE_UNKNOWN = 1.4
+_COMPARED = 5
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Forecast from one piece of evidence."""
+
+    evidence: Evidence
+    seconds: float
+    factor: float
+
+
+class Forecaster:
+    """Forecaster of one recipe on this machine.
+
+    Args:
+        config: the recipe.
+        settings: settings of this machine.
+        planned: plan of the run. Artifacts that it reuses tell the sizes.
+        evidence: earlier runs. By default all evidence in the home.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        settings: Settings,
+        planned: Sequence[PlannedStage],
+        evidence: Sequence[Evidence] | None = None,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._machine = Machine.of(settings)
+        self.evidence = evidence_of(settings) if evidence is None else evidence
+        known = Sizes()
+        for one in planned:
+            with suppress(OSError, ValueError):  # a damaged report: the run finds that out
+                known = known.with_report(one.stage.name, one.artifact.report()) if one.artifact else known
+        same_text = [one.sizes for one in self.evidence if one.origin == "run" and one.config.corpus == config.corpus]
+        self.sizes = expected(config, known, same_text)
+        self._is_text_known = bool(known.pairs or same_text or config.corpus.toy)
+
+    def stage(self, name: str) -> StageForecast:
+        """Return the forecast of a stage."""
+        config, settings = self._config, self._settings
+        text = self.sizes.text_bytes
+        if name == REGISTER:
+            disk, held = estimate("export", config, settings.store).bytes, None
+        else:
+            disk, held = estimate(name, config, settings.store, text).bytes, self._memory(name)
+        best = self._best(name)
+        if not best:
+            basis = "no run or measurement is like it" if effort(name, config, self.sizes) else "the text is not here"
+            return StageForecast(name=name, memory_bytes=held, disk_bytes=disk, basis=basis)
+        nearest = min(best, key=lambda one: one.factor)
+        seconds, cost = median(one.seconds for one in best), nearest.evidence.costs[name]
+        span = Span.around(seconds, nearest.factor).containing([one.seconds for one in best])
+        if name == "train" and (config.train.patience or config.budget.max_hours):
+            span = self._may_end_early(span)
+        per_second = span.likely / max(0.01, cost.seconds)
+        more = f" and {len(best) - 1} more" if len(best) > 1 else ""
+        return StageForecast(
+            name=name,
+            seconds=span,
+            cpu_seconds=cost.cpu_seconds * per_second,
+            gpu_seconds=cost.gpu_seconds * per_second,
+            memory_bytes=held,
+            disk_bytes=disk,
+            origin=nearest.evidence.origin,
+            basis=nearest.evidence.label + more,
+        )
+
+    def _may_end_early(self, span: Span) -> Span:
+        """Return the range of a training that `patience` or the budget may end before its last update."""
+        train, budget = self._config.train, self._config.budget.max_hours * 3_600
+        if train.patience:
+            fewest = min(1.0, train.patience * train.validate_every / train.max_updates)
+            span = span.model_copy(update={"low": span.low * fewest})
+        if budget:
+            span = Span(**{name: min(value, budget) for name, value in span.model_dump().items()})
+        return span
+
+    def _best(self, name: str) -> list[_Scaled]:
+        """Return the forecasts from the best evidence, at most `_COMPARED` of them."""
+        found = [scaled for one in self.evidence if name in one.costs and (scaled := self._scaled(name, one))]
+        if not found:
+            return []
+        least = min(one.factor for one in found)
+        return [one for one in found if one.factor <= least * 1.05][:_COMPARED]
+
+    def _scaled(self, name: str, evidence: Evidence) -> _Scaled | None:
+        """Scale the time of a stage to this recipe, or return None if the two cannot be compared."""
+        device = "gpu" if self._machine.gpus or self._machine.training != "local" else "cpu"
+        of_evidence = "gpu" if evidence.machine.gpus or evidence.machine.training != "local" else "cpu"
+        if name == "train" and device != of_evidence:
+            return None
+        mine = effort(name, self._config, self.sizes, device)
+        theirs = effort(name, evidence.config, evidence.sizes, device)
+        seconds = evidence.costs[name].seconds
+        if not mine or not theirs or not seconds:
+            return None
+        constant = min(_CONSTANT_SECONDS.get(name, 0.0), _MOST_CONSTANT * seconds)
+        variable = seconds - constant
+        if name == "train":
+            variable = self._of_updates(evidence, variable, theirs, device)
+        likely = constant + variable * mine / theirs
+        factor = _FACTOR[evidence.origin] * (1 + _FACTOR_OF_SIZE * abs(math.log(mine / theirs)))
+        factor *= self._unlikeness(name, evidence)
+        if evidence.machine != self._machine:
+            factor *= _OTHER_MACHINE
+            if name in _USES_THREADS and not (name == "train" and device == "gpu"):
+                likely *= evidence.machine.threads / self._machine.threads
+            if name == "train" and device == "gpu" and evidence.machine.gpus:
+                likely *= len(evidence.machine.gpus) / max(1, len(self._machine.gpus))
+        return _Scaled(evidence, likely, factor)
+
+    def _of_updates(self, evidence: Evidence, variable: float, theirs: float, device: str) -> float:
+        """Return the time of a training without its start, by the speed of its updates.
+
+        In a training of few updates, the start is much of the time, and varies.
+        """
+        sizes = evidence.sizes
+        if not (sizes.updates and sizes.trained_tokens and sizes.tokens_per_second):
+            return variable
+        of_updates = sizes.trained_tokens / sizes.tokens_per_second
+        share = sizes.updates * update_effort(evidence.config, sizes, device) / theirs
+        by_speed = of_updates / share
+        return variable if of_updates > variable / 2 else by_speed
+
+    def _unlikeness(self, name: str, evidence: Evidence) -> float:
+        """Return the factor by which the range grows because the two recipes differ."""
+        factor = 1.0 if kind(name, self._config) == kind(name, evidence.config) else _OTHER_KIND
+        if name in ("train", "average", "export", "evaluate") and self.sizes.weights and evidence.sizes.weights:
+            ratio = self.sizes.weights / evidence.sizes.weights
+            factor *= 1 + _FACTOR_OF_SMALL_MODEL * abs(math.log(ratio))
+        elif not self._is_text_known:
+            factor *= _SIZE_UNKNOWN
+        return factor
+
+    def _memory(self, name: str) -> float | None:
+        """Return the peak memory of a stage: by the rule, and by how far the rule was from an earlier run."""
+        config, threads = self._config, self._settings.threads
+        rule = memory(name, config, threads, self.sizes.text_bytes).bytes
+        if rule is None:
+            return None
+        like = [one for one in self._best(name) if one.evidence.costs[name].memory_bytes]
+        if not like:
+            return rule
+        one = like[0].evidence
+        measured = one.costs[name].memory_bytes or 0
+        of_it = memory(name, one.config, one.machine.threads, one.sizes.text_bytes).bytes or rule
+        if name != "train":
+            return measured * rule / of_it
+        activations = (
+            max(0.0, measured - of_it) * _activations(config, self.sizes) / _activations(one.config, one.sizes)
+        )
+        return rule + activations
+
+
+def _activations(config: PipelineConfig, sizes: Sizes) -> float:
+    """Return a number in proportion to which the activations of training grow."""
+    train, model = config.train, config.model
+    tokens = train.micro_batch_tokens if train.batching == "padded" else train.max_tokens_per_pass
+    layers = model.encoder_layers + model.decoder_layers
+    return tokens * (layers * (16 * model.d_model + 2 * model.d_ff) + 3 * (sizes.target_vocab or 0))
+
+
+def forecast_run(config: PipelineConfig, settings: Settings, selection: Selection) -> list[StageForecast]:
+    """Return the forecasts of the stages that a run would not reuse."""
+    planned = plan(config, settings.store, selection.force)
+    forecaster = Forecaster(config, settings, planned)
+    names = [one.stage.name for one in planned if not one.artifact and selection.includes(one.stage.name)]
+    return [forecaster.stage(name) for name in (*names, *([REGISTER] if selection.includes(REGISTER) else []))]
