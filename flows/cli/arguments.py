@@ -23,10 +23,7 @@ def _step(name: str) -> StepName:
 Recipe = Annotated[str, typer.Argument(help="Name of a recipe (`nmt recipes` lists them), or path of a YAML file.")]
 DeployedRecipes = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Names or paths of recipes to deploy, with their stages. By default the recipes of the package that are "
-        "not for comparisons, and the stages of quickstart."
-    ),
+    typer.Argument(help="Names or paths of recipes to deploy, with their stages. By default only quickstart."),
 ]
 Overrides = Annotated[
     list[str] | None,
