@@ -11,21 +11,32 @@ from flows.display import reports
 from flows.display.markdown import cells
 from flows.registry.marks import forget_marks
 from flows.retention.garbage import garbage
+from flows.runs.endings import completed, ends_in_words
+from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import end_silent, heartbeat_seconds, says_its_end
 from flows.servers.late_runs import skip_late
 from flows.servers.reconcile import Closed, close_orphans
 from flows.settings import Settings
 
 
+def _name_of_gc(parameters: Parameters, deployed: Deployed) -> str:
+    return "gc: delete" if parameters.get("delete") else "gc: list"
+
+
+def _name_of_reconcile(parameters: Parameters, deployed: Deployed) -> str:
+    return "reconcile"
+
+
 @says_its_end
-@flow(name="gc", persist_result=False)
+@flow(name="gc", flow_run_name=unless_typed(_name_of_gc), persist_result=False)
+@ends_in_words
 def gc(
     keep_runs: int = 5,
     delete: bool = False,
     older_than: int = 30,
     unfinished: int = 30,
-    gone: list[str] | None = None,
-    forget: list[str] | None = None,
+    gone: list[str] = [],  # noqa: B006  # Prefect's form shows the default; nothing changes it
+    forget: list[str] = [],  # noqa: B006
 ) -> list[str]:
     """List the artifacts that no recent run needs, here and in the shared store, and delete them on request.
 
@@ -38,8 +49,8 @@ def gc(
         forget: Marks of models that no longer exist. They are removed first.
     """
     logger, settings = get_run_logger(), Settings.load()
-    forget_marks(settings.store, forget or ())
-    rubbish = garbage(settings, keep_runs, older_than, unfinished_days=unfinished, gone=gone or (), note=logger.info)
+    forget_marks(settings.store, forget)
+    rubbish = garbage(settings, keep_runs, older_than, unfinished_days=unfinished, gone=gone, note=logger.info)
     if delete:
         for one in rubbish:
             one.remove()
@@ -48,11 +59,13 @@ def gc(
     logger.info(f"{freed} in {len(rubbish)} folders {did}")
     rows = [{"artifact": one.name, "size": reports.size(one.bytes)} for one in rubbish]
     create_table_artifact(cells(rows), key="gc", description=f"{freed} {did}")
-    return [one.name for one in rubbish]
+    names = [one.name for one in rubbish]
+    return completed(f"{freed} in {len(names)} folders {did}", names)
 
 
 @says_its_end
-@flow(name="reconcile", persist_result=False)
+@flow(name="reconcile", flow_run_name=unless_typed(_name_of_reconcile), persist_result=False)
+@ends_in_words
 def reconcile(close_unknown: bool = False) -> list[Closed]:
     """End flow runs whose machine is gone, close MLflow runs whose flow run or process has ended, and skip late runs.
 
@@ -70,4 +83,5 @@ def reconcile(close_unknown: bool = False) -> list[Closed]:
         logger.info(f"{run.name} ({run.run_id}): {run.status or 'left alone'}: {run.why}")
     rows = cells(asdict(run) for run in found)
     create_table_artifact(rows, key="reconcile", description="MLflow runs without an owner")
-    return found
+    closed = sum(bool(run.status) for run in found)
+    return completed(f"{closed} MLflow runs closed", found)

@@ -9,12 +9,23 @@ from prefect.runtime import flow_run
 from flows.display.markdown import plain
 from flows.registry.champions import Author, user_and_machine
 from flows.registry.manual import history_of, promote_by_hand, roll_back_by_hand
+from flows.runs.endings import completed, ends_in_words
+from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 
 
+def _name_of_promotion(parameters: Parameters, deployed: Deployed) -> str:
+    return f"promote {parameters['model']} {parameters.get('version') or 'challenger'}"
+
+
+def _name_of_rollback(parameters: Parameters, deployed: Deployed) -> str:
+    return f"roll back {parameters['model']}"
+
+
 @says_its_end
-@flow(name="promote", flow_run_name="promote {model}", persist_result=False)
+@flow(name="promote", flow_run_name=unless_typed(_name_of_promotion), persist_result=False)
+@ends_in_words
 def promote(model: str, version: str = "", why: str = "", force: bool = False) -> str:
     """Make a version of a registered model the champion, regardless of the gate's verdict.
 
@@ -29,7 +40,8 @@ def promote(model: str, version: str = "", why: str = "", force: bool = False) -
 
 
 @says_its_end
-@flow(name="rollback", flow_run_name="roll back {model}", persist_result=False)
+@flow(name="rollback", flow_run_name=unless_typed(_name_of_rollback), persist_result=False)
+@ends_in_words
 def rollback(model: str, why: str = "") -> str:
     """Restore the previous champion of a registered model. The gate never promotes the replaced version again.
 
@@ -58,4 +70,4 @@ def _told(model: str, done: str, settings: Settings) -> str:
     _, events = history_of(model, settings)
     trail = "\n".join(f"- {plain(event)}" for event in reversed(events))
     create_markdown_artifact(f"# {plain(done)}\n\n{trail}\n", key="champion", description=plain(done))
-    return done
+    return completed(done, done)

@@ -8,12 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from prefect import get_run_logger, task
+from prefect import State, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run, task_run
+from prefect.states import Cancelled, Completed
 
-from flows.display import reports
+from flows.display import outcome, reports
 from flows.display.markdown import code, in_mlflow, link, plain
 from flows.display.progress import StageReporter, current_display
 from flows.html_report.champion import champion_before
@@ -24,6 +25,7 @@ from flows.launchers import launcher_for
 from flows.registry import verdicts
 from flows.registry.candidate import STARTED_FROM_TAG, Candidate
 from flows.registry.register import is_registered, register_model
+from flows.runs import endings
 from flows.runs.changes import changes_of, in_words
 from flows.runs.cost import Cost, StageMeter
 from flows.runs.forecast import forecast_run
@@ -53,6 +55,7 @@ from nmt_core.execution.processes import this_process
 from nmt_core.stages.stage import Job, Stage, run_stage
 from nmt_core.stages.table import STAGES
 from nmt_core.store.artifacts import Artifact, fingerprint_of
+from nmt_core.train.other_trainings import newest_update
 from nmt_core.train.spent import read_spent
 
 NOTE_TAG = "mlflow.note.content"
@@ -133,6 +136,9 @@ class Retraining:
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
         self._tracker.tags(self._tracked, self._result())
+        if error is None and (self.summary.metrics or self.summary.model):
+            text = outcome.result_page(self.summary, self.mlflow_page(self._tracked.id))
+            create_markdown_artifact(text, key="result", description=outcome.outcome(self.summary))
         if error is None or isinstance(error, Exception):  # after Ctrl-C, the user does not wait for a report
             page = self.mlflow_page(self._tracked.id, f"artifacts/{PAGE}")
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)
@@ -210,10 +216,39 @@ class Retraining:
         return self._artifacts[need]
 
     def _as_task(self, name: str, work: Callable[[Step], Made]) -> None:
-        """Run a step as a Prefect task of the same name, without Prefect's cache: the store knows what exists."""
-        task(name=name, cache_policy=NO_CACHE, persist_result=False)(self._observed)(name, work)
+        """Run a step as a Prefect task of the same name, without Prefect's cache: the store knows what exists.
 
-    def _observed(self, name: str, work: Callable[[Step], Made]) -> None:
+        Errors of a user and signals pass around Prefect, which would log the one as a bug and the other as a crash.
+        """
+        passed: list[BaseException] = []
+
+        def observed() -> State:
+            try:
+                return self._observed(name, work)
+            except NmtError as error:
+                passed.append(error)
+                return endings.state_of(error)
+            except Exception:
+                raise
+            except BaseException as error:
+                passed.append(error)
+                return Cancelled(message=self._stopped(name))
+
+        as_task = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
+        state = as_task(observed)(return_state=True)
+        if passed:
+            raise passed[0]
+        state.result()
+
+    def _stopped(self, name: str) -> str:
+        """Return, and log, what a stopped step has kept."""
+        words = f"{name}: stopped"
+        if update := newest_update(self._settings.store.partial(name, self._fingerprints[name])):
+            words += f" with a checkpoint of update {update:,}: the same run resumes there"
+        get_run_logger().info(words)
+        return words
+
+    def _observed(self, name: str, work: Callable[[Step], Made]) -> State:
         """Run a step, and report its progress and result to the display, the summary, MLflow and Prefect."""
         start = time.monotonic()
         self._display.begin(name)
@@ -244,6 +279,17 @@ class Retraining:
         if not made.reused:
             row.cost = meter.cost(made.report, read_spent(Path(made.place)), self._settings.prices)
         self._record(step, made)
+        self._log_result(step)
+        return Completed(name="Cached", message=made.label) if made.reused else Completed()
+
+    def _log_result(self, step: Step) -> None:
+        """Log what the terminal shows of a step's result."""
+        step.reporter.log(outcome.step_line(step.row))
+        if step.name == "evaluate":
+            for score in self.summary.metrics:
+                step.reporter.log(outcome.score_line(score).plain)
+        if step.name == REGISTER and self.summary.model:
+            step.reporter.log(outcome.model_line(self.summary.model).plain)
 
     def _record(self, step: Step, made: Made) -> None:
         row, report = step.row, made.report

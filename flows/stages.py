@@ -1,33 +1,50 @@
 """One Prefect flow for each stage, with a form of its own.
 
-All flows have the same parameters: the configuration sections that only this stage reads, its input, and the recipe
+All flows have the same parameters: the input, the configuration sections that only this stage reads, and the recipe
 for everything else. The table of stages determines the sections.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.flows import Flow
+from pydantic import BaseModel
 
 from flows.display.markdown import plain
+from flows.display.outcome import outcome
 from flows.retraining import Retraining
+from flows.runs.endings import completed, ends_in_words
 from flows.runs.origin import LATEST, Origin, find_origin, producer_of
-from flows.runs.preemption import preempted
+from flows.runs.run_names import name_of_stage, unless_typed
 from flows.runs.selection import REGISTER, STEPS, Selection, StepName
 from flows.runs.summary import RunSummary
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import PreemptedError
-from nmt_core.recipes.recipe import load_recipe, with_sections
+from nmt_core.errors import ConfigError
+from nmt_core.recipes.recipe import load_recipe, split_changes, with_changes
 from nmt_core.stages.table import STAGES
 
 _FIRST_RECIPE = "quickstart"
 _OF_REGISTER = ("registry",)
+
+_EXAMPLES: Mapping[StepName, str] = {
+    "download": "corpus.toy.pairs=2000",
+    "clean": "clean.max_words=60",
+    "split": "split.dev_pairs=700",
+    "tokenizer": "tokenizer.vocab_size=8000",
+    "encode": "encode.max_length=100",
+    "train": "train.max_updates=60",
+    "average": "average.checkpoints=2",
+    "export": "export.shortlist=true",
+    "evaluate": "search.beam_size=8",
+    REGISTER: "registry.metric=chrF",
+}
+"""Example of a change, by the step that reads its section."""
 
 _MEANINGS = {
     "input": "Artifact of {producer} to start from: latest (newest run of the recipe), the id of a run, or the first "
@@ -35,6 +52,8 @@ _MEANINGS = {
     "recipe": "Name or path of a recipe. It supplies the options that neither this form nor the run that made the "
     "input sets.",
     "force": "Run the stage again even if its artifact exists.",
+    "changes": "Changes to the sections below, as after --set: `{example}`. Separate several by commas or line breaks. "
+    "They replace the values below.",
 }
 
 
@@ -49,10 +68,12 @@ def sections_of(step: StepName) -> tuple[str, ...]:
 def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
     """Run one stage, and show its input in Prefect."""
     settings = Settings.load()
-    recipe = load_recipe(values["recipe"])
-    origin = find_origin(step, values.get("input", LATEST), recipe, settings)
-    own = {section: values[section].model_dump() for section in sections_of(step)}
-    config = with_sections(origin.config, own)
+    recipe = load_recipe(values.get("recipe") or _FIRST_RECIPE)
+    origin = find_origin(step, values.get("input") or LATEST, recipe, settings)
+    changes = str(values.get("changes") or "")
+    _require_own(step, changes)
+    own = {name: _as_values(values.get(name)) for name in sections_of(step)}
+    config = with_changes(origin.config.model_dump(mode="json") | own, changes)
     selection = Selection(step, step, (step,) if values.get("force") else ())
     with Retraining(config, selection) as run:
         run.begin_with(origin.artifacts)
@@ -63,6 +84,19 @@ def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:
         else:
             run.stage(step)
     return run.summary
+
+
+def _as_values(section: Any) -> Any:
+    """Return the values of a section. Prefect passes the values of a form, and a caller in Python passes a section."""
+    return section.model_dump(mode="json") if isinstance(section, BaseModel) else section
+
+
+def _require_own(step: StepName, changes: str) -> None:
+    """Raise `ConfigError` for a change of a section that only other stages read: it would change nothing here."""
+    own = sections_of(step)
+    for change in split_changes(changes):
+        if change.partition(".")[0] not in own:
+            raise ConfigError(f"changes: {change}: {step} does not decide this: its sections are {', '.join(own)}")
 
 
 def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
@@ -85,20 +119,21 @@ def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
     """Return the flow of one stage. Its signature becomes the form."""
     producer = producer_of(step)
     sections = sections_of(step)
-    parameters: dict[str, tuple[Any, Any]] = {
+    parameters: dict[str, tuple[Any, Any]] = {"input": (str, LATEST)} if producer else {}
+    parameters |= {"force": (bool, False)} if step != REGISTER else {}
+    parameters |= {"changes": (str, "")} if sections else {}
+    parameters |= {
         section: (PipelineConfig.model_fields[section].annotation, inspect.Parameter.empty) for section in sections
     }
-    parameters |= {"input": (str, LATEST)} if producer else {}
     parameters |= {"recipe": (str, _FIRST_RECIPE)}
-    parameters |= {"force": (bool, False)} if step != REGISTER else {}
     meanings = {section: _first_line(PipelineConfig.model_fields[section].annotation) for section in sections}
-    meanings |= {name: text.format(producer=producer) for name, text in _MEANINGS.items() if name in parameters}
+    words = {"producer": producer, "example": _EXAMPLES.get(step, f"{sections[0]}.KEY=VALUE" if sections else "")}
+    meanings |= {name: text.format(**words) for name, text in _MEANINGS.items() if name in parameters}
 
+    @ends_in_words
     def run(**values: Any) -> RunSummary:
-        try:
-            return _run_step(step, values)
-        except PreemptedError as error:
-            return cast(RunSummary, preempted(error))
+        summary = _run_step(step, values)
+        return completed(outcome(summary), summary)
 
     run.__name__ = run.__qualname__ = step
     run.__doc__ = f"Run only the stage {step}.\n\nArgs:\n" + "".join(
@@ -108,7 +143,12 @@ def _stage_flow(step: StepName) -> Flow[..., RunSummary]:
     signature = [keyword(name, annotation=kind, default=default) for name, (kind, default) in parameters.items()]
     run.__signature__ = inspect.Signature(signature, return_annotation=RunSummary)  # type: ignore[attr-defined]
     run.__annotations__ = {name: kind for name, (kind, _) in parameters.items()} | {"return": RunSummary}
-    as_flow: Callable[[Any], Flow[..., RunSummary]] = flow(name=step, flow_run_name=step, persist_result=False)
+    as_flow: Callable[[Any], Flow[..., RunSummary]] = flow(
+        name=step,
+        flow_run_name=unless_typed(partial(name_of_stage, step)),
+        persist_result=False,
+        validate_parameters=False,  # `_run_step` does, and explains what is wrong in a recipe's terms
+    )
     return says_its_end(as_flow(run))
 
 

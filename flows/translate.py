@@ -9,25 +9,32 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.display import reports
 from flows.display.progress import Display, current_display
+from flows.runs.endings import completed, ends_in_words
+from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from flows.translation.job import Wanted, translate_job
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, without_password
 from nmt_core.jobs.pace import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 _STEP = "translate"
 
 
+def _name(parameters: Parameters, deployed: Deployed) -> str:
+    return f"translate {without_password(str(parameters['source']))}"
+
+
 @says_its_end
-@flow(name="translate", persist_result=False)
+@flow(name="translate", flow_run_name=unless_typed(_name), persist_result=False)
+@ends_in_words
 def translate(
     model: str,
     source: str,
     target: str,
     column: str = "",
     job: str = "",
-    beam_size: int | None = None,
+    beam_size: int = 0,
     long_lines: Literal["", "split", "cut"] = "",
     prefix_column: str = "",
     overrides: tuple[str, ...] = (),
@@ -45,7 +52,7 @@ def translate(
         target: File to write, in the format of its suffix. For a folder or pattern, a folder.
         column: Column of a table to translate. Give its name, or its number if the first row is not a header.
         job: Folder or address that all workers of the same job share. Leave empty for a folder beside the target.
-        beam_size: Beam size. Leave empty for the model's own.
+        beam_size: Beam size. 0 means the model's own.
         long_lines: Treatment of lines that are too long for the model. Leave empty for the model's own setting.
         prefix_column: Column of a table with the text that each translation must begin with.
         overrides: Other search options, such as search.n_best=3.
@@ -62,7 +69,7 @@ def translate(
         target,
         column=column,
         job=job,
-        beam_size=beam_size,
+        beam_size=beam_size or None,
         long_lines=long_lines,
         prefix_column=prefix_column,
         overrides=overrides,
@@ -79,7 +86,7 @@ def translate(
     report = translate_job(wanted, Settings.load(), _progress_on(display, logger), logger.warning, logger.info)
     display.end(_STEP, f"{report['lines']:,} lines")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
-    return report
+    return completed(f"{report['lines']:,} lines", report)
 
 
 def _progress_on(display: Display, logger: "logging.Logger | logging.LoggerAdapter[logging.Logger]") -> Progress:

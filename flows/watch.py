@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from prefect import flow, get_run_logger
@@ -19,6 +20,8 @@ from prefect.events import Event, Resource, get_events_client
 from prefect.events.related import related_resources_from_run_context
 
 from flows.display.markdown import cells, plain
+from flows.runs.endings import completed, ends_in_words
+from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
@@ -26,6 +29,7 @@ from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.watching import changes, look, watched
 from nmt_core.errors import ConfigError, NmtError, words_of
+from nmt_core.recipes.recipe import with_changes
 from nmt_core.store.atomic import write_atomically
 
 CHANGED = "nmt.text.changed"
@@ -41,8 +45,14 @@ def resource_of(recipe: str) -> str:
     return f"nmt.recipe.{recipe}"
 
 
+def _name(parameters: Parameters, deployed: Deployed) -> str:
+    config = parameters["config"]
+    return f"{config['name'] if isinstance(config, Mapping) else config.name}: watch"
+
+
 @says_its_end
-@flow(name="watch", flow_run_name="{config.name}", persist_result=False)
+@flow(name="watch", flow_run_name=unless_typed(_name), persist_result=False, validate_parameters=False)
+@ends_in_words
 def watch(config: PipelineConfig) -> list[str]:
     """Check if the text of a recipe has changed since the last check, without downloading it.
 
@@ -59,6 +69,7 @@ def watch(config: PipelineConfig) -> list[str]:
         ConfigError: The recipe has no lock file.
         EventError: The text has changed, and Prefect does not accept the event. The next check finds the change again.
     """
+    config = with_changes(config, "")  # Prefect passes the values of a form
     logger, addresses = get_run_logger(), watched(config)
     if not config.corpus.lock and any(scheme_of(address) for address in addresses):
         raise ConfigError(
@@ -87,7 +98,8 @@ def watch(config: PipelineConfig) -> list[str]:
     else:
         logger.info(f"nothing has changed at {len(seen)} addresses")
     _write(state, seen)  # last: if the flow is stopped before this, the next check finds the same change again
-    return found
+    words = f"{len(found)} of {len(seen)} addresses have changed" if found else "nothing has changed"
+    return completed(words, found)
 
 
 def tell(event: Event) -> None:

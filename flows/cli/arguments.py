@@ -48,10 +48,7 @@ Recipe = Annotated[
 ]
 DeployedRecipes = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Names or paths of recipes to deploy, with their stages. By default the recipes of the package that are "
-        "not for comparisons, and the stages of quickstart."
-    ),
+    typer.Argument(help="Names or paths of recipes to deploy, with their stages. By default only quickstart."),
 ]
 Overrides = Annotated[
     list[str] | None,

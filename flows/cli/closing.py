@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from flows.display import forecasts
-from flows.display.progress import styled
+from flows.display import forecasts, outcome
 from flows.display.tables import terminal_table
 from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
@@ -27,27 +26,11 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
     if summary.metrics and "TOY" in summary.description.split():
         console.print("A TOY: its score says nothing about real text.", style="bold yellow")
     for score in summary.metrics:
-        interval = "" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})"
-        console.print(
-            styled(
-                f"{score.metric} ",
-                (f"{score.score:.2f}", "bold"),
-                f"{interval} on {score.test_set}  ({score.signature})",
-            )
-        )
+        console.print(outcome.score_line(score))
     for line in summary.not_published:
         console.print(line)
     if model := summary.model:
-        aliases = ", ".join(model.aliases)
-        console.print(
-            styled(
-                "Model ",
-                (model.name, "bold"),
-                " version ",
-                (model.version, "bold"),
-                f" ({aliases}): {model.verdict}",
-            )
-        )
+        console.print(outcome.model_line(model))
         if model.gate and model.gate.checks:
             console.print(verdicts.table(model.gate))
     for sample in summary.samples:

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import cast
 
 from rich.console import Console
 
@@ -21,6 +22,7 @@ from flows.servers.servers import PrefectApi, ServerError
 from flows.settings import Settings, allow_code_of_its_owner
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, without_password, words_of
+from nmt_core.stages import StageName
 from nmt_core.stages.stage import is_full_disk
 
 _LEAST_FREE_BYTES = 65_536
@@ -127,7 +129,11 @@ def ready(settings: Settings) -> Iterator[Retrain]:
         open_database(settings.mlflow_tracking_uri)
         api.wait()
         yield lambda config, selection, run_id: retrain(
-            config, selection.first, selection.last, list(selection.force), run_id
+            config=config,
+            from_=selection.first,
+            until=selection.last,
+            force=cast(list[StageName], list(selection.force)),  # `Selection` refuses `register`
+            run_id=run_id,
         )
 
 

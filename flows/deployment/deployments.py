@@ -20,8 +20,9 @@ from flows.display.markdown import plain
 from flows.maintenance import gc, reconcile
 from flows.promotion import promote, rollback
 from flows.retrain import retrain
+from flows.runs.origin import producer_of
 from flows.runs.ownership import DEPLOYMENT_TAG
-from flows.runs.selection import StepName
+from flows.runs.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from flows.translate import translate
 from flows.watch import watch
@@ -29,6 +30,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.recipes.recipe import load_recipe, recipe_names
 
 TAG = DEPLOYMENT_TAG
+"""Tag of all deployments. They also have tags of the form `kind:stage`, `recipe:quickstart` and `stage:02-clean`."""
 TRAINING_QUEUE = "training"
 """Work queue of training: one run at a time, unless the user raises its limit."""
 JOB = {"command": "python -P -m flows.servers.isolated prefect.engine", "working_dir": "."}
@@ -42,18 +44,18 @@ _OF_OPERATORS = {"paused", "schedules", "concurrency_limit", "concurrency_option
 COLLISIONS = {"skip": ConcurrencyLimitStrategy.CANCEL_NEW, "queue": ConcurrencyLimitStrategy.ENQUEUE}
 """Prefect's names of the values of `schedule.overlap`."""
 
-_FIRST_RECIPE = "quickstart"
-_COMPARED = ("table3-", "korean-")
-"""Prefixes of recipes that are meant for `nmt compare` and not for scheduled retraining."""
+_DEMO = "quickstart"
+"""Recipe that is deployed if the user names none."""
+_READ_BY_WATCH = {"name", "languages", "corpus"}
 _TRAINING: frozenset[StepName] = frozenset({"train"})
-_ONCE: dict[str, Flow[..., Any]] = {
-    "translate": translate,
-    "promote": promote,
-    "rollback": rollback,
-    "gc": gc,
-    "reconcile": reconcile,
+_ONCE: dict[str, tuple[Flow[..., Any], str, str]] = {
+    "translate": (translate, "translate", "Translates files with a registered model, line by line."),
+    "promote": (promote, "admin", "Makes a version of a model the champion, whatever the gate said."),
+    "rollback": (rollback, "admin", "Makes the previous champion of a model the champion again."),
+    "gc": (gc, "admin", "Lists the artifacts that no recent run needs. With `delete`, it frees their space."),
+    "reconcile": (reconcile, "admin", "Ends runs whose machine is gone. It runs every 15 minutes by itself."),
 }
-"""Flows that belong to no recipe, by the name of their only deployment."""
+"""Flows that belong to no recipe, by the name of their only deployment, each with its kind and its description."""
 _BY_THEMSELVES = {"reconcile": "*/15 * * * *"}
 """Cron schedules of those that run unattended."""
 
@@ -96,6 +98,10 @@ class Entry:
     cron: str = ""
     timezone: str = "UTC"
     description: str = ""
+    kind: str = "admin"
+    """Kind of work, by which the pages of Prefect can be filtered: retrain, stage, watch, translate or admin."""
+    recipe: str = ""
+    """Name of the recipe. Empty for deployments that belong to none."""
     overlap: Literal["", "skip", "queue"] = ""
     """Fate of a run that is due while another one of this deployment is running. Empty means that both run."""
 
@@ -103,6 +109,14 @@ class Entry:
     def full_name(self) -> str:
         """Name of the deployment in Prefect."""
         return f"{self.flow.name}/{self.name}"
+
+    @property
+    def tags(self) -> list[str]:
+        """Tags of the deployment, and so of its runs."""
+        tags = [TAG, f"kind:{self.kind}"]
+        tags += [f"recipe:{self.recipe}"] if self.recipe else []
+        step = self.flow.name
+        return tags + ([f"stage:{STEPS.index(step) + 1:02}-{step}"] if step in STEPS else [])
 
     def deployment(self, pools: Pools) -> RunnerDeployment:
         """Return the deployment for Prefect, without the fields that operators decide: paused, limit, and schedules."""
@@ -112,6 +126,7 @@ class Entry:
             "work_pool_name": pools.training if self.trains else pools.cpu,
             "work_queue_name": TRAINING_QUEUE if self.trains else "default",
             "job_variables": dict(JOB),
+            "tags": self.tags,
         }
         own |= {"description": self.description} if self.description else {}
         return _deployment_of(self.flow).model_copy(update=own)
@@ -124,40 +139,64 @@ def _deployment_of(flow: Flow[..., Any]) -> RunnerDeployment:
         flow, flow.name, tags=[TAG], entrypoint_type=EntrypointType.MODULE_PATH
     )
     made.model_fields_set.difference_update(_OF_OPERATORS)  # the defaults would overwrite the server's values
+    _leave_out_what_does_nothing(flow, made)
     return made
+
+
+def _leave_out_what_does_nothing(flow: Flow[..., Any], deployment: RunnerDeployment) -> None:
+    """Remove the options of a recipe from a form that the flow does not read. The server still accepts their values."""
+    schema = deployment._parameter_openapi_schema
+    if form := schema.definitions.get(PipelineConfig.__name__):
+        unread = form["properties"].keys() - _READ_BY_WATCH if flow.name == watch.name else {"schedule"}
+        form["properties"] = {name: field for name, field in form["properties"].items() if name not in unread}
+        form["additionalProperties"] = True
+    if "from_" in schema.properties:
+        schema.properties["from_"]["title"] = "from"
 
 
 def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]:
     """Return all deployments.
 
     Args:
-        asked: Names or paths of recipes that get a deployment of `retrain` and of each stage. Empty means `retrain` of
-            all recipes of the package except families for comparison, and the stages of the first recipe.
+        asked: Names or paths of recipes. Each gets a deployment of `retrain`, one of each stage, and one of `watch` if
+            its schedule watches. Empty means the quickstart.
         schedule: Cron schedule of retraining, in place of the recipes' own.
 
     Raises:
         ConfigError: A recipe does not exist or is wrong.
     """
-    to_retrain = [name for name in recipe_names() if not name.startswith(_COMPARED)]
-    recipes = [Recipe.read(name) for name in asked or to_retrain]
-    with_stages = recipes if asked else [recipe for recipe in recipes if recipe.address == _FIRST_RECIPE]
+    recipes = [Recipe.read(name) for name in asked or (_DEMO,)]
     entries = [entry for recipe in recipes for entry in _of_recipe(recipe, schedule)]
-    entries += [_of_stage(step, recipe) for recipe in with_stages for step in STAGE_FLOWS]
-    return entries + [Entry(flow, name, {}, cron=_BY_THEMSELVES.get(name, "")) for name, flow in _ONCE.items()]
+    entries += [_of_stage(step, recipe) for recipe in recipes for step in STAGE_FLOWS]
+    return entries + [
+        Entry(flow, name, {}, cron=_BY_THEMSELVES.get(name, ""), description=description, kind=kind)
+        for name, (flow, kind, description) in _ONCE.items()
+    ]
 
 
 def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:
     config = recipe.config
-    parameters = {"config": config.model_dump(mode="json")}
-    when = config.schedule
+    parameters = {"config": config.model_dump(mode="json", exclude_none=True)}  # Prefect refuses a null here
+    when, name = config.schedule, config.name
     cron = when.cron if schedule is None else schedule
-    yield Entry(retrain, config.name, parameters, True, cron, when.timezone, plain(config.description), when.overlap)
-    yield Entry(watch, config.name, parameters, cron=when.watch, timezone=when.timezone)
+    about = f"Retrains {name}, from its corpora to a registered model. {plain(config.description)}".strip()
+    yield Entry(retrain, name, parameters, True, cron, when.timezone, about, "retrain", name, when.overlap)
+    if when.watch:
+        about = f"Looks for changed text at the addresses of {name}. If it has changed, a retraining starts."
+        yield Entry(watch, name, parameters, False, when.watch, when.timezone, about, "watch", name)
 
 
 def _of_stage(step: StepName, recipe: Recipe) -> Entry:
-    sections = {name: getattr(recipe.config, name).model_dump(mode="json") for name in sections_of(step)}
-    return Entry(STAGE_FLOWS[step], recipe.config.name, sections | {"recipe": recipe.address}, step in _TRAINING)
+    name = recipe.config.name
+    values = recipe.config.model_dump(mode="json", exclude_none=True)
+    parameters = {section: values[section] for section in sections_of(step)} | {"recipe": recipe.address}
+    producer = producer_of(step)
+    start = (
+        f" It starts from the newest artifact of {producer}, or from the one that `input` names." if producer else ""
+    )
+    about = f"Runs only the stage {step} of {name}.{start}"
+    flow, trains = STAGE_FLOWS[step], step in _TRAINING
+    return Entry(flow, name, parameters, trains, description=about, kind="stage", recipe=name)
 
 
 def prefect_yaml(entries: Iterable[Entry], pools: Pools) -> str:

@@ -9,6 +9,7 @@ pools. Pools of this package fix them, so that a run does only what its deployme
 
 import copy
 import importlib.metadata
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,8 @@ from nmt_core.errors import ConfigError
 
 _FROM_THE_RECIPE = "recipe"
 """Slug of the recipe's own schedule, which distinguishes it from schedules that users have added."""
+_FLOWS_NAMED = 3
+_REMEDY = "remove the ones that are no longer needed with `nmt undeploy RECIPE`"
 _ENV = "env"
 """Variable of Prefect's process pools that could turn a run into any program, as the variables in `JOB` could."""
 
@@ -73,7 +76,12 @@ def install(entries: Sequence[Entry], pools: Pools) -> list[str]:
             when = f", {entry.cron} ({entry.timezone})" if entry.cron else ""
             done.append(f"{entry.full_name} on {deployment.work_pool_name}/{deployment.work_queue_name}{when}")
         done += _others(client, found)
-        retrains = [(entry.name, found[entry.full_name]) for entry in entries if entry.flow.name == "retrain"]
+        watched = {entry.recipe for entry in entries if entry.kind == "watch"}
+        retrains = [
+            (entry.name, found[entry.full_name])
+            for entry in entries
+            if entry.kind == "retrain" and entry.recipe in watched
+        ]
         wanted = automations.wanted_automations(client, retrains, found.get("reconcile/reconcile"))
         return done + automations.install(client, wanted)
 
@@ -182,21 +190,30 @@ def _limit(client: SyncPrefectClient, deployment: UUID, entry: Entry) -> None:
 
 
 def _others(client: SyncPrefectClient, installed: Mapping[str, UUID]) -> list[str]:
-    """Name the scheduled deployments that this package has installed before, but not now.
+    """Name the deployments that this package has installed before, but not now. They are kept.
 
     They belong to other recipes, or to one that has been renamed: its old schedule still retrains it.
     """
-    left = []
+    flows, scheduled = defaultdict(list), []
     for deployment in deployments_of_this_package(client):
-        scheduled = any(each.active for each in deployment.schedules)
-        if deployment.id not in installed.values() and scheduled and not deployment.paused:
-            left.append(f"{client.read_flow(deployment.flow_id).name}/{deployment.name}")
-    if not left:
-        return []
-    return [
-        f"not part of these deployments, but still scheduled: {', '.join(sorted(left))}; remove the ones that are no "
-        "longer needed with `nmt undeploy RECIPE`"
-    ]
+        if deployment.id in installed.values():
+            continue
+        flow = client.read_flow(deployment.flow_id).name
+        flows[deployment.name].append(flow)
+        if not deployment.paused and any(each.active for each in deployment.schedules):
+            scheduled.append(f"{flow}/{deployment.name}")
+    lines = []
+    if flows:
+        kept = ", ".join(f"{name} ({_some(flows[name])})" for name in sorted(flows))
+        lines.append(f"kept, but not part of these deployments: {kept}; {_REMEDY}")
+    if scheduled:
+        lines.append(f"not part of these deployments, but still scheduled: {', '.join(sorted(scheduled))}")
+    return lines
+
+
+def _some(flows: Sequence[str]) -> str:
+    """Return the names of a recipe's flows, or their number if there are many."""
+    return ", ".join(sorted(flows)) if len(flows) <= _FLOWS_NAMED else f"{len(flows)} deployments"
 
 
 def deployments_of_this_package(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:

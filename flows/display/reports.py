@@ -6,7 +6,7 @@ some tables, nothing here depends on the stage.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flows.display import markdown as markdown_of
@@ -35,11 +35,13 @@ _COLUMNS = {
     "devices": ("Precision", "Device"),
     "bleu_changes": ("Precision", "Change of BLEU"),
     "not_published": ("Graphs", "Reason"),
-    "bytes": ("File", "Bytes"),
+    "bytes": ("File", "Size"),
     "by_status": ("Status", "Lines"),
     "made_by": ("Code", "Chunks"),
 }
 """Titles of the columns of a table of values by name, by its field in the report."""
+_SHARES = ("_share", "_utilisation", "source_unknown", "target_unknown", "unknown_in_references")
+"""Endings of the names of fields that hold a share between 0 and 1."""
 _NOT_IN_A_METRIC_NAME = re.compile(r"[^\w\-./ ]+")
 
 
@@ -65,17 +67,16 @@ def cell(value: Any) -> str:
 
 def markdown(heading: str, report: Report) -> str:
     """Return the whole report as Markdown."""
-    plain = {key: value for key, value in report.items() if not _is_table(value)}
     parts = [
         f"# {markdown_of.plain(without_password(heading))}",
-        markdown_of.table(["Measure", "Value"], [[title(key), cell(value)] for key, value in plain.items()]),
+        markdown_of.table(["Measure", "Value"], list(_measures(report))),
     ]
     for key, value in report.items():
         if not _is_table(value) or not value:
             continue
         parts.append(f"## {markdown_of.plain(title(key))}")
         if isinstance(value, Mapping):
-            counts = [[without_password(str(name)), cell(count)] for name, count in value.items()]
+            counts = [[without_password(str(name)), _with_unit(key, count)] for name, count in value.items()]
             parts.append(markdown_of.table(_COLUMNS.get(key, ("Name", "Value")), counts))
         else:
             columns = list(value[0])
@@ -84,6 +85,26 @@ def markdown(heading: str, report: Report) -> str:
             if len(value) > _ROWS_SHOWN:
                 parts.append(f"... and {len(value) - _ROWS_SHOWN:,} more")
     return "\n\n".join(parts) + "\n"
+
+
+def _measures(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the title and the value of each measure that a report has, with its unit."""
+    for key, value in report.items():
+        if _is_table(value) or key == "unit" or value in (None, "", [], ()):
+            continue
+        unit = f" {report['unit']}" if key == "items_out" and report.get("unit") else ""
+        yield title(key), f"{_with_unit(key, value)}{unit}"
+
+
+def _with_unit(key: str, value: Any) -> str:
+    """Return a value of a field as text, with the unit that the name of the field tells."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return cell(value)
+    if key == "bytes":
+        return size(value)
+    if key.endswith(_SHARES) and math.isfinite(value):
+        return f"{value:.2%}"
+    return f"{cell(value)}{' s' if key.endswith('seconds') else ''}"
 
 
 def metrics(report: Report) -> dict[str, float]:

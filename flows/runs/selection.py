@@ -27,6 +27,9 @@ class Selection:
     """Stages that run again even if their artifacts exist."""
 
     def __post_init__(self) -> None:
+        for name in (self.first, self.last, *self.force):
+            if name not in STEPS:
+                raise ConfigError(f"{name!r} is not a stage: choose one of {', '.join(STEPS)}")
         if STEPS.index(self.first) > STEPS.index(self.last):
             raise ConfigError(f"--from {self.first} comes after --until {self.last}: swap them")
         for name in self.force:

@@ -1,5 +1,6 @@
 """Base class of all sections: a frozen group of options that becomes a form in the Prefect UI."""
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -10,18 +11,41 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 """Seed of a random generator. PyTorch's takes no larger one."""
 LARGE = 2**53
 """Bounds from here on come from the width of an integer, and tell a reader nothing."""
+_SCALARS = {"integer", "number", "string", "boolean"}
 
 
 def _shape_forms(schema: dict[str, Any]) -> None:
-    """Number the fields of a form, and add their bounds to their descriptions.
+    """Number the fields of a form, add their bounds to their descriptions, and escape these.
 
     With PostgreSQL, Prefect orders nested fields by `position` only. With any database, it checks bounds without
-    showing them.
+    showing them, and shows a description as Markdown, in which <unk> is an HTML tag.
     """
     for position, field in enumerate(schema.get("properties", {}).values()):
         field["position"] = position
+        _without_none(field)
+        if "description" in field:
+            field["description"] = _escaped(field["description"])
         if bounds := _bounds(field):
             field["description"] = f"{field['description']} Allowed: {bounds}."
+    if "description" in schema:
+        schema["description"] = _escaped(schema["description"])
+
+
+def _escaped(text: str) -> str:
+    """Escape the tags in Markdown, except in code."""
+    return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
+
+
+def _without_none(field: dict[str, Any]) -> None:
+    """Make a number or text that may be None an optional one: Prefect shows a choice between two types otherwise.
+
+    Its server takes an empty field for None if the field has no default.
+    """
+    kinds = [kind for kind in field.get("anyOf", ()) if kind.get("type") != "null"]
+    is_optional = len(kinds) == 1 and field.get("default", "") is None
+    if is_optional and kinds[0].get("type") in _SCALARS and "enum" not in kinds[0]:
+        del field["anyOf"], field["default"]
+        field.update(kinds[0])
 
 
 def _bounds(field: dict[str, Any]) -> str:

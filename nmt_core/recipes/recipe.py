@@ -3,6 +3,7 @@
 A recipe may instead hold the differences from another recipe, its base: `base: wmt14-en-de-base`.
 """
 
+import copy
 import difflib
 import functools
 import re
@@ -24,6 +25,7 @@ from nmt_core.store.atomic import write_atomically
 TEXT = ("languages", "corpus", "clean", "split", "mix", "tokenizer", "encode")
 """Sections that decide the text and its tokens."""
 _SUFFIXES = {".yaml", ".yml"}
+_BETWEEN_CHANGES = re.compile(rf"\n|,(?=\s*(?:{'|'.join(PipelineConfig.model_fields)})\.[\w.-]+\s*=)")
 _OWN = ("name", "description")  # never inherited: a recipe must not be mistaken for its base
 
 
@@ -63,13 +65,32 @@ def load_recipe(recipe: str, overrides: Iterable[str] = (), text_of: str = "") -
     return _validated(values, f"recipe {recipe}")
 
 
-def with_sections(config: PipelineConfig, sections: Mapping[str, Any]) -> PipelineConfig:
-    """Return a recipe with other values for some of its sections, validated as a whole.
+def split_changes(text: str) -> list[str]:
+    """Split a text into `section.key=value` overrides, which are separated by line breaks or commas.
+
+    A comma within a value separates nothing: the path of an option and `=` must follow a comma that separates.
+    """
+    return [part.strip() for part in _BETWEEN_CHANGES.split(text) if part.strip()]
+
+
+def with_changes(values: PipelineConfig | Mapping[str, Any], changes: str) -> PipelineConfig:
+    """Return a recipe from the values of a form, with `section.key=value` overrides, and validate it as a whole.
+
+    Args:
+        values: values of the recipe, or the recipe itself.
+        changes: overrides as `split_changes` reads them.
 
     Raises:
-        ConfigError: the values do not fit the rest of the recipe.
+        ConfigError: a key or a value is wrong. The message names every wrong place.
     """
-    return _validated(config.model_dump() | dict(sections), f"recipe {config.name}")
+    if isinstance(values, PipelineConfig):
+        if not changes.strip():
+            return values
+        values = values.model_dump(mode="json")
+    changed = copy.deepcopy(dict(values))
+    for override in split_changes(changes):
+        _apply(changed, override)
+    return _validated(changed, f"recipe {changed.get('name', '')}".strip())
 
 
 def _validated(values: Mapping[str, Any], what: str) -> PipelineConfig:

@@ -68,7 +68,7 @@ def test_a_form_may_name_no_code(
     clean = small_recipe["clean"] | {"scores": [scored]}
     config = PipelineConfig.model_validate(small_recipe | {"clean": clean})
     with pytest.raises(ConfigError, match=r"clean\.scores: command .*NMT_ALLOW_CODE=1"):
-        retrain(config, until="clean")
+        retrain(config=config, until="clean")
     assert not (tmp_path / "trace").exists()
 
 

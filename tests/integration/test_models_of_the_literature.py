@@ -112,7 +112,7 @@ def text(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_published_model_goes_through_every_stage(settings: Settings, text: tuple[Path, Path], recipe: str) -> None:
     from flows.retrain import retrain
 
-    summary = retrain(load_recipe(recipe, changes(recipe))).model_dump(mode="json")
+    summary = retrain(config=load_recipe(recipe, changes(recipe))).model_dump(mode="json")
     check(recipe, summary, settings.home)
     translate_job(Wanted(f"models:/{recipe}@champion", *map(str, text)), settings, lambda *_: None, pytest.fail)
     check_translations(text[1])

@@ -24,6 +24,7 @@ corpus:
   train: [{address}/text.tsv]
 split: {{dev_pairs: 10, test_pairs: 10}}
 clean: {{min_language_probability: 0}}
+schedule: {{watch: "0 0 1 1 *"}}
 """
 _SCHEDULED = """
 name: scheduled

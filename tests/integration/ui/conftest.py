@@ -72,6 +72,7 @@ def small_file(small_recipe: dict[str, Any], tmp_path_factory: pytest.TempPathFa
     """The small recipe as a file."""
     file = tmp_path_factory.mktemp("recipe") / "small.yaml"
     values = {name: value for name, value in small_recipe.items() if value is not None} | {"name": "small"}
+    values["schedule"] = {"cron": "0 3 1 1 *"}  # once a year, so that there is something to pause
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     return file
 

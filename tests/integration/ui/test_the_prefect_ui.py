@@ -22,7 +22,6 @@ from nmt_core.stages.table import STAGES
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
-_BUSY = 503
 _LOOKS = 60
 _BYTES_OF_A_GRAPH = 10_000  # of a PNG; one without the bars and their names has far fewer
 _UNDER_WAY = "artifacts/train/*.partial"
@@ -54,13 +53,9 @@ def knob(page: Any, title: str) -> Any:
 
 
 def run_from_the_form(page: Any, deployment: str) -> str:
-    """Press Submit, and once more where Prefect on SQLite says that it is busy; the id of the flow run."""
-    for _ in range(10):
-        with page.expect_response(re.compile(rf"/deployments/{deployment}/create_flow_run")) as answer:
-            page.get_by_role("button", name="Submit").click()
-        if answer.value.status != _BUSY:
-            break
-        page.wait_for_timeout(2_000)
+    """Press Submit, once; the id of the flow run."""
+    with page.expect_response(re.compile(rf"/deployments/{deployment}/create_flow_run")) as answer:
+        page.get_by_role("button", name="Submit").click()
     assert answer.value.ok, answer.value.text()
     return str(answer.value.json()["id"])
 
@@ -70,6 +65,12 @@ def see_it_complete(page: Any, up: Any, site: str, run: str) -> None:
     page.goto(f"{site}/runs/flow-run/{run}")
     assert up.wait(run) == "COMPLETED"
     page.get_by_text("Completed", exact=True).first.wait_for()
+
+
+def lines_of(up: Any, run: str) -> list[str]:
+    """The log of a run, in order."""
+    body = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC"}
+    return [line["message"] for line in up.call("logs/filter", body)]
 
 
 def wait_for_the_graph(page: Any) -> None:
@@ -84,7 +85,7 @@ def wait_for_the_graph(page: Any) -> None:
     raise AssertionError(f"no graph in {_LOOKS} s: a picture of {len(before):,} bytes")
 
 
-@pytest.mark.cpu(120)  # those of `finished` and `up` among them
+@pytest.mark.cpu(170)  # those of `finished` and `up` among them
 def test_a_stage_and_a_retraining_from_the_browser(
     up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
 ) -> None:
@@ -95,8 +96,10 @@ def test_a_stage_and_a_retraining_from_the_browser(
     page.goto(f"{site}/deployments/deployment/{clean}/run")
     knob(page, "Max Words").locator("input").wait_for()
     titles = page.locator(".schema-form-property__label").all_inner_texts()
-    assert titles[:4] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
-    assert titles[-3:] == ["input (Optional)", "recipe (Optional)", "force (Optional)"]
+    assert titles[:3] == ["input (Optional)", "force (Optional)", "changes (Optional)"]
+    assert titles[3:7] == ["clean", "Min Words (Optional)", "Max Words (Optional)", "Min Characters (Optional)"]
+    assert titles[-1] == "recipe (Optional)"
+    assert "such as <b>." in knob(page, "Tags Must Match").inner_text()
     assert knob(page, "Max Words").inner_text().count("Maximum number of words on each side. Allowed: 1 or more.") == 1
     assert knob(page, "Max Words").locator("input").input_value() == "150"
     assert knob(page, "Unicode Form").locator(".p-select").inner_text().strip() == "NFC"
@@ -104,7 +107,10 @@ def test_a_stage_and_a_retraining_from_the_browser(
     picture(page, "prefect-form")
     run = run_from_the_form(page, clean)
     see_it_complete(page, up, site, run)
-    assert up.call(f"flow_runs/{run}")["parameters"]["clean"]["max_words"] == 12
+    started = up.call(f"flow_runs/{run}")
+    assert started["parameters"]["clean"]["max_words"] == 12
+    assert started["name"] == "small: clean (max_words=12)"
+    assert set(started["tags"]) == {"nmt", "kind:stage", "stage:02-clean", "recipe:small"}
     shown = up.call("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
     (report,) = [artifact["id"] for artifact in shown if artifact["key"] == "report-clean"]
     page.goto(f"{site}/artifacts/artifact/{report}")
@@ -114,6 +120,9 @@ def test_a_stage_and_a_retraining_from_the_browser(
     retrain = up.deployment("retrain/small")["id"]
     page.goto(f"{site}/deployments/deployment/{retrain}/run")
     knob(page, "Max Updates").locator("input").wait_for()
+    titles = page.locator(".schema-form-property__label").all_inner_texts()
+    assert titles[:5] == [f"{title} (Optional)" for title in ("from", "until", "force", "changes")] + ["config"]
+    picture(page, "prefect-form-of-retrain")
     run = run_from_the_form(page, retrain)
     page.goto("about:blank")  # where nothing is drawn meanwhile
     assert up.wait(run) == "COMPLETED"
@@ -123,7 +132,67 @@ def test_a_stage_and_a_retraining_from_the_browser(
     reused = "(select value from tags t where t.run_uuid = r.run_uuid and t.key = 'nmt.reused')"
     stages = up.tracked(run, reused)[0][1].split(", ")
     assert set(STAGES) <= set(stages), "an untouched form is the recipe, to the last knob"
+    tasks = up.call("task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
+    marks = {task["name"]: task["state"]["name"] for task in tasks}
+    assert marks.pop("register") in {"Cached", "Completed"}, "cached, if another run has registered this model"
+    assert marks == dict.fromkeys(STAGES, "Cached")
+    started = up.call(f"flow_runs/{run}")
+    assert started["name"].startswith("small: retrain 20") and "(" not in started["name"]
+    assert re.fullmatch(r"BLEU [\d.]+, champion(, all stages reused)?", started["state"]["message"])
+    lines = lines_of(up, run)
+    assert any(re.fullmatch(r"clean: [\d,]+ in, [\d,]+ pairs out, reused", line) for line in lines), lines
+    assert any(line.startswith("BLEU ") for line in lines) and any(line.startswith("Model small") for line in lines)
+    page.get_by_text("Artifacts", exact=True).first.click()
+    page.locator(".flow-run-artifacts a").first.click()
+    page.get_by_text("Verdict").first.wait_for()
+    picture(page, "prefect-result")
     assert asked_outside == []
+
+
+@pytest.mark.cpu(50)
+def test_a_typed_name_stays_and_changes_are_made_as_by_set(
+    up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
+) -> None:
+    site, clean = signed_in(up), up.deployment("clean/small")["id"]
+    assert up.wait(up.start("download/small")) == "COMPLETED"
+    page.goto(f"{site}/deployments/deployment/{clean}/run")
+    knob(page, "changes").locator("textarea").fill("clean.max_words=11,\nclean.min_words=2")
+    page.get_by_text("Run Name", exact=True).locator("xpath=following::input[1]").fill("before the holidays")
+    picture(page, "prefect-changes")
+    run = run_from_the_form(page, clean)
+    assert up.wait(run) == "COMPLETED"
+    assert up.call(f"flow_runs/{run}")["name"] == "before the holidays"
+    (made,) = [text for file in up.nmt.home.glob("runs/*/summary.json") if run in (text := file.read_text())]
+    cleaned = json.loads(made)["config"]["clean"]
+    assert (cleaned["max_words"], cleaned["min_words"]) == (11, 2)
+
+    page.goto(f"{site}/deployments/deployment/{clean}/run")
+    knob(page, "changes").locator("textarea").fill("clean.max_word=11")
+    run = run_from_the_form(page, clean)
+    assert up.wait(run) == "FAILED"
+    message = "recipe small: clean.max_word is not a key: did you mean 'max_words'?"
+    state = up.call(f"flow_runs/{run}")["state"]
+    assert state["message"] == message
+    assert not [line for line in lines_of(up, run) if "Traceback" in line]
+    page.goto(f"{site}/runs/flow-run/{run}")
+    page.get_by_text(message).first.wait_for()
+    picture(page, "prefect-failed")
+    assert asked_outside == []
+
+
+def test_the_toggle_of_a_schedule_works_at_once(up: Any, page: Any, signed_in: Any, picture: Any) -> None:
+    site, retrain = signed_in(up), up.deployment("retrain/small")["id"]
+    statuses = statuses_of(page, site)
+    page.goto(f"{site}/deployments/deployment/{retrain}")
+    (before,) = up.deployment("retrain/small")["schedules"]
+    assert before["active"]
+    for active in (False, True):
+        with page.expect_response(re.compile(rf"/deployments/{retrain}/schedules/")) as answer:
+            page.locator(".deployment-schedule-toggle, .p-toggle").first.click()
+        assert answer.value.ok, answer.value.text()
+        assert up.deployment("retrain/small")["schedules"][0]["active"] is active
+    picture(page, "prefect-deployment")
+    assert [asked for asked in statuses if asked[1] >= 500] == []
 
 
 def test_a_value_out_of_bounds_is_refused_in_the_browser(up: Any, page: Any, signed_in: Any, picture: Any) -> None:
@@ -160,7 +229,7 @@ def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     return ranks(up)
 
 
-@pytest.mark.cpu(40)
+@pytest.mark.cpu(80)
 def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     up: Any, page: Any, signed_in: Any, small_recipe: dict[str, Any]
 ) -> None:
@@ -181,6 +250,9 @@ def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     assert up.state(run) == "CANCELLED"
     assert ranks(up) == []
     assert dict(up.tracked(run))["train"] == "KILLED"
+    lines = lines_of(up, run)
+    assert [line for line in lines if re.search(r"train: stopped with a checkpoint of update [\d,]+: ", line)], lines
+    assert not [line for line in lines if "Crash" in line or "Traceback" in line], lines
     saved = {int(file.parent.name) for file in up.nmt.home.glob(f"{_UNDER_WAY}/checkpoints/*/.metadata")}
     assert 0 < max(saved) < _UPDATES, "saved for the cancellation, and not because it was due"
 
@@ -208,7 +280,7 @@ def raw(address: str, path: str, host: str, method: str = "GET") -> int:
     return status
 
 
-@pytest.mark.cpu(20)
+@pytest.mark.cpu(25)
 def test_a_page_of_another_site_gets_nothing_and_the_ui_works(
     up: Any, page: Any, signed_in: Any, foreign_page: Any, serve: Any, picture: Any
 ) -> None:

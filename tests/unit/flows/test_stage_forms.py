@@ -1,5 +1,7 @@
 """The form of each stage: what the Prefect UI shows, in which order, with which bounds and choices."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +11,16 @@ from flows.runs.origin import producer_of
 from flows.runs.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import ConfigError
+from nmt_core.recipes.recipe import load_recipe, with_changes
 
 NOT_OF_A_STAGE = {"name", "description", "schedule", "budget"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NMT_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +48,17 @@ def test_a_stage_begins_with_what_the_last_one_before_it_made(step: StepName, pr
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_form_begins_with_the_sections_of_the_stage(schemas: dict[str, dict[str, Any]], step: StepName) -> None:
+def test_a_form_begins_with_the_input_and_changes_and_then_has_the_sections(
+    schemas: dict[str, dict[str, Any]], step: StepName
+) -> None:
     fields = schemas[step]["properties"]
     by_position = sorted(fields, key=lambda name: fields[name]["position"])
     own = list(sections_of(step))
-    rest = [name for name in ("input", "recipe", "force") if name in fields]
-    assert by_position == own + rest
+    first = [name for name in ("input", "force", "changes") if name in fields]
+    assert by_position == [*first, *own, "recipe"]
     assert ("input" in fields) == (step != "download")
-    assert all(fields[name]["description"] for name in rest)
+    assert ("force" in fields) == (step != "register")
+    assert all(fields[name]["description"] for name in (*first, "recipe"))
     assert schemas[step]["required"] == own
 
 
@@ -71,6 +84,59 @@ def test_bounds_and_choices_are_in_the_form(schemas: dict[str, dict[str, Any]]) 
     assert fields["max_words"]["description"] == "Maximum number of words on each side. Allowed: 1 or more."
     assert fields["min_letter_share"]["description"].endswith(" Allowed: 0 or more, 1 or less.")
     assert fields["max_length_ratio"]["description"].endswith(" Allowed: more than 1.")
+
+
+def test_the_example_of_a_change_is_one_that_the_stage_takes(schemas: dict[str, dict[str, Any]]) -> None:
+    recipe = load_recipe("quickstart")
+    for step in STEPS:
+        (example,) = re.findall(r"`(.*?)`", schemas[step]["properties"]["changes"]["description"])
+        assert example.split(".")[0] in sections_of(step)
+        assert with_changes(recipe, example) != recipe, "a change"
+
+
+def test_a_change_that_another_stage_reads_is_refused_in_one_line(prefect_api: str, home: Path) -> None:
+    values = {name: getattr(load_recipe("quickstart"), name) for name in sections_of("download")}
+    with pytest.raises(ConfigError, match=r"changes: clean\.max_words=3: download does not decide this") as caught:
+        STAGE_FLOWS["download"](**values, changes="clean.max_words=3", recipe="quickstart")
+    assert "\n" not in str(caught.value)
+
+
+def test_help_shows_tags_as_they_are(schemas: dict[str, dict[str, Any]]) -> None:
+    fields = schemas["evaluate"]["definitions"]["SearchConfig"]["properties"]
+    assert "may contain \\<unk>" in fields["allow_unknown"]["description"]
+    descriptions = [
+        field["description"]
+        for schema in schemas.values()
+        for definition in schema["definitions"].values()
+        for field in definition.get("properties", {}).values()
+        if "description" in field
+    ]
+    tags = [text for text in descriptions if re.search(r"(?<!\\)<", re.sub("`[^`]*`", "", text))]
+    assert tags == []
+
+
+def test_an_optional_number_is_a_number_that_may_be_left_empty(schemas: dict[str, dict[str, Any]]) -> None:
+    field = schemas["register"]["definitions"]["RegistryConfig"]["properties"]["min_score"]
+    assert (field["type"], field["minimum"], field["maximum"]) == ("number", 0, 100)
+    assert "anyOf" not in field and "default" not in field
+    assert field["description"].endswith(" Allowed: 0 or more, 100 or less.")
+
+
+def test_a_retraining_asks_first_what_is_asked_most_and_shows_nothing_that_does_nothing() -> None:
+    forms = {entry.full_name: entry.deployment(Pools())._parameter_openapi_schema for entry in table(["quickstart"])}
+    fields = forms["retrain/quickstart"].properties
+    order = sorted(fields, key=lambda name: fields[name]["position"])
+    assert order == ["from_", "until", "force", "changes", "config", "run_id"]
+    assert fields["from_"]["title"] == "from"
+    assert "register" not in fields["force"]["items"]["enum"], "it is always refused"
+    assert "schedule" not in forms["retrain/quickstart"].definitions["PipelineConfig"]["properties"]
+    nothing = [
+        f"{name}: {field}"
+        for name, form in forms.items()
+        for field, schema in form.properties.items()
+        if any(kind.get("type") == "null" for kind in schema.get("anyOf", ()))
+    ]
+    assert nothing == []
 
 
 def test_a_form_is_filled_in_with_the_recipe() -> None:

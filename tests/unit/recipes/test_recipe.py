@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nmt_core.errors import ConfigError
-from nmt_core.recipes.recipe import load_recipe, recipe_names
+from nmt_core.recipes.recipe import load_recipe, recipe_names, split_changes, with_changes
 
 GOOD = "name: mine\ncorpus: {toy: {pairs: 2000}}\n"
 
@@ -273,3 +273,44 @@ def test_the_lock_file_goes_with_the_text(recipe: Path, tmp_path: Path) -> None:
     write(tmp_path, text="name: text\ncorpus: {train: [a.tsv]}\n")
     config = load_recipe(str(recipe), text_of=str(tmp_path / "text.yaml"))
     assert config.corpus.lock == str(tmp_path / "text.lock.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("", []),
+        ("train.max_updates=60", ["train.max_updates=60"]),
+        ("train.max_updates=60, clean.max_words=12", ["train.max_updates=60", "clean.max_words=12"]),
+        ("train.max_updates=60\n\n  clean.max_words=12  \n", ["train.max_updates=60", "clean.max_words=12"]),
+        (
+            "evaluate.sentences=[One, two., three],train.seed=3",
+            ["evaluate.sentences=[One, two., three]", "train.seed=3"],
+        ),
+        ('evaluate.sentences=["clean, they say"]', ['evaluate.sentences=["clean, they say"]']),
+        ("corpus.licence=mine, train. Yes", ["corpus.licence=mine, train. Yes"]),
+    ],
+)
+def test_changes_of_a_form_are_separated_by_commas_and_lines(text: str, changes: list[str]) -> None:
+    assert split_changes(text) == changes
+
+
+def test_changes_of_a_form_are_those_of_the_command_line(recipe: Path) -> None:
+    asked = ["train.max_updates=60", "corpus.toy.pairs=2100", "evaluate.sentences=[One]"]
+    values = load_recipe(str(recipe)).model_dump(mode="json")
+    assert with_changes(values, ", ".join(asked)) == load_recipe(str(recipe), asked)
+    assert with_changes(load_recipe(str(recipe)), "\n".join(asked)) == load_recipe(str(recipe), asked)
+    assert values == load_recipe(str(recipe)).model_dump(mode="json"), "the values stay as they were"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("train.max_updates", "--set train.max_updates: must read section.key=value"),
+        ("train.max_update=60", "recipe mine: train.max_update is not a key: did you mean 'max_updates'?"),
+        ("average.checkpoints=9", "recipe mine: average.checkpoints=9 is more than train.keep_checkpoints"),
+    ],
+)
+def test_a_wrong_change_of_a_form_is_refused_as_on_the_command_line(recipe: Path, changes: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_changes(load_recipe(str(recipe)), changes)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

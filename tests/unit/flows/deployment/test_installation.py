@@ -24,7 +24,6 @@ from flows.deployment.deployments import JOB, TRAINING_QUEUE, Entry, Pools, pref
 from flows.deployment.installation import install
 from flows.runs.selection import STEPS
 from nmt_core.errors import ConfigError
-from nmt_core.recipes.recipe import recipe_names
 
 POOLS = Pools("cpu", "")
 
@@ -51,15 +50,37 @@ def schedules(client: SyncPrefectClient, entry: Entry) -> list[Any]:
     return [each.schedule for each in client.read_deployment_schedules(deployment.id)]
 
 
-def test_the_table_has_every_recipe_every_stage_and_the_rest() -> None:
-    names = [entry.full_name for entry in table()]
-    assert len(names) == len(set(names))
-    retrained = {name for name in recipe_names() if not name.startswith(("table3-", "korean-"))}
-    assert len(retrained) > 5
-    assert {name.removeprefix("retrain/") for name in names if name.startswith("retrain/")} == retrained
-    assert {f"watch/{name}" for name in retrained} < set(names)
-    assert {f"{step}/quickstart" for step in STEPS} < set(names)
-    assert {"translate/translate", "promote/promote", "rollback/rollback", "gc/gc", "reconcile/reconcile"} < set(names)
+ALWAYS = {"translate/translate", "promote/promote", "rollback/rollback", "gc/gc", "reconcile/reconcile"}
+
+
+def test_without_names_there_is_the_quickstart_and_with_names_these() -> None:
+    for asked in ([], ["wmt14-en-de-base"]):
+        names = [entry.full_name for entry in table(asked)]
+        recipe = asked[0] if asked else "quickstart"
+        assert len(names) == len(set(names))
+        assert set(names) == {f"{flow}/{recipe}" for flow in ("retrain", *STEPS)} | ALWAYS
+
+
+def test_tags_say_what_a_deployment_is_of(of_one_recipe: dict[str, Entry]) -> None:
+    def tags(name: str) -> set[str]:
+        return set(of_one_recipe[name].tags)
+
+    assert tags("retrain/quickstart") == {"nmt", "kind:retrain", "recipe:quickstart"}
+    assert tags("download/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:01-download"}
+    assert tags("register/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:10-register"}
+    assert tags("translate/translate") == {"nmt", "kind:translate"}
+    assert tags("gc/gc") == {"nmt", "kind:admin"}
+    assert {tag for name in of_one_recipe for tag in tags(name) if tag.startswith("kind:")} == {
+        f"kind:{kind}" for kind in ("retrain", "stage", "translate", "admin")
+    }
+
+
+def test_a_description_says_what_a_press_of_the_button_does(of_one_recipe: dict[str, Entry]) -> None:
+    descriptions = [entry.description for entry in of_one_recipe.values()]
+    assert len(set(descriptions)) == len(descriptions)
+    assert all(text.endswith(".") and "  " not in text for text in descriptions)
+    about = of_one_recipe["clean/quickstart"].deployment(Pools()).description or ""
+    assert about.startswith("Runs only the stage clean of quickstart. It starts from the newest artifact of download")
 
 
 def test_a_recipe_of_ones_own_gets_stages_and_schedules(tmp_path: Path) -> None:
@@ -70,6 +91,9 @@ def test_a_recipe_of_ones_own_gets_stages_and_schedules(tmp_path: Path) -> None:
     entries = {entry.full_name: entry for entry in table([str(file)])}
     assert (entries["retrain/mine"].cron, entries["retrain/mine"].timezone) == ("0 3 * * 1", "Asia/Seoul")
     assert entries["watch/mine"].cron == "0 * * * *"
+    assert entries["watch/mine"].tags == ["nmt", "kind:watch", "recipe:mine"]
+    form = entries["watch/mine"].deployment(Pools())._parameter_openapi_schema.definitions["PipelineConfig"]
+    assert set(form["properties"]) == {"name", "languages", "corpus"}, "a check reads nothing else"
     assert entries["clean/mine"].parameters["recipe"] == str(file)
     assert "retrain/quickstart" not in entries
     assert {entry.cron for entry in table([str(file)], "5 4 * * *") if entry.flow.name == "retrain"} == {"5 4 * * *"}
@@ -96,6 +120,20 @@ def test_installing_twice_is_as_good_as_once(client: SyncPrefectClient, of_one_r
     assert not [line for line in again if line.startswith(("created", "updated"))]
     after = (client.read_automations(), [client.read_deployment_by_name(entry.full_name).id for entry in entries])
     assert before == after
+
+
+def test_tags_and_descriptions_reach_the_server_and_its_runs(
+    client: SyncPrefectClient, of_one_recipe: dict[str, Entry]
+) -> None:
+    entry = of_one_recipe["clean/quickstart"]
+    install([replace(entry, kind="earlier", description="Earlier.")], POOLS)
+    install([entry], POOLS)
+    deployment = client.read_deployment_by_name(entry.full_name)
+    assert set(deployment.tags) == set(entry.tags)
+    assert deployment.description == entry.description
+    run = client.create_flow_run_from_deployment(deployment.id)
+    assert set(run.tags) == set(entry.tags)
+    client.delete_flow_run(run.id)
 
 
 def test_one_run_trains_at_a_time_until_somebody_raises_the_limit(client: SyncPrefectClient, retrain: Entry) -> None:
@@ -263,9 +301,21 @@ def test_what_an_old_schedule_still_runs_is_named(client: SyncPrefectClient, of_
     (schedule,) = client.read_deployment_schedules(paused.id)
     client.update_deployment_schedule(paused.id, schedule.id, active=False)
     (line,) = [line for line in install(kept, POOLS) if line.startswith("not part of these deployments")]
-    assert "still scheduled: retrain/renamed; " in line
+    assert "still scheduled: retrain/renamed" in line
     client.delete_deployment(client.read_deployment_by_name("retrain/renamed").id)
     assert not [line for line in install(kept, POOLS) if line.startswith("not part of these deployments")]
+
+
+def test_what_was_installed_before_is_kept_and_named(
+    client: SyncPrefectClient, of_one_recipe: dict[str, Entry]
+) -> None:
+    stages = [replace(entry, name="before") for entry in of_one_recipe.values() if entry.kind == "stage"]
+    retrain = of_one_recipe["retrain/quickstart"]
+    install([*stages, replace(retrain, name="lone")], POOLS)
+    (line,) = [line for line in install([retrain], POOLS) if line.startswith("kept, but not part")]
+    assert f"before ({len(stages)} deployments)" in line and "lone (retrain)" in line
+    assert "prefect deployment delete" in line
+    assert client.read_deployment_by_name("retrain/lone") and client.read_deployment_by_name("clean/before")
 
 
 def test_orphans_are_looked_for_without_being_asked(of_one_recipe: dict[str, Entry]) -> None:

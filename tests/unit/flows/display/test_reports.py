@@ -12,6 +12,11 @@ REPORT: dict[str, Any] = {
     "scores": [{"test_set": "toy", "metric": "BLEU", "score": 97.5, "signature": "nrefs:1|case:mixed"}],
     "samples": [{"source": "a|b", "reference": "", "translation": "c\nd"}],
     "nothing": [],
+    "monolingual": None,
+    "started_from": "",
+    "seconds": 12.5,
+    "bytes": {"model.onnx": 1_500},
+    "useful_token_share": 0.875,
     "checked": True,
 }
 
@@ -25,6 +30,9 @@ def test_every_finite_number_becomes_a_metric_with_a_name_that_mlflow_takes() ->
         "dropped.too _ long": 3,
         "BLEU.toy": 97.5,
         "checked": 1,
+        "seconds": 12.5,
+        "bytes.model.onnx": 1_500,
+        "useful_token_share": 0.875,
     }
 
 
@@ -36,6 +44,15 @@ def test_markdown_shows_everything_and_breaks_no_table() -> None:
     assert "| toy | BLEU | 97.5 | nrefs:1\\|case:mixed |" in text
     assert "| a\\|b |  | c d |" in text
     assert "## Nothing" not in text
+
+
+def test_numbers_have_units_and_what_says_nothing_is_left_out() -> None:
+    text = reports.markdown("clean: clean/12ab", REPORT)
+    assert "| Items out | 1,860 pairs |" in text
+    assert "| Seconds | 12.5 s |" in text
+    assert "| Useful token share | 87.50% |" in text
+    assert "| model.onnx | 1.5 kB |" in text
+    assert not [word for word in ("Unit", "Nothing", "Monolingual", "Started from") if word in text]
 
 
 def test_addresses_are_shown_without_their_passwords() -> None:
