@@ -31,12 +31,15 @@ def translate(
     overrides: tuple[str, ...] = (),
     alignments: Literal["", "none", "words", "pieces"] = "",
     keep: tuple[str, ...] = (),
+    redo: Literal["", "none", "fuzzy", "all"] = "",
+    for_review: bool = False,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
     Args:
         model: Model, as models:/NAME@champion or as the folder of an exported model.
-        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, compressed or not.
+        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, compressed or
+            not, or documents (PO, XLIFF, TMX, HTML, Markdown, SRT, VTT, docx).
         target: File to write, in the format of its suffix. For a folder or pattern, a folder.
         column: Column of a table to translate. Give its name, or its number if the first row is not a header.
         job: Folder or address that all workers of the same job share. Leave empty for a folder beside the target.
@@ -47,6 +50,8 @@ def translate(
         alignments: Alignments to write: of words, of vocabulary pieces, or none. Leave empty for the model's own
             setting.
         keep: Columns of the input that the output gets too, or all.
+        redo: Translations in documents (PO, XLIFF, TMX) to replace. Leave empty for none.
+        for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
     """
     wanted = Wanted(
         model,
@@ -60,6 +65,8 @@ def translate(
         overrides=overrides,
         alignments=alignments,
         keep=keep,
+        redo=redo,
+        for_review=for_review,
     )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")

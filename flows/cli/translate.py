@@ -23,8 +23,8 @@ _Input = Annotated[
         "--input",
         "-i",
         metavar="FILE",
-        help="Text, TSV, CSV, JSONL or Parquet, also compressed: a file, folder or pattern, as a path or an address "
-        "such as s3://... By default stdin.",
+        help="Text, TSV, CSV, JSONL or Parquet, also compressed, or documents (PO, XLIFF, TMX, HTML, Markdown, SRT, "
+        "VTT, docx): a file, folder or pattern, as a path or an address such as s3://... By default stdin.",
     ),
 ]
 _Output = Annotated[
@@ -45,6 +45,19 @@ _Alignments = Annotated[
     str,
     typer.Option(
         metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
+    ),
+]
+_Redo = Annotated[
+    str,
+    typer.Option(
+        metavar="fuzzy|all",
+        help="Translations in PO, XLIFF and TMX to replace: those marked as unfinished, or all. By default none.",
+    ),
+]
+_ForReview = Annotated[
+    bool,
+    typer.Option(
+        "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
     ),
 ]
 
@@ -79,6 +92,8 @@ def translate(
             metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
         ),
     ] = "",
+    redo: _Redo = "",
+    for_review: _ForReview = False,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -105,6 +120,8 @@ def translate(
         alignments=alignments,
         line_by_line=line_by_line,
         keep=tuple(name.strip() for name in keep.split(",") if name.strip()),
+        redo=redo,
+        for_review=for_review,
     )
     run_translation(wanted)
 
