@@ -113,7 +113,7 @@ class Document(Protocol):
         """Segments in the order of the document."""
 
     def splice(self, translations: Sequence[Translated | None]) -> Spliced:
-        """Return the document with translations in place. None leaves a segment as it is."""
+        """Return the document with translations in place. None or an empty text leaves a segment as it is."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def spliced(
     for edit in document.edits:
         numbers = edit.numbers
         own = [translations[number] for number in numbers]
-        if not numbers or not all(own):
+        if not numbers or not all(one and one.text for one in own):
             continue
         if edit.current is not None and _plain(edit, translations) == edit.current:
             continue

@@ -6,7 +6,9 @@ itself holds paragraphs, such as a text box, ends a segment.
 """
 
 import io
+import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections import Counter
@@ -34,7 +36,20 @@ _PART = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\d*
 _MOST_BYTES = 1 << 30
 _FORMAT = "\0"
 """First character of the mark-up of a tag that stands for a format. The format follows, or nothing at its end."""
-_NO_DOCX = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
+_NO_DOCX = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    LookupError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""Errors of `zipfile` on files that are damaged, encrypted or no archive."""
 _WRAPPERS = frozenset({"hyperlink", "ins", "smartTag"})
 """Elements around runs that become pairs of tags."""
 _MARKS = frozenset(
@@ -96,6 +111,7 @@ def read_docx(content: bytes, name: str, options: Options) -> Document:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
                 raise DataError(f"{name}: holds more than {_MOST_BYTES:,} bytes: split the document")
+            _with_parts(content, {})  # a damaged part is found here, not when everything is translated
             names = [entry for entry in archive.namelist() if _PART.fullmatch(entry)]
             texts = {entry: archive.read(entry) for entry in dict.fromkeys(names)}
     except _NO_DOCX as error:

@@ -21,6 +21,8 @@ _UNSPACED = re.compile(
 )
 _CLOSING = ".,;:!?)]}»”’\"'…。，、！？"
 _OPENING = "([{«“„¿¡\"'"
+_NEAR = 300
+"""Number of characters around the proportional place in which text is looked for."""
 _FAR = 2
 """Number of words without a link that end a run of linked words."""
 
@@ -194,14 +196,13 @@ class _Placing:
     def _verbatim(self, covered: str, at: int, low: int, high: int) -> tuple[int, int] | None:
         """Return the place where the translation has a text of the source, the nearest if there are several."""
         sought = re.escape(covered.strip())
+        expected = int(self._expected(at))
+        begin, stop = max(low, expected - _NEAR), min(high, expected + _NEAR)
         for flags in (re.NOFLAG, re.IGNORECASE):
-            found = [
-                match.span()
-                for match in re.finditer(rf"(?<!\w){sought}(?!\w)", self._text[:high], flags)
-                if match.start() >= low
-            ]
+            pattern = re.compile(rf"(?<!\w){sought}(?!\w)", flags)
+            found = [match.span() for match in pattern.finditer(self._text, begin, stop)]
             if found:
-                return min(found, key=lambda span: abs(span[0] - self._expected(at)))
+                return min(found, key=lambda span: abs(span[0] - expected))
         return None
 
     def _expected(self, at: int) -> float:
@@ -230,16 +231,16 @@ class _Placing:
             return high
         if former < 0:
             return low
-        after = [max(link[1] for link in self._links.get(former, [(0, 0)]))]
-        ahead = [min(link[0] for link in self._links.get(following, [(-1, -1)]))]
-        candidates = [*after, *ahead] if tag.after and not tag.before else [*ahead, *after]
-        place = next((place for place in candidates if place > 0), None)
-        if place is None:
+        after = [max(link[1] for link in self._links[former])] if former in self._links else []
+        ahead = [min(link[0] for link in self._links[following])] if following in self._links else []
+        places = [*after, *ahead] if tag.after and not tag.before else [*ahead, *after]
+        if places:
+            place = places[0]
+        else:
             place = self._snapped(at)
             if tag.after and not tag.before:
                 place = _nearest(self._ends, self._expected(at), len(self._text))
         return min(max(place, low), high)
-
 
     def _within(self, number: int, at: int) -> int:
         """Return the place of a tag that stands within a word: before the marks at the end of the word, or behind it."""

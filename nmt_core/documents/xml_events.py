@@ -68,10 +68,14 @@ class _Reader:
         self._is_ascii = body.isascii()
         self._at, self._position = 0, self._skipped
         self._pending: tuple[Literal["start", "end", "text", "other"], int, str, str, dict[str, str]] | None = None
+        self._cdata: list[str] | None = None
+        """Text of the present CDATA section. None outside of one."""
         self._parser = parser = expat.ParserCreate("utf-8")  # overrides the declaration: the text is decoded
         parser.StartElementHandler = lambda name, attributes: self._event("start", name, "", attributes)
         parser.EndElementHandler = lambda name: self._event("end", name)
-        parser.CharacterDataHandler = lambda data: self._event("text", "", data)
+        parser.CharacterDataHandler = self._characters
+        parser.StartCdataSectionHandler = self._begin_cdata
+        parser.EndCdataSectionHandler = self._end_cdata
         parser.DefaultHandler = lambda data: self._default(data)
         parser.EntityDeclHandler = self._declared
 
@@ -79,6 +83,22 @@ class _Reader:
         raise DataError(
             f"{self.name}: declares the entity {entity!r}, which is not expanded: write the text itself in its place"
         )
+
+    def _begin_cdata(self) -> None:
+        self._event("text")
+        self._cdata = []
+
+    def _end_cdata(self) -> None:
+        if self._pending and self._cdata is not None:  # the section, with its mark-up, is one event
+            kind, start, name, _, attributes = self._pending
+            self._pending = kind, start, name, "".join(self._cdata), attributes
+        self._cdata = None
+
+    def _characters(self, data: str) -> None:
+        if self._cdata is None:
+            self._event("text", "", data)
+        else:
+            self._cdata.append(data)
 
     def _default(self, data: str) -> None:
         is_entity = data.startswith("&") and data.endswith(";")  # declared in a file that is not loaded

@@ -18,7 +18,7 @@ HTML = b"""<!DOCTYPE html>\r
 <p class="x notranslate">stays <i>as it is</i></p><table><tr><td>cell<td>&#252;ber</table></body></html>\r
 """
 
-PO = rb'''# A translator.
+PO = rb"""# A translator.
 msgid ""
 msgstr ""
 "Content-Type: text/plain; charset=UTF-8\n"
@@ -54,7 +54,7 @@ msgstr ""
 
 #~ msgid "old"
 #~ msgstr ""
-'''
+"""
 
 XLIFF = b"""<?xml version="1.0" encoding="utf-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">

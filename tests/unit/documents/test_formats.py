@@ -101,7 +101,7 @@ def test_po() -> None:
 def test_po_for_review_and_anew() -> None:
     spliced = translated(PO, "po", options=OPTIONS.model_copy(update={"for_review": True}))
     assert spliced.count(b"fuzzy") == 4 and b'#, fuzzy\nmsgctxt "menu"' in spliced
-    assert b"#, fuzzy, c-format\nmsgid \"the" in spliced
+    assert b'#, fuzzy, c-format\nmsgid "the' in spliced
     fuzzy = translated(PO, "po", options=OPTIONS.model_copy(update={"redo": "fuzzy"}))
     assert b'\n\nmsgid "nearly"\nmsgstr "NEARLY"' in fuzzy and b'"fertig"' in fuzzy
     assert b'msgstr "DONE"' in translated(PO, "po", options=OPTIONS.model_copy(update={"redo": "all"}))
@@ -144,9 +144,13 @@ def test_xliff() -> None:
     ]
     new = b'\n    <target>HELLO <g id="1">BIG &amp; WIDE</g> WORLD<x id="2"/></target>'
     assert new in spliced and b'<target state="translated">THE CAT</target>' in spliced
-    assert spliced.replace(new, b"").replace(b'"translated">THE CAT</target>', b'"new"/>').replace(
-        b'"translated">A COW', b'"needs-translation">A cow'
-    ).replace(b'PRESS <bpt id="1">&lt;b></bpt>ENTER<ept id="1">&lt;/b></ept>.', b"") == XLIFF
+    assert (
+        spliced.replace(new, b"")
+        .replace(b'"translated">THE CAT</target>', b'"new"/>')
+        .replace(b'"translated">A COW', b'"needs-translation">A cow')
+        .replace(b'PRESS <bpt id="1">&lt;b></bpt>ENTER<ept id="1">&lt;/b></ept>.', b"")
+        == XLIFF
+    )
     review = translated(XLIFF, "xliff", options=OPTIONS.model_copy(update={"for_review": True}))
     assert review.count(b'state="needs-review-translation"') == 4
 
