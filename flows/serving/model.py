@@ -26,7 +26,10 @@ class ServedModel:
         with ExitStack() as stack:
             model: Model = stack.enter_context(model_of(address, settings))
             self.version = model.version
-            self.languages = read_bundle(model.folder).languages
+            bundle = read_bundle(model.folder)
+            self.languages = bundle.languages
+            self.has_alignments = bundle.has_alignments
+            """True if the model can say where the tags of a page go."""
             self.translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
             self.translator.translate("")
             weakref.finalize(self, stack.pop_all().close)

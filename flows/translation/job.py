@@ -16,7 +16,7 @@ from flows.display import reports
 from flows.registry.models import Model, model_of
 from flows.runs.summary import status_of
 from flows.settings import Settings
-from nmt_core.bundle import ATTENTION_SET, precision_for, read_bundle
+from nmt_core.bundle import precision_for, read_bundle
 from nmt_core.config import Precision
 from nmt_core.documents.document import Options, Redo
 from nmt_core.documents.opening import format_by_name
@@ -254,14 +254,11 @@ def _with_alignments(wanted: Wanted, order: Order, model: Model) -> Order:
     A model without alignments puts them at the proportional place.
     """
     from nmt_core.jobs.merge import outputs_of
-    from nmt_core.search.alignment import ALIGNMENT_FILE
-    from nmt_core.search.attention import ATTENTION_FILE
 
     is_open = order.search.alignments == "none" and not wanted.alignments
     if not is_open or not any(output.document for output in outputs_of(order)):
         return order
-    files = read_bundle(model.folder).sha256
-    if not any(f"{ATTENTION_SET}/{file}" in files for file in (ALIGNMENT_FILE, ATTENTION_FILE)):
+    if not read_bundle(model.folder).has_alignments:
         return order
     return order.model_copy(update={"search": order.search.model_copy(update={"alignments": "words"})})
 

@@ -6,13 +6,22 @@ a sentence is part of the sentence, and stays as it is.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape, unescape
 from html.parser import HTMLParser
 
 from nmt_core.documents.builder import Builder
 from nmt_core.documents.charset import decoded, places_in
-from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment, TextDocument
+from nmt_core.documents.document import (
+    Document,
+    Edit,
+    Options,
+    Pieces,
+    Segment,
+    TextDocument,
+    Translated,
+    spliced,
+)
 from nmt_core.errors import DataError
 
 _SKIPPED = frozenset({"script", "style", "pre", "textarea", "template", "svg", "math", "noscript", "iframe", "object"})
@@ -76,6 +85,11 @@ def html_of(text: str, charset: str = "utf-8", name: str = "HTML") -> TextDocume
     """Return a page whose text is decoded."""
     segments, edits = read_part(text, 0, len(text), places_in(text), name)
     return TextDocument(text, charset, segments, edits, has_references=True)
+
+
+def filled(page: TextDocument, translations: Sequence[Translated | None]) -> str:
+    """Return a page with translations, as text."""
+    return spliced(page, translations, lambda text: text)[0]
 
 
 def read_part(

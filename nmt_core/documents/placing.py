@@ -196,10 +196,13 @@ class _Placing:
     def _verbatim(self, covered: str, at: int, low: int, high: int) -> tuple[int, int] | None:
         """Return the place where the translation has a text of the source, the nearest if there are several."""
         sought = re.escape(covered.strip())
+        end = at + len(covered)
+        left = "" if self._source[at - 1 : at].isalnum() and at else r"(?<!\w)"
+        right = "" if self._source[end : end + 1].isalnum() else r"(?!\w)"
         expected = int(self._expected(at))
         begin, stop = max(low, expected - _NEAR), min(high, expected + _NEAR)
         for flags in (re.NOFLAG, re.IGNORECASE):
-            pattern = re.compile(rf"(?<!\w){sought}(?!\w)", flags)
+            pattern = re.compile(f"{left}{sought}{right}", flags)
             found = [match.span() for match in pattern.finditer(self._text, begin, stop)]
             if found:
                 return min(found, key=lambda span: abs(span[0] - expected))
@@ -243,7 +246,7 @@ class _Placing:
         return min(max(place, low), high)
 
     def _within(self, number: int, at: int) -> int:
-        """Return the place of a tag that stands within a word: before the marks at the end of the word, or behind it."""
+        """Return the place of a tag within a word: before the marks at the end of the word, or behind it."""
         start, end = self._source_words[number]
         links = self._links.get(number)
         if links:

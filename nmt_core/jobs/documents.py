@@ -129,11 +129,11 @@ def _translations(
     translations: list[Translated | None] = []
     statuses: list[str] = []
     for number, _ in chunks:
-        faults = storage.read(parts.input(number), ["fault"])["fault"]
+        faults = storage.read(parts.input(number), ["fault"])["fault"].to_list()
         done = storage.read(parts.output(number), ["translation", "status", *(["alignment"] if has_links else [])])
-        statuses += done["status"]
+        statuses += done["status"].to_list()
         links = done["alignment"].to_list() if has_links else [""] * done.height
-        for text, own, fault in zip(done["translation"], links, faults, strict=True):
+        for text, own, fault in zip(done["translation"].to_list(), links, faults, strict=True):
             translations.append(Translated(text, _links(own)) if text and not fault else None)
     return translations, statuses
 

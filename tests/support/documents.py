@@ -156,9 +156,9 @@ BODY = f"""<w:p w:rsidR="1"><w:pPr><w:rPr><w:b/></w:rPr></w:pPr><w:r><w:t xml:sp
 </w:r></w:hyperlink><w:r><w:tab/><w:t>now &amp; then.</w:t><w:drawing/></w:r></w:p>
 <w:p><w:r>{BOLD}<w:t>All bold</w:t></w:r></w:p><w:p/><w:p><w:r><w:fldChar w:fldCharType="begin"/></w:r>\
 <w:r><w:instrText>PAGE</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r><w:r><w:t>a page</w:t></w:r></w:p>
-<w:sdt><w:sdtContent><w:p><w:sdt><w:sdtPr><w:id/></w:sdtPr><w:sdtContent><w:r><w:t>in a field</w:t></w:r></w:sdtContent>\
-</w:sdt><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>in a box</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>\
-</w:sdtContent></w:sdt>"""
+<w:sdt><w:sdtContent><w:p><w:sdt><w:sdtPr><w:id/></w:sdtPr><w:sdtContent><w:r><w:t>in a field</w:t></w:r>\
+</w:sdtContent></w:sdt><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>in a box</w:t></w:r></w:p></w:txbxContent>\
+</w:pict></w:r></w:p></w:sdtContent></w:sdt>"""
 
 
 def docx(body: str = BODY) -> bytes:

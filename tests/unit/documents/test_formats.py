@@ -126,7 +126,7 @@ def test_a_long_message_is_wrapped_as_gettext_does() -> None:
 
 
 def test_a_charset_without_the_letters_leaves_the_entry_and_says_so() -> None:
-    po = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "one"\nmsgstr ""\n'.encode()
+    po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "one"\nmsgstr ""\n'
     document = opened(po, "po")
     assert document.splice([Translated("하나")]) == (po, frozenset({0}))
     assert document.splice([Translated("übel")]).content.endswith('msgstr "übel"\n'.encode("latin-1"))

@@ -79,6 +79,8 @@ def test_options_of_the_search_and_the_whole_answer(client: TestClient, tiny_bun
 def test_html_keeps_its_tags(client: TestClient, texts: list[str]) -> None:
     (page,) = asked(client, text=f"<p>{LINES[0]}</p><code>x</code>", format="html")["translations"]
     assert page == f"<p>{texts[0]}</p><code>x</code>"
+    tagged = asked(client, text=["<p>the <b>cat</b> sees it</p>", "", "<br>"], format="html")["translations"]
+    assert re.fullmatch("<p>.*<b>.+</b>.*</p>", tagged[0]) and tagged[1:] == ["", "<br>"]
 
 
 @pytest.mark.parametrize(
