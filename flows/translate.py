@@ -1,17 +1,19 @@
 """Batch translation as a Prefect flow, which runs the same job as `nmt translate`."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 
 from flows.display import reports
-from flows.display.progress import current_display
+from flows.display.progress import Display, current_display
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from flows.translation.job import Wanted, translate_job
 from nmt_core.errors import ConfigError
+from nmt_core.jobs.pace import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
 _STEP = "translate"
@@ -71,6 +73,15 @@ def translate(
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
+    display.begin(_STEP)
+    report = translate_job(wanted, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
+    display.end(_STEP, f"{report['lines']:,} lines")
+    create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
+    return report
+
+
+def _progress(display: Display, info: Callable[[str], None]) -> Progress:
+    """Return a callback that shows progress on a display at once, and in a log from time to time."""
     last_line = time.monotonic()
 
     def progress(done: float, total: float, note: str) -> None:
@@ -78,10 +89,6 @@ def translate(
         display.progress(_STEP, done, total, note)
         if time.monotonic() - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = time.monotonic()
-            logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
+            info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
-    display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), progress, logger.warning, logger.info)
-    display.end(_STEP, f"{report['lines']:,} lines")
-    create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
-    return report
+    return progress

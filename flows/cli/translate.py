@@ -47,6 +47,10 @@ _Alignments = Annotated[
         metavar="words|pieces", help="Output alignments of words, or of pieces of the vocabulary (0-0 1-2...)."
     ),
 ]
+_Keep = Annotated[
+    str,
+    typer.Option(metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."),
+]
 _Redo = Annotated[
     str,
     typer.Option(
@@ -86,12 +90,7 @@ def translate(
     ] = "",
     prefix_column: _PrefixColumn = "",
     alignments: _Alignments = "",
-    keep: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
-        ),
-    ] = "",
+    keep: _Keep = "",
     redo: _Redo = "",
     for_review: _ForReview = False,
     line_by_line: Annotated[

@@ -22,7 +22,7 @@ class Options(BaseModel):
     source_language: str = ""
     target_language: str = ""
     redo: Redo = "none"
-    """Translations in the document that are replaced: `none`; `fuzzy`: what is marked as unfinished; `all`."""
+    """Translations in the document that are replaced: none, those that are marked as unfinished (`fuzzy`), or all."""
     for_review: bool = False
     """True marks new translations for review: `fuzzy` in PO, `needs-review-translation` in XLIFF 1.2."""
 
