@@ -1,7 +1,7 @@
 """Batch translation as a Prefect flow, which runs the same job as `nmt translate`."""
 
-import logging
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 from prefect import flow, get_run_logger
@@ -43,12 +43,15 @@ def translate(
     glossary: str = "",
     keep_terms: str = "",
     inflected_terms: bool = False,
+    redo: Literal["", "none", "fuzzy", "all"] = "",
+    for_review: bool = False,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
 
     Args:
         model: Model, as models:/NAME@champion or as the folder of an exported model.
-        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, compressed or not.
+        source: File, folder, pattern or address to read: text, TSV, CSV, JSONL or Parquet, compressed or
+            not, or documents (PO, XLIFF, TMX, HTML, Markdown, SRT, VTT, docx).
         target: File to write, in the format of its suffix. For a folder or pattern, a folder.
         column: Column of a table to translate. Give its name, or its number if the first row is not a header.
         job: Folder or address that all workers of the same job share. Leave empty for a folder beside the target.
@@ -62,6 +65,8 @@ def translate(
         glossary: TSV or CSV file with terms and the translations that they must have.
         keep_terms: File with terms that stay as they are, one on each line.
         inflected_terms: Find inflected forms of the terms too.
+        redo: Translations in documents (PO, XLIFF, TMX) to replace. Leave empty for none.
+        for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
     """
     wanted = Wanted(
         model,
@@ -78,19 +83,21 @@ def translate(
         glossary=glossary,
         keep_terms=keep_terms,
         inflected_terms=inflected_terms,
+        redo=redo,
+        for_review=for_review,
     )
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()
     display.begin(_STEP)
-    report = translate_job(wanted, Settings.load(), _progress_on(display, logger), logger.warning, logger.info)
+    report = translate_job(wanted, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
     display.end(_STEP, f"{report['lines']:,} lines")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
     return completed(f"{report['lines']:,} lines", report)
 
 
-def _progress_on(display: Display, logger: "logging.Logger | logging.LoggerAdapter[logging.Logger]") -> Progress:
-    """Return a callback that shows progress, and logs it from time to time."""
+def _progress(display: Display, info: Callable[[str], None]) -> Progress:
+    """Return a callback that shows progress on a display at once, and in a log from time to time."""
     last_line = time.monotonic()
 
     def progress(done: float, total: float, note: str) -> None:
@@ -98,6 +105,6 @@ def _progress_on(display: Display, logger: "logging.Logger | logging.LoggerAdapt
         display.progress(_STEP, done, total, note)
         if time.monotonic() - last_line >= _SECONDS_BETWEEN_LINES:
             last_line = time.monotonic()
-            logger.info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
+            info(f"{done:,.0f} of {total:,.0f} lines, {note}" if total else note)
 
     return progress

@@ -26,6 +26,7 @@ the order, which pyproject.toml declares:
     html_page             self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files
     recipes, formats      YAML recipes; corpus files of any format
+    documents             documents of which the text is translated and all else stays
     stages                the shape of a stage, and the table of all stages
     corpus                download, clean, split
     tokenizer             subword vocabularies

@@ -29,6 +29,8 @@ from nmt_core.config import LanguagesConfig, Precision, Pretokenizing, RnnConfig
 from nmt_core.config.faults import problem_of
 from nmt_core.config.renamed import with_present_names
 from nmt_core.errors import ConfigError, FormatError, ModelError
+from nmt_core.search.alignment import ALIGNMENT_FILE
+from nmt_core.search.attention import ATTENTION_FILE
 from nmt_core.search.onnx_session import FASTEST, Device
 from nmt_core.search.onnx_step import (
     ALWAYS_READ,
@@ -115,6 +117,11 @@ class BundleConfig(BaseModel):
             if getattr(self, name) is None:
                 described.pop(name, None)
         return described
+
+    @property
+    def has_alignments(self) -> bool:
+        """True if the model can align words. Bundles of earlier versions and models without attention cannot."""
+        return any(f"{ATTENTION_SET}/{name}" in self.sha256 for name in (ALIGNMENT_FILE, ATTENTION_FILE))
 
     @property
     def has_one_sentence_a_row(self) -> bool:

@@ -25,8 +25,8 @@ _Input = Annotated[
         "--input",
         "-i",
         metavar="FILE",
-        help="Text, TSV, CSV, JSONL or Parquet, also compressed: a file, folder or pattern, as a path or an address "
-        "such as s3://... By default stdin.",
+        help="Text, TSV, CSV, JSONL or Parquet, also compressed, or documents (PO, XLIFF, TMX, HTML, Markdown, SRT, "
+        "VTT, docx): a file, folder or pattern, as a path or an address such as s3://... By default stdin.",
     ),
 ]
 _Output = Annotated[
@@ -75,6 +75,23 @@ _InflectedTerms = Annotated[
     bool,
     typer.Option("--inflected-terms", help="Find inflected forms of the terms too. Needs `nmt-pipeline[forms]`."),
 ]
+_Keep = Annotated[
+    str,
+    typer.Option(metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."),
+]
+_Redo = Annotated[
+    str,
+    typer.Option(
+        metavar="fuzzy|all",
+        help="Translations in PO, XLIFF and TMX to replace: those marked as unfinished, or all. By default none.",
+    ),
+]
+_ForReview = Annotated[
+    bool,
+    typer.Option(
+        "--for-review", help="Mark new translations for review: fuzzy in PO, needs-review-translation in XLIFF 1.2."
+    ),
+]
 
 
 def translate(
@@ -93,15 +110,12 @@ def translate(
     ] = "",
     prefix_column: _PrefixColumn = "",
     alignments: _Alignments = "",
-    keep: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,NAME...|all", help="Columns of the input that the output gets too, with their types."
-        ),
-    ] = "",
+    keep: _Keep = "",
     glossary: _Glossary = "",
     keep_terms: _KeepTerms = "",
     inflected_terms: _InflectedTerms = False,
+    redo: _Redo = "",
+    for_review: _ForReview = False,
     line_by_line: Annotated[
         bool,
         typer.Option(
@@ -132,6 +146,8 @@ def translate(
         glossary=glossary,
         keep_terms=keep_terms,
         inflected_terms=inflected_terms,
+        redo=redo,
+        for_review=for_review,
     )
     run_translation(wanted, "quiet" if quiet else "normal")
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
@@ -17,11 +18,12 @@ from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.serving.batching import Batcher, OverloadedError
-from flows.serving.markup import Markup
 from flows.serving.messages import LibreAnswer, TranslateAnswer, TranslateRequest
 from flows.serving.metrics import Metrics
 from flows.serving.model import CurrentModel, ServedModel
 from nmt_core.config.faults import problem_of
+from nmt_core.documents.document import Translated
+from nmt_core.documents.html import filled, html_of
 from nmt_core.errors import NmtError, shown
 from nmt_core.search.translation import Translation
 from nmt_core.translator import Translator
@@ -192,9 +194,14 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
     """
     start = time.monotonic()
     search = request.search | ({"scores": True} if request.output == "full" else {})
-    markups = [Markup(line) for line in request.lines] if request.format == "html" else []
-    lines = [text for markup in markups for text in markup.texts] if markups else request.lines
+    lines = request.lines
     try:
+        pages = [html_of(line) for line in lines] if request.format == "html" else []
+        if pages:
+            segments = [segment for page in pages for segment in page.segments]
+            lines = ["" if segment.fault else segment.text for segment in segments]
+            if served.has_alignments and any(segment.tags for segment in segments):
+                search.setdefault("alignments", "words")
         found = await service.translate(lines, served, search, request.glossary)
     except NmtError as error:
         raise HTTPException(400, str(error)) from None
@@ -204,14 +211,21 @@ async def _answer(request: TranslateRequest, served: ServedModel, service: Servi
         seconds = service.limits.seconds
         raise HTTPException(503, f"no answer in {seconds:g} s: try again with fewer lines", _RETRY_AFTER) from None
     service.metrics.answered(200, time.monotonic() - start, [one.status for one in found])
-    if markups:
-        texts = iter([one.text for one in found])
-        results: list[Any] = [markup.filled(texts) for markup in markups]
+    results: list[Any]
+    if pages:
+        translations = iter([_translated(one, search) for one in found])
+        results = [filled(page, list(islice(translations, len(page.segments)))) for page in pages]
     else:
         results = [one.record() if request.output == "full" else one.text for one in found]
     if request.q is not None:
         return LibreAnswer(translatedText=results[0] if isinstance(request.q, str) else results)
     return TranslateAnswer(translations=results, model=served.version.name, version=served.version.version)
+
+
+def _translated(found: Translation, search: dict[str, Any]) -> Translated:
+    """Return a translation with its links between words, if the search has any."""
+    has_links = found.alignment and search.get("alignments") == "words"
+    return Translated(found.text, found.alignment.links if found.alignment and has_links else ())
 
 
 class _Limited:

@@ -26,7 +26,7 @@ class TranslateRequest(BaseModel):
     target: str = "auto"
     """Language of the translation, which is only checked."""
     format: Literal["text", "html"] = "text"
-    """`html`: tags, comments, scripts and code stay as they are, and the text between them is translated."""
+    """`html`: text is translated, and everything else stays as it is. Tags within a sentence move with their words."""
     output: Literal["text", "full"] = "text"
     """`full`: each translation with its score, its status and the number of its tokens."""
     glossary: dict[str, str | None] | None = None

@@ -32,7 +32,10 @@ class ServedModel:
         with ExitStack() as stack:
             model: Model = stack.enter_context(model_of(address, settings))
             self.version = model.version
-            self.languages = read_bundle(model.folder).languages
+            bundle = read_bundle(model.folder)
+            self.languages = bundle.languages
+            self.has_alignments = bundle.has_alignments
+            """True if the model can say where the tags of a page go."""
             translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
             self.translator = translator.with_glossary(read_glossary(self.languages) if read_glossary else ())
             self.translator.translate("")

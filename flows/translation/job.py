@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 from flows.display import reports
 from flows.registry.models import Model, model_of
@@ -18,6 +18,8 @@ from flows.runs.summary import status_of
 from flows.settings import Settings
 from nmt_core.bundle import precision_for, read_bundle, read_tokenizers
 from nmt_core.config import Precision, SearchConfig
+from nmt_core.documents.document import Options, Redo
+from nmt_core.documents.opening import format_by_name
 from nmt_core.errors import ConfigError, DataError, NmtError, StageError, words_of
 from nmt_core.execution.pool import InProcess, LocalWorkers, Workers
 from nmt_core.jobs.folder import JobFolder
@@ -65,6 +67,11 @@ class Wanted:
     inflected_terms: bool = False
     """True finds inflected forms of the terms too."""
 
+    redo: str = ""
+    """Translations in documents to replace: none, fuzzy or all. Empty means none."""
+    for_review: bool = False
+    """True marks new translations in documents for review."""
+
     @property
     def is_job(self) -> bool:
         """True if files are read and written, so that the job can be resumed."""
@@ -107,6 +114,7 @@ def translate_pipe(
     from nmt_core.translator import Translator
 
     _require_streams(wanted)
+    _require_no_document(wanted)
     if wanted.keep:
         raise ConfigError(
             f"--keep {','.join(wanted.keep)}: a pipe has no columns: name files with --input and --output"
@@ -159,6 +167,16 @@ def terms_for(wanted: Wanted, model: Model, search: SearchConfig, warn: Callable
     if len(faults) > _TERMS_SHOWN:
         warn(f"{len(faults) - _TERMS_SHOWN:,} more terms cannot be written either")
     return terms
+
+
+def _require_no_document(wanted: Wanted) -> None:
+    """Check that neither side of a pipe is a document, which must be complete before it can be read or written."""
+    for name, option, other in ((wanted.source, "--input", "--output"), (wanted.target, "--output", "--input")):
+        if form := format_by_name(name):
+            raise ConfigError(
+                f"{option} {name}: a {form} document is translated from file to file, not by a pipe: name a file with "
+                f"{other} too"
+            )
 
 
 def _require_streams(wanted: Wanted) -> None:
@@ -236,8 +254,9 @@ def translate_job(
             prefix_column=wanted.prefix_column,
             keep=wanted.keep,
             glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
+            documents=_documents(wanted, inputs, model),
         )
-        order = _with_precision(order, model, folder)
+        order = _with_alignments(wanted, _with_precision(order, model, folder), model)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
             report = stack.enter_context(_tracked(wanted, model, settings, warn))
@@ -262,6 +281,45 @@ def translate_job(
 def counts_of_terms(terms: int, kept: int) -> Report:
     """Return the part of a report about terms. The share of no terms is 1."""
     return {"terms": terms, "terms_kept": kept, "share_of_terms_kept": round(kept / terms, 4) if terms else 1.0}
+
+
+def _documents(wanted: Wanted, inputs: Inputs, model: Model) -> Options | None:
+    """Return the options for documents, or None if no input is a document.
+
+    Raises:
+        ConfigError: a value is wrong, or options are given without a document.
+    """
+    if wanted.redo not in ("", *get_args(Redo)):
+        raise ConfigError(f"--redo {wanted.redo}: must be none, fuzzy or all")
+    if not any(format_by_name(file.name) for file in inputs.files):
+        if wanted.redo not in ("", "none") or wanted.for_review:
+            option = "--for-review" if wanted.for_review else f"--redo {wanted.redo}"
+            raise ConfigError(f"{option}: {wanted.source} is no document: leave it out, or name a .po, .xlf, .html...")
+        return None
+    languages = read_bundle(model.folder).languages
+    return Options.model_validate(
+        {
+            "source_language": languages.source,
+            "target_language": languages.target,
+            "redo": wanted.redo or "none",
+            "for_review": wanted.for_review,
+        }
+    )
+
+
+def _with_alignments(wanted: Wanted, order: Order, model: Model) -> Order:
+    """Return the order with alignments if they are needed to put the tags of documents into place.
+
+    A model without alignments puts them at the proportional place.
+    """
+    from nmt_core.jobs.merge import outputs_of
+
+    is_open = order.search.alignments == "none" and not wanted.alignments
+    if not is_open or not any(output.document for output in outputs_of(order)):
+        return order
+    if not read_bundle(model.folder).has_alignments:
+        return order
+    return order.model_copy(update={"search": order.search.model_copy(update={"alignments": "words"})})
 
 
 def _made(chunks: Mapping[str, str]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def read_xliff(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     yield from frames_of(parse(stream, _Xliff(layout)), layout.max_line_bytes)
 
 
-def _stands_alone(element: str, attributes: dict[str, str], content: str) -> bool:
+def stands_alone(element: str, attributes: dict[str, str], content: str) -> bool:
     """Return True if an inline code is not one of a pair."""
     if element not in _LONE_CODES or _FORMATTING.fullmatch(content):
         return False
@@ -94,7 +94,7 @@ class _Tmx:
             self.rows += self._pairs()
 
     def hide(self, element: str, attributes: dict[str, str], content: str) -> None:
-        if self.text and _stands_alone(element, attributes, content):
+        if self.text and stands_alone(element, attributes, content):
             self.text.add(GAP)
 
     def give_up(self) -> None:
@@ -166,7 +166,7 @@ class _Xliff:
                 self.rows.append(row_of(source, target))
 
     def hide(self, element: str, attributes: dict[str, str], content: str) -> None:
-        if self.text and _stands_alone(element, attributes, content):
+        if self.text and stands_alone(element, attributes, content):
             self.text.add(GAP)
 
     def give_up(self) -> None:

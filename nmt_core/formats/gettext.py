@@ -42,7 +42,7 @@ def read_po(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
 
     See `reader.read` for the tables and errors.
     """
-    text = in_utf8(stream, _charset(stream.peek().decode("latin-1"), stream.name))
+    text = in_utf8(stream, charset_in_header(stream.peek().decode("latin-1"), stream.name))
     yield from frames_of(_Entries(layout).of(text), layout.max_line_bytes)
 
 
@@ -54,15 +54,20 @@ def read_mo(stream: ByteStream, layout: Layout) -> Iterator[pl.DataFrame]:
     yield from frames_of(_mo_rows(stream, layout), layout.max_line_bytes)
 
 
-def _charset(header: str, place: str) -> str:
+def charset_in_header(header: str, place: str) -> str:
+    """Return the charset that the header of a PO or MO file states, or UTF-8.
+
+    Raises:
+        DataError: the charset is unknown.
+    """
     found = _CHARSET.search(header)
     # Templates contain the placeholder CHARSET.
     return charset_of(found[1], place) if found and found[1] != "CHARSET" else UTF_8
 
 
 @dataclass(frozen=True)
-class _Header:
-    """Facts that the header of a file states."""
+class Header:
+    """Facts that the header of a PO or MO file states."""
 
     language: str = ""
     """Language of the msgstr. Empty means that it is not named."""
@@ -70,7 +75,8 @@ class _Header:
     """Number of the plural form for one thing."""
 
     @classmethod
-    def read(cls, header: str) -> "_Header":
+    def read(cls, header: str) -> "Header":
+        """Return the facts of a header."""
         language, plural = _LANGUAGE.search(header), _PLURAL.search(header)
         singular = 0
         if plural:
@@ -108,7 +114,7 @@ class _Entries:
         self._layout = layout
         self._entry = _Entry()
         self._field: Text | None = None
-        self._header: _Header | None = None
+        self._header: Header | None = None
 
     def of(self, stream: ByteStream) -> Iterator[Row]:
         """Yield all entries of a stream."""
@@ -148,21 +154,26 @@ class _Entries:
 
     def _add(self, escaped: str) -> None:
         if self._field:
-            self._field.add(_ESCAPE.sub(_unescape, escaped))
+            self._field.add(unescaped(escaped))
 
     def _finish(self) -> Iterator[Row]:
         entry, self._entry, self._field = self._entry, _Entry(), None
         source, plural = entry.fields.get("msgid"), entry.fields.get("msgid_plural")
         forms = [entry.forms[number] for number in sorted(entry.forms)]
         if self._header is None and source and not str(source) and "msgctxt" not in entry.fields:
-            self._header = _Header.read(str(forms[0]) if forms else "")
+            self._header = Header.read(str(forms[0]) if forms else "")
         elif entry.fault or source or forms:
             fault, value = entry.fault, entry.value
             if fault is None and (entry.obsolete or entry.fuzzy):
                 fault = OBSOLETE if entry.obsolete else FUZZY
-            header = self._header or _Header()
+            header = self._header or Header()
             for one, form in header.pairs(source, plural, forms):
                 yield _directed(one, form, header.language, self._layout, fault, value)
+
+
+def unescaped(text: str) -> str:
+    """Return the text between two quotes of a PO file without its escapes."""
+    return _ESCAPE.sub(_unescape, text)
 
 
 def _unescape(escape: re.Match[str]) -> str:
@@ -190,7 +201,7 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
         tables = [struct.unpack_from(f"{order}{2 * count}I", content, start) for start in (ours, theirs)]
     except struct.error as error:
         raise DataError(f"{stream.name}: the MO file is truncated or damaged ({error}): fetch it again") from None
-    charset, header = UTF_8, _Header()
+    charset, header = UTF_8, Header()
     for number in range(count):
         raw = []
         for table in tables:
@@ -200,7 +211,7 @@ def _mo_rows(stream: ByteStream, layout: Layout) -> Iterator[Row]:
             raw.append(content[start : start + length].split(b"\0"))
         if not raw[0][0]:  # the header, which sorts first
             text = raw[1][0].decode("utf-8", "replace")
-            charset, header = _charset(text, stream.name), _Header.read(text)
+            charset, header = charset_in_header(text, stream.name), Header.read(text)
             continue
         raw[0][0] = raw[0][0].rpartition(b"\x04")[2]  # without its context
         singular, *plural = raw[0]

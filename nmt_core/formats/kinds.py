@@ -123,7 +123,7 @@ def kind_of(stream: ByteStream, name: str, side: FileSide) -> Kind:
     head = stream.peek()
     if not head:
         raise DataError(f"{stream.name}: the file is empty: fetch it again, or name one that holds text")
-    if is_html(head) if side == "both" else _is_html_page(head):
+    if is_html(head) if side == "both" else is_html_page(head):
         raise DataError(
             f"{stream.name}: an HTML page, not a corpus: open the address in a browser, and name the file itself"
         )
@@ -154,7 +154,7 @@ def kind_alone(stream: ByteStream, name: str) -> Kind:
         DataError: the text is empty, is an HTML page, or has an unsupported format.
     """
     head = stream.peek()
-    kind = None if _is_html_page(head) or not head else _by_content(stream.name, head)
+    kind = None if is_html_page(head) or not head else _by_content(stream.name, head)
     if kind in (*_BOTH_SIDED, *ARCHIVES):
         return kind
     suffix = PurePosixPath(data_name(name)).suffix.casefold()
@@ -176,7 +176,7 @@ def packing_by_name(name: str) -> str:
     return match[1].casefold() if match else ""
 
 
-def _is_html_page(head: bytes) -> bool:
+def is_html_page(head: bytes) -> bool:
     """Return True if a file of lines is really an HTML page.
 
     Text may contain HTML too: messages of programs often do, with a page on each line.
@@ -189,6 +189,12 @@ def _is_html_page(head: bytes) -> bool:
     if end and b"\n" not in head[: end.start()].lstrip():
         return False
     return bool(_HTML_WITH_PARTS.match(head))
+
+
+def kind_by_signs(head: bytes) -> Kind | None:
+    """Return TMX, XLIFF, PO or a test set if a text begins as one of these does."""
+    root = _ROOT.match(_decoded(head))
+    return _ROOTS.get(root[1].casefold()) if root else Kind.PO if _PO.match(head) else None
 
 
 def _by_content(name: str, head: bytes) -> Kind | None:

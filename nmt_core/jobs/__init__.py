@@ -4,6 +4,7 @@ order.py       the order of a job: its files with their identity, the pinned mod
 inputs.py      the files that a path, a folder, a pattern or an address in a store names
 folder.py      the files of a job, and its journal
 reading.py     rows of a text, from a file or a pipe; refuses text that would be misread
+documents.py   documents, whose segments are rows
 kept.py        columns of the input that are carried over to the output
 staging.py     step 1: read the text once, check it, and cut it into chunks
 chunk.py       step 2: translate one chunk; the task of a worker
@@ -24,6 +25,7 @@ A job folder is a folder, or any address that fsspec supports::
     <job>/parts-<fingerprint>/
         input/0000000.parquet                the rows of a chunk
         kept/0000000.parquet                 its columns that are carried over, if any
+        document/0000000                     a document of the input as it is, if there are any
         output/0000000.parquet               their translations: a chunk is done if and only if this file exists
         claims/0000000.json                  the worker that translates the chunk
     <job>/done.json                          the output exists; the order and the folder above are removed

@@ -70,6 +70,10 @@ class Parts:
         """Return the path of a chunk's translations."""
         return f"{self.root}/output/{number:07d}.parquet"
 
+    def document(self, file: int) -> str:
+        """Return the path of the copy of a document, by the number of the input."""
+        return f"{self.root}/document/{file:07d}"
+
     @property
     def claims(self) -> str:
         """Folder of the claims."""

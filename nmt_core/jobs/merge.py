@@ -10,11 +10,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nmt_core.documents.opening import format_by_name
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.formats import Kind
 from nmt_core.formats.kinds import packing_by_name
 from nmt_core.formats.single import has_header, kind_by_name
 from nmt_core.jobs.chunk import schema_of
+from nmt_core.jobs.documents import Target, require_document, write_document
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import UNREADABLE
 from nmt_core.jobs.kept import ALL, KeptColumns
@@ -33,6 +35,8 @@ class Output:
     kind: Kind
     packing: str
     files: tuple[int, ...]
+    document: str = ""
+    """Format of a document, see `documents.opening`. Empty means lines or a table."""
 
     @property
     def urls(self) -> tuple[str, str, str]:
@@ -49,13 +53,17 @@ def outputs_of(order: Order) -> list[Output]:
     """
     names = [file.name for file in order.inputs]
     kind, packing = kind_by_name(order.target), packing_by_name(order.target)
-    says_nothing = kind is Kind.LINES and not _is_text(order.target)
+    form = format_by_name(order.target)
+    says_nothing = kind is Kind.LINES and not _is_text(order.target) and not form
     if order.into_folder and says_nothing:
+        folder = order.target.rstrip("/")
         return [
-            Output(f"{order.target.rstrip('/')}/{name}", kind_by_name(name), packing_by_name(name), (place,))
+            Output(f"{folder}/{name}", kind_by_name(name), packing_by_name(name), (place,), format_by_name(name))
             for place, name in enumerate(names)
         ]
-    return [Output(order.target, kind_by_name(names[0]) if says_nothing else kind, packing, tuple(range(len(names))))]
+    if says_nothing:
+        kind, form = kind_by_name(names[0]), format_by_name(names[0])
+    return [Output(order.target, kind, packing, tuple(range(len(names))), form)]
 
 
 def require_free_targets(order: Order) -> None:
@@ -69,6 +77,8 @@ def require_free_targets(order: Order) -> None:
     in_the_way: dict[Path, Path | None] = {}
     for output in outputs_of(order):
         require_output_for(order.search, output.kind, output.url)
+        if output.document:
+            require_document(order, output.url, output.document, output.files)
         if order.keep and output.kind is Kind.LINES:
             raise ConfigError(
                 f"{output.url}: cannot hold columns: write to a .tsv, .csv, .jsonl or .parquet file, or omit --keep"
@@ -120,7 +130,7 @@ def merge(plan: Plan, parts: Parts, former: Collection[str], require_wanted: Cal
         ours = [one for place in output.files for one in chunks.get(place, [])]
         statuses.update(_write(output, plan.order, parts, ours, require_wanted))
         aligned = output.url + aligned_suffix(output.packing)
-        if aligned in former and not has_second_file(output.kind, plan.order.search):
+        if aligned in former and (output.document or not has_second_file(output.kind, plan.order.search)):
             storage.remove([aligned])
     storage.sweep_drafts(url for output in outputs for url in output.urls)
     return statuses
@@ -130,6 +140,9 @@ def _write(
     output: Output, order: Order, parts: Parts, chunks: Sequence[tuple[int, Chunk]], before: Callable[[], None]
 ) -> Counter[str]:
     """Write one output. `before` is called when everything is written, before the file gets its name."""
+    if output.document:
+        target = Target(output.url, output.packing, output.document, output.files[0])
+        return write_document(target, order, parts, chunks, before)
     statuses: Counter[str] = Counter()
     header, search = has_header(order.column), order.search
     kept = _kept(order, parts, chunks)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import SearchConfig
 from nmt_core.config.section import later
+from nmt_core.documents.document import Options
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.store.artifacts import fingerprint_of
 from nmt_core.store.storage import local_path
@@ -63,6 +64,8 @@ class Order(BaseModel):
     """Columns of the input to carry over, or `kept.ALL`. Empty means none."""
     glossary: GlossaryIdentity | None = later(None)
     """Terms whose translations are given. None means no glossary."""
+    documents: Options | None = later(None)
+    """Options for documents. None means that no input is a document."""
     chunk_lines: int = 4_096
     """Maximum number of rows of a chunk. They are sorted by length and translated together."""
     chunk_characters: int = 2_000_000
@@ -120,7 +123,16 @@ def differences(former: Order, new: Order) -> list[str]:
     """Return the differences between two orders as text, such as `model: mine version 3, now mine version 4`."""
     found = [
         f"{name}: {_shown(getattr(former, name))}, now {_shown(getattr(new, name))}"
-        for name in ("target", "into_folder", "column", "prefix_column", "keep", "chunk_lines", "chunk_characters")
+        for name in (
+            "target",
+            "into_folder",
+            "column",
+            "prefix_column",
+            "keep",
+            "documents",
+            "chunk_lines",
+            "chunk_characters",
+        )
         if getattr(former, name) != getattr(new, name)
     ]
     if former.model != new.model:

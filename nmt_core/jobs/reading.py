@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import polars as pl
 
+from nmt_core.documents.opening import require_no_document
 from nmt_core.errors import DataError
 from nmt_core.formats.charsets import in_utf8, shown_charset
 from nmt_core.formats.kinds import Kind
@@ -32,6 +33,8 @@ def cells_of(stream: ByteStream, kind: Kind, columns: Columns) -> Iterator[Cell]
     """
     if kind is not Kind.PARQUET:
         stream = decoded(stream)
+    if kind is Kind.LINES:
+        require_no_document(stream)
     if kind is Kind.TSV:
         _require_unquoted(stream)
     return read_single(stream, kind, columns, MAX_LINE_BYTES)

@@ -11,7 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from nmt_core.documents.opening import format_by_name
 from nmt_core.formats.single import Cell, Columns, kind_by_name
+from nmt_core.jobs.documents import document_cells
 from nmt_core.jobs.folder import Parts
 from nmt_core.jobs.inputs import open_input, require_unchanged
 from nmt_core.jobs.kept import kept_reader
@@ -42,8 +44,13 @@ def stage(order: Order, parts: Parts, on_rows: Callable[[int], None]) -> tuple[C
         columns = Columns(order.column, order.prefix_column)
         with ExitStack() as stack:
             stream = stack.enter_context(open_input(file))
-            kept = stack.enter_context(kept_reader(file, columns, order.keep)) if order.keep else None
-            cells = cells_of(stream, kind_by_name(file.name), columns)
+            form = format_by_name(file.name)
+            has_kept = order.keep and not form
+            kept = stack.enter_context(kept_reader(file, columns, order.keep)) if has_kept else None
+            if form:
+                cells = document_cells(stream, form, order, columns, parts.document(place))
+            else:
+                cells = cells_of(stream, kind_by_name(file.name), columns)
             for group in cut(cells, order.chunk_lines, order.chunk_characters):
                 others = kept.take(len(group)) if kept else None
                 if len(chunks) not in there:

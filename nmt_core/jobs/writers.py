@@ -100,7 +100,7 @@ def writing(
     require_output_for(search, kind, url)
     columns = [*columns_of(search), *(kept.names if kept else ())]
     with ExitStack() as stack:
-        packed = stack.enter_context(_packed_file(url, packing))
+        packed = stack.enter_context(packed_file(url, packing))
         if kind is Kind.PARQUET:
             yield stack.enter_context(_parquet(packed, search, kept))
             return
@@ -108,7 +108,7 @@ def writing(
             packed.write(_RENDERERS[kind](pl.DataFrame({str(n): [name] for n, name in enumerate(columns)})))
         aligned = None
         if has_second_file(kind, search):
-            aligned = stack.enter_context(_packed_file(url + aligned_suffix(packing), packing))
+            aligned = stack.enter_context(packed_file(url + aligned_suffix(packing), packing))
 
         def write(rows: pl.DataFrame, others: pa.Table | None = None, /) -> None:
             if kept and others is not None and kind is Kind.JSONL:
@@ -176,7 +176,8 @@ _RENDERERS: dict[Kind, Callable[[pl.DataFrame], bytes]] = {
 
 
 @contextlib.contextmanager
-def _packed_file(url: str, packing: str) -> Iterator[BinaryIO]:
+def packed_file(url: str, packing: str) -> Iterator[BinaryIO]:
+    """Yield a file that packs what is written to it. It is published when the block ends without an error."""
     with storage.published(url) as file, _packed(file, packing) as packed:
         yield packed
 

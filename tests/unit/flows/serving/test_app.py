@@ -102,6 +102,8 @@ def test_a_glossary_of_a_request_and_of_the_service(
 def test_html_keeps_its_tags(client: TestClient, texts: list[str]) -> None:
     (page,) = asked(client, text=f"<p>{LINES[0]}</p><code>x</code>", format="html")["translations"]
     assert page == f"<p>{texts[0]}</p><code>x</code>"
+    tagged = asked(client, text=["<p>the <b>cat</b> sees it</p>", "", "<br>"], format="html")["translations"]
+    assert re.fullmatch("<p>.*<b>.+</b>.*</p>", tagged[0]) and tagged[1:] == ["", "<br>"]
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,35 @@ def test_the_totals_of_a_job_are_in_mlflow(tiny_bundle: Path, source: Path, sett
     assert again["reused"] and again["by_status"] == report["by_status"]
 
 
+def test_a_document_gets_the_languages_of_the_model_and_alignments(
+    tiny_bundle: Path, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "in.tmx").write_text("<tmx><tu><tuv lang='en'><seg>the <hi>cat</hi> sees</seg></tuv></tu></tmx>")
+    wanted = Wanted(str(tiny_bundle), str(tmp_path / "in.tmx"), str(tmp_path / "out.tmx"), beam_size=1)
+    assert run(wanted, settings)["lines"] == 1
+    assert '<tuv lang="ko"><seg>' in (tmp_path / "out.tmx").read_text()
+    plan = json.loads((tmp_path / "out.tmx.job" / "plan.json").read_text())["order"]
+    assert plan["search"]["alignments"] == "words"
+    assert plan["documents"]["target_language"] == "ko" and plan["documents"]["source_language"] == "en"
+    assert run(wanted, settings)["reused"]
+    none = replace(wanted, alignments="none", target=str(tmp_path / "none.tmx"), for_review=True, redo="all")
+    run(none, settings)
+    plan = json.loads((tmp_path / "none.tmx.job" / "plan.json").read_text())["order"]
+    assert plan["search"]["alignments"] == "none" and plan["documents"]["redo"] == "all"
+
+
+def test_options_for_documents_are_checked(tiny_bundle: Path, source: Path, settings: Settings, tmp_path: Path) -> None:
+    wanted = Wanted(str(tiny_bundle), str(source), str(tmp_path / "out.txt"))
+    with raises(ConfigError, "--redo both", "none, fuzzy or all"):
+        run(replace(wanted, redo="both"), settings)
+    with raises(ConfigError, "--for-review", str(source), "no document"):
+        run(replace(wanted, for_review=True), settings)
+    with raises(ConfigError, "--output out.po", "--input"):
+        translate_pipe(replace(wanted, source=PIPE, target="out.po"), settings)
+    with raises(ConfigError, "--input in.docx", "--output"):
+        translate_pipe(replace(wanted, source="in.docx", target=PIPE), settings)
+
+
 @pytest.fixture
 def registered(tiny_bundle: Path, settings: Settings, tmp_path: Path) -> MlflowClient:
     """Two versions of a model, which are the same, of which the first is the champion."""

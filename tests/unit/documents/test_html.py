@@ -1,17 +1,16 @@
 """Of HTML, the text is translated and everything else stays as it is."""
 
-import html
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.serving.markup import Markup
+from nmt_core.documents.document import Translated
+from nmt_core.documents.html import filled, html_of
 
 
 def shouted(markup: str) -> str:
-    found = Markup(markup)
-    return found.filled(iter([text.upper() for text in found.texts]))
+    found = html_of(markup)
+    return filled(found, [Translated(segment.text.upper()) for segment in found.segments])
 
 
 @pytest.mark.parametrize(
@@ -43,6 +42,6 @@ _TAGS = st.sampled_from(
 
 @given(st.lists(st.one_of(_TAGS, st.text("ab <&>;\n\t/é"))).map("".join))
 def test_texts_that_come_back_as_they_were_leave_the_page_as_it_was(markup: str) -> None:
-    found = Markup(markup)
-    assert html.unescape(found.filled(iter(found.texts))) == html.unescape(markup)
-    assert all(text == text.strip() for text in found.texts)
+    found = html_of(markup)
+    assert filled(found, [Translated(segment.text) for segment in found.segments]) == markup
+    assert all(segment.text == segment.text.strip(" ") for segment in found.segments)
