@@ -86,6 +86,11 @@ def translate(
         redo=redo,
         for_review=for_review,
     )
+    return _translated(wanted)
+
+
+def _translated(wanted: Wanted) -> dict[str, Any]:
+    source, target = wanted.source, wanted.target
     if not wanted.is_job:
         raise ConfigError(f"source={source!r}, target={target!r}: a flow has no standard input or output: give files")
     logger, display = get_run_logger(), current_display.get()

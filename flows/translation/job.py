@@ -244,18 +244,7 @@ def translate_job(
     with model_of(_pinned(wanted.model, folder), settings) as model:
         search = model.search(wanted.beam_size, wanted.long_lines, wanted.overrides, wanted.alignments)
         terms = terms_for(wanted, model, search, warn)
-        order = Order(
-            model=model.version,
-            search=search,
-            inputs=inputs.files,
-            target=target,
-            into_folder=not inputs.is_one,
-            column=wanted.column,
-            prefix_column=wanted.prefix_column,
-            keep=wanted.keep,
-            glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
-            documents=_documents(wanted, inputs, model),
-        )
+        order = _order(wanted, model, inputs, search, terms)
         order = _with_alignments(wanted, _with_precision(order, model, folder), model)
         with ExitStack() as stack:
             workers, threads = stack.enter_context(workers_of(settings, order.search.precision))
@@ -276,6 +265,21 @@ def translate_job(
                 report["made_by"] = dict(outcome.done.made_by)
                 warn(f"the code changed during the job: {'; '.join(_made(outcome.done.made_by))}")
     return report
+
+
+def _order(wanted: Wanted, model: Model, inputs: Inputs, search: SearchConfig, terms: tuple[Term, ...]) -> Order:
+    return Order(
+        model=model.version,
+        search=search,
+        inputs=inputs.files,
+        target=absolute(wanted.target),
+        into_folder=not inputs.is_one,
+        column=wanted.column,
+        prefix_column=wanted.prefix_column,
+        keep=wanted.keep,
+        glossary=GlossaryIdentity(terms=len(terms), sha256=identity_of(terms)) if terms else None,
+        documents=_documents(wanted, inputs, model),
+    )
 
 
 def counts_of_terms(terms: int, kept: int) -> Report:
