@@ -133,6 +133,9 @@ class Retraining:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.summary.end(error)
+        flow_page = self._settings.pages().flow_run(self.summary.prefect_flow_run_id)
+        pages = {"Prefect": flow_page, "MLflow": self.mlflow_page(self._tracked.id)}
+        self.summary.pages = {server: page for server, page in pages.items() if page}
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
         self._tracker.tags(self._tracked, self._result())
@@ -329,7 +332,7 @@ class Retraining:
 
     def _note(self) -> str:
         """Return the description of the MLflow run, with links to what belongs to it."""
-        pages, model, flow_run_id = self._settings.pages(), self.summary.model, self.summary.prefect_flow_run_id
+        pages, model = self._settings.pages(), self.summary.model
         lines = [in_mlflow(self.config.description)]
         if self._changes:
             lines.append(f"Changed against the recipe: {code(without_password(in_words(self._changes)))}")
@@ -337,8 +340,8 @@ class Retraining:
             page = version_page(pages.mlflow, model.name, model.version) if pages.mlflow else model.uri
             about = in_mlflow(f"{model.name} version {model.version}, {verdict_of(model)}")
             lines.append(f"Model {about}: {link(page)}")
-        if pages.prefect and flow_run_id:
-            lines.append(f"In Prefect: {link(f'{pages.prefect}/runs/flow-run/{flow_run_id}')}")
+        if page := pages.flow_run(self.summary.prefect_flow_run_id):
+            lines.append(f"In Prefect: {link(page)}")
         return "\n\n".join(filter(None, lines))
 
     def _show_in_prefect(self, step: Step, text: str) -> None:

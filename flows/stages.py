@@ -106,8 +106,7 @@ def _described(origin: Origin, run: Retraining, settings: Settings) -> str:
     if not maker:
         return "\n".join([*lines, "No run of this home made or reused it.", ""])
     lines.append(f"Made or reused by the run {maker.run_id}:")
-    if maker.prefect_flow_run_id:
-        page = f"{settings.pages().prefect}/runs/flow-run/{maker.prefect_flow_run_id}"
+    if page := settings.pages().flow_run(maker.prefect_flow_run_id):
         lines.append(f"- [Page in Prefect]({page})")
     row = maker.stage(artifact.stage)
     if row and (page := run.mlflow_page(row.mlflow_run_id)):

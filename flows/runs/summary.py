@@ -133,6 +133,8 @@ class RunSummary(BaseModel):
     """Currency of the money in `cost`."""
     prefect_flow_run_id: str = ""
     mlflow_run_id: str = ""
+    pages: dict[str, str] = Field(default_factory=dict)
+    """Addresses of the run's pages on the servers that showed them when it ended, by the name of the server."""
     config: dict[str, Any] = Field(default_factory=dict)
     machine: Machine | None = None
     """Machine that ran it. None for a run of an earlier version, which did not record it."""

@@ -103,6 +103,10 @@ class RunningServers:
     prefect: str = ""
     mlflow: str = ""
 
+    def flow_run(self, flow_run_id: str) -> str:
+        """Return the address of the page of a Prefect run, or "" if no server shows it."""
+        return f"{self.prefect}/runs/flow-run/{flow_run_id}" if self.prefect and flow_run_id else ""
+
 
 @dataclass(frozen=True)
 class Settings:

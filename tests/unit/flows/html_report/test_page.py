@@ -257,6 +257,15 @@ def test_what_changed_since_the_last_finished_run_is_said(home: tuple[Settings, 
     assert "None since the run run2" in same
 
 
+def test_a_run_that_servers_show_has_links_to_their_pages(home: tuple[Settings, RunSummary]) -> None:
+    settings, summary = home
+    pages = {"Prefect": "http://127.0.0.1:4200/runs/flow-run/1", "MLflow": "http://127.0.0.1:5000/#/experiments/1"}
+    html = page(Run(summary.model_copy(update={"pages": pages}), settings))
+    for server, address in pages.items():
+        assert f'<a href="{address}">{server}</a>' in html
+    assert "This run in" not in page(Run(summary, settings))
+
+
 def test_a_reader_finds_any_sentence(home: tuple[Settings, RunSummary]) -> None:
     settings, summary = home
     html = page(Run(summary, settings))
