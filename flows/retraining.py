@@ -139,9 +139,6 @@ class Retraining:
         self._save()
         self._tracker.metrics(self._tracked, self.summary.cost.metrics())
         self._tracker.tags(self._tracked, self._result())
-        if error is None and (self.summary.metrics or self.summary.model):
-            text = outcome.result_page(self.summary, self.mlflow_page(self._tracked.id))
-            create_markdown_artifact(text, key="result", description=outcome.outcome(self.summary))
         if error is None or isinstance(error, Exception):  # after Ctrl-C, the user does not wait for a report
             page = self.mlflow_page(self._tracked.id, f"artifacts/{PAGE}")
             problem = hand_out(self.summary, self._settings, self._tracker, self._tracked, page)

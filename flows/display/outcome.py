@@ -43,8 +43,14 @@ def outcome(summary: RunSummary) -> str:
     return ", ".join(parts)
 
 
-def result_page(summary: RunSummary, mlflow_page: str) -> str:
-    """Return the result of a run as Markdown: scores, verdict, champion, and what each stage did."""
+def result_page(summary: RunSummary, mlflow_page: str, report: str) -> str:
+    """Return the result of a run as Markdown: scores, verdict, champion, and what each stage did.
+
+    Args:
+        summary: Summary of the run.
+        mlflow_page: Address of the run in MLflow. Empty means that no server shows it.
+        report: Address of the report.
+    """
     parts = [f"# {plain(f'{summary.recipe}: {outcome(summary)}')}"]
     if summary.metrics:
         rows = [(score.metric, f"{score.score:.2f}", _interval(score), score.test_set) for score in summary.metrics]
@@ -56,8 +62,7 @@ def result_page(summary: RunSummary, mlflow_page: str) -> str:
         (row.name, "reused" if row.reused else "done", f"{row.seconds:,.1f} s", *_counts(row)) for row in summary.stages
     ]
     parts.append(table(("Stage", "", "Time", "In", "Out"), rows_of_stages))
-    if mlflow_page:
-        parts.append(f"[Run in MLflow]({mlflow_page})")
+    parts.append(f"[Report]({report})" + (f", [run in MLflow]({mlflow_page})" if mlflow_page else ""))
     return "\n\n".join(parts) + "\n"
 
 

@@ -4,6 +4,7 @@ Prefect writes the traceback of an exception into the log of a run, as for a bug
 """
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
@@ -15,6 +16,18 @@ from flows.runs.preemption import preempted
 from nmt_core.errors import BudgetError, NmtError, PreemptedError, words_of
 
 _MOST_OF_A_MESSAGE = 2_000  # characters; a recipe may be wrong in many places
+
+_LOG_OF_RUNS = "prefect.flow_runs"
+
+
+class _ErrorsOfUsers(logging.Filter):
+    """Filter that drops the traceback with which a worker's engine logs the error of a run that has ended."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], NmtError))
+
+
+_ERRORS_OF_USERS = _ErrorsOfUsers()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +45,7 @@ def ends_in_words(function: Callable[P, R]) -> Callable[P, R]:
             return function(*arguments, **options)
         except NmtError as error:
             state = state_of(error)
+            logging.getLogger(_LOG_OF_RUNS).addFilter(_ERRORS_OF_USERS)
             if state.is_failed():
                 get_run_logger().error(state.message)
             return cast(R, state)

@@ -144,7 +144,7 @@ def test_a_stage_and_a_retraining_from_the_browser(
     assert any(line.startswith("BLEU ") for line in lines) and any(line.startswith("Model small") for line in lines)
     page.get_by_text("Artifacts", exact=True).first.click()
     page.locator(".flow-run-artifacts a").first.click()
-    page.get_by_text("Verdict").first.wait_for()
+    page.get_by_text("Verdict: ").first.wait_for()
     picture(page, "prefect-result")
     assert asked_outside == []
 

@@ -74,7 +74,7 @@ def test_the_first_page_has_scores_verdict_champion_and_stages(
     run = summary(stage("clean", reused=True), stage("register"))
     run.metrics, run.model = [BLEU, CHRF], model(*aliases)
     run.champion = Champion(version=before, evaluate="e") if before else None
-    page = result_page(run, "http://127.0.0.1/#/1")
+    page = result_page(run, "http://127.0.0.1/#/1", "file:///report.html")
     assert page.startswith("# tiny: BLEU 31.2")
     assert "| BLEU | 31.24 | 30.10 to 32.50 | test |" in page
     assert "| chrF | 55.00 |  | test |" in page
@@ -82,5 +82,5 @@ def test_the_first_page_has_scores_verdict_champion_and_stages(
     assert champion + "\n" in page
     assert "| clean | reused | 3.1 s | 30,000 | 28,514 pairs |" in page
     assert "| register | done | 3.1 s |  |  |" in page
-    assert "[Run in MLflow](http://127.0.0.1/#/1)" in page
-    assert "MLflow" not in result_page(run, "")
+    assert "[Report](file:///report.html), [run in MLflow](http://127.0.0.1/#/1)" in page
+    assert "MLflow" not in result_page(run, "", "file:///report.html")

@@ -6,6 +6,8 @@ import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
+from prefect.flow_engine import run_flow
+from prefect.logging import get_logger
 
 from flows.retrain import retrain
 from flows.runs.endings import completed, ends_in_words
@@ -36,6 +38,15 @@ def test_an_error_of_a_user_is_the_message_of_the_state(prefect_api: str, caplog
     with get_client(sync_client=True) as client:
         kept = client.read_flow_run(state.state_details.flow_run_id)
     assert kept.state and kept.state.message == state.message
+
+
+def test_a_worker_logs_no_traceback_either(prefect_api: str, caplog: pytest.LogCaptureFixture) -> None:
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run(judged, parameters={"fails": True})
+    with pytest.raises(ConfigError):
+        run_flow(judged, run, {"fails": True}, error_logger=get_logger("prefect.flow_runs"))
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "must be 1 or more" in caplog.text
 
 
 def test_a_success_has_a_message_and_its_result(prefect_api: str) -> None:
