@@ -46,8 +46,8 @@ from flows.tracking.describing import (
 )
 from flows.tracking.lineage import leaves, text_parts
 from flows.tracking.mlflow_tracker import TrackedRun, Tracker
-from flows.tracking.pages import CHANGES_TAG, KIND_TAG, VERDICT_TAG, run_page, version_page
-from flows.tracking.system_metrics import sampled
+from flows.tracking.pages import CHANGES_TAG, KIND_TAG, RESULT, VERDICT_TAG, run_page, version_page
+from flows.tracking.system_metrics import SYSTEM, sampled
 from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, StageError, without_password
@@ -314,7 +314,9 @@ class Retraining:
         self._tracker.tags(step.tracked, tags | {"artifact.fingerprint": step.row.fingerprint})
         numbers = reports.metrics(made.report) | step.row.cost.metrics()
         curves = step.reporter.curves  # these have points already; another one would be at update 0
-        self._tracker.metrics(step.tracked, {name: value for name, value in numbers.items() if name not in curves})
+        section = RESULT if any(not name.startswith(SYSTEM) for name in curves) else ""
+        others = {f"{section}{name}": value for name, value in numbers.items() if name not in curves}
+        self._tracker.metrics(step.tracked, others)
         self._tracker.text(step.tracked, text, "report.md")
         self._tracker.finish(step.tracked, "FINISHED")
 

@@ -80,5 +80,6 @@ def _alive(processes: Sequence[psutil.Process]) -> set[psutil.Process]:
 
 if __name__ == "__main__":
     os.environ["PYTHONSAFEPATH"] = "1"  # a folder `flows` in the working folder must not hide this package in runs
-    subprocess.run([sys.executable, "-m", "flows.servers.late_runs"], check=False)  # before the worker takes them
+    impatient = os.environ | {"PREFECT_CLIENT_MAX_RETRIES": "2"}  # the worker itself waits for a server that is away
+    subprocess.run([sys.executable, "-m", "flows.servers.late_runs"], check=False, env=impatient)  # before it takes any
     sys.exit(supervise([sys.executable, "-m", "flows.servers.isolated", "prefect", "worker", "start", *sys.argv[1:]]))

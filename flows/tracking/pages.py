@@ -14,6 +14,8 @@ VERDICT_TAG = "verdict"
 """Tag with the verdict of the gate on the model of a run."""
 CHANGES_TAG = "changes"
 """Tag with the options that differ from the recipe."""
+RESULT = "result/"
+"""Beginning of the names of single numbers of a training, which MLflow's page shows in a section after the curves."""
 HEADLINES = ("BLEU", "chrF")
 """Metrics of a run that are the first columns, on the main test set."""
 

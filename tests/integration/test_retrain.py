@@ -83,6 +83,11 @@ def test_a_table_of_runs_can_be_read(finished: Finished) -> None:
     assert {metric: numbers[metric] for metric in ("BLEU", "chrF")} == {
         metric: scores[metric] for metric in ("BLEU", "chrF")
     }
+    (child,) = [stage["mlflow_run_id"] for stage in summary["stages"] if stage["name"] == "train"]
+    keys = {key for (key,) in nmt.select("mlflow.db", f"select key from latest_metrics where run_uuid = '{child}'")}
+    curves = {key for key in keys if "/" not in key}
+    assert {"train_loss", "dev_loss"} <= curves and "result/cost.cpu_seconds" in keys
+    assert not curves & {"items_in", "items_out", "seconds", "cost.cpu_seconds"}, "single numbers are no curves"
     [[train]] = nmt.select("mlflow.db", "select name from runs where name like 'train (%'")
     assert "max_updates=" in train or train.endswith("...)")
     logged = nmt.home / "mlflow" / summary["mlflow_run_id"] / "artifacts" / "recipe.yaml"
