@@ -230,7 +230,7 @@ def _split(draft: _Draft) -> None:
         if draft.findings.of_role(role):  # type: ignore[arg-type]
             continue
         why = f"no {role} set is named, so these pairs are taken out of the text. This set {what}: " + (
-            "a twentieth of the text" if default < _HELD_OUT else "enough for a 95% interval of 1 to 2 BLEU on either side"
+            "a twentieth of the text" if default < _HELD_OUT else "enough for an interval of 1 to 2 BLEU on either side"
         )
         most = max(10, draft.pairs // 4)
         question = Question(
