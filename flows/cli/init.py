@@ -81,7 +81,7 @@ def _init(places: list[str], wishes: "Wishes", output: Path | None, hours: float
     path = output or Path(f"{findings.name}.yaml")
     recipe.require_free(path, force=force)
     _report(findings, wishes.seed, console)
-    parts = decide(findings, machine, _prompting(console) if ask else _advised(hours))
+    parts = decide(findings, machine, prompting(console) if ask else _advised(hours))
     about = [
         f"Written by `{shlex.join(['nmt', 'init', *places])}`, for this machine: {machine.shown}. Above each value is "
         "its reason. Change what you know better",
@@ -167,8 +167,11 @@ def _advised(hours: float) -> "Ask":
     return answer
 
 
-def _prompting(console: "Console") -> "Ask":
-    """Return a function that asks on the terminal, or reads a line of a pipe for each question."""
+def prompting(console: "Console") -> "Ask":
+    """Return a function that asks on the terminal, or reads a line of a pipe for each question.
+
+    It raises ConfigError if the pipe ends, or if an answer of a pipe does not fit. A person is asked again.
+    """
 
     def answer(question: "Question") -> str:
         console.print(f"\n{question.text} ({question.key})\n  {question.reason}", soft_wrap=True)

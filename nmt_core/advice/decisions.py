@@ -5,6 +5,7 @@ its reason names.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ _LEAST_UPDATES, _MOST_UPDATES = 1_000, 300_000
 _HELD_OUT, _HELD_OUT_OF_LARGE = 1_000, 2_000
 _ANCHOR_PAIRS, _ANCHOR_EPOCHS, _FALL = 29_000, 75, 0.28
 _SHARE_OF_UPDATES = 0.25
+_RARE_LETTER = 2_000  # a letter is rare if fewer than one of this many is it
 _MEMORY_OF_A_PAIR = 120 * 23
 _SHARD_PAIRS = 250_000
 
@@ -230,9 +232,7 @@ def _split(draft: _Draft) -> None:
         if draft.findings.of_role(role):  # type: ignore[arg-type]
             continue
         why = f"no {role} set is named, so these pairs are taken out of the text. This set {what}: " + (
-            "a twentieth of the text"
-            if default < _HELD_OUT
-            else "enough for a 95% interval of 1 to 2 BLEU on either side"
+            "a twentieth of the text" if default < _HELD_OUT else "enough for an interval of 1 to 2 BLEU on either side"
         )
         most = max(10, draft.pairs // 4)
         question = Question(
@@ -305,13 +305,19 @@ def _characters(sample: Sample, separate: bool) -> list[int]:
 
 
 def _share_letters(sample: Sample) -> bool:
-    """Return True if the letters of both sides are mostly the same ones."""
-    letters = []
-    for side in ("source", "target"):
-        text = "".join(sample.kept[side].head(2_000)).lower()
-        letters.append({letter for letter in set(text) if letter.isalpha() and text.count(letter) > len(text) / 2_000})
-    common = len(letters[0] & letters[1])
-    return 2 * common >= min(map(len, letters))
+    """Return True if most letters of each side, by their frequency, are frequent on the other side too.
+
+    Names in Latin letters within Korean text do not make the letters shared.
+    """
+    counts = [
+        Counter(letter for letter in "".join(sample.kept[side].head(2_000)).lower() if letter.isalpha())
+        for side in ("source", "target")
+    ]
+    shares = []
+    for own, other in (counts, counts[::-1]):
+        frequent = {letter for letter, count in other.items() if count * _RARE_LETTER > other.total()}
+        shares.append(sum(count for letter, count in own.items() if letter in frequent) / max(1, own.total()))
+    return min(shares) >= 0.5
 
 
 def _why_pieces(one: Vocabulary, pairs: int) -> str:

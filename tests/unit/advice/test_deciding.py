@@ -154,6 +154,9 @@ def test_different_letters_mean_two_vocabularies() -> None:
     assert made["tokenizer.vocabularies"] == "separate"
     assert made["model.tied_embeddings"] == "two_way"
     assert made["registry.metric"] == "chrF"
+    with_names = [f"{line} {name[:9]}" for line, name in zip(korean, english, strict=True)]
+    made = values(of(600, ("en", "ko"), sampled(english, with_names)), LAPTOP)
+    assert made["tokenizer.vocabularies"] == "separate"
     made = values(of(600, sample=sampled(english, sentences(LATIN, 600, 3))), LAPTOP)
     assert "tokenizer.vocabularies" not in made
     assert "tokenizer.target_vocab_size" not in made
