@@ -56,6 +56,8 @@ def found(roots: list[Path], most_bytes: int, draw: random.Random) -> Iterator[t
         content = file.read_bytes()
         if file.suffix == ".mo":
             content = subprocess.run(["msgunfmt", file], capture_output=True, check=False).stdout
+        if suffix == "po":  # into any language: a file into another language than the model's is refused
+            content = re.sub(rb'"Language: [^"]*"\n', b"", content)
         if not content or hash(content) in seen:
             continue
         seen.add(hash(content))

@@ -1,6 +1,7 @@
 """Decode a document without losing a byte: encoding the text again gives the same bytes."""
 
 import codecs
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 
@@ -49,7 +50,7 @@ def decoded(content: bytes, name: str, declared: str = "") -> tuple[str, str]:
 
 def places_in(text: str) -> Callable[[int], str]:
     """Return a function that names the line of a position in a text."""
-    ends = [position for position, character in enumerate(text) if character == "\n"]
+    ends = [match.start() for match in re.finditer("\n", text)]
     return lambda position: f"line {bisect_right(ends, position - 1) + 1}"
 
 

@@ -18,7 +18,7 @@ from nmt_core.formats.streams import ByteStream
 
 Reader = Callable[[bytes, str, Options], Document]
 
-MOST_BYTES = 1 << 29
+MOST_BYTES = 1 << 26
 """Size of the largest document. It is in memory as a whole."""
 
 _READERS: Mapping[str, Reader] = {
