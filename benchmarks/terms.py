@@ -6,7 +6,7 @@ The glossary is made of the references: words of a source and of its reference t
 Dice coefficient), each source word with all its translations in the references. A source word is left out if one of its
 lines has a reference without any of them. The same lines are translated without a glossary, with one whose terms do not
 occur, and with that one, in turns. `--exchanged` measures the share that is kept of translations that the model
-would not choose; BLEU then means nothing, and is no reason to fail. Exits with 1 if less than 0.97 of the terms are
+would not choose. BLEU then means nothing, and is no reason to fail. Exits with 1 if less than 0.97 of the terms are
 kept, or if BLEU falls.
 """
 
@@ -24,7 +24,8 @@ from sacrebleu import corpus_bleu
 
 from nmt_core.bundle import read_search
 from nmt_core.config.faults import search_with
-from nmt_core.terms.glossary import missing
+from nmt_core.spelling import AS_IT_IS
+from nmt_core.terms.glossary import Term, TermFinder, missing
 from nmt_core.translator import Translation, Translator
 
 LEAST_KEPT = 0.97
@@ -122,10 +123,11 @@ def glossary_of(
     for source, reference in zip(sources, references, strict=True):
         for one, other in list(_pairs(source, reference, lexicon))[:_TERMS_A_LINE]:
             targets.setdefault(one.casefold(), {})[other] = None
+    finder = TermFinder([Term(source, tuple(own)) for source, own in targets.items()], AS_IT_IS)
     for source, reference in zip(sources, references, strict=True):
-        for word in {word.casefold() for word in words_of(source)} & targets.keys():
-            if not words_of(reference) & targets[word].keys():
-                del targets[word]
+        for one in finder.find(source):
+            if missing([one], reference):
+                targets.pop(source[one.start : one.end].casefold(), None)
     return {source: " | ".join(own) for source, own in targets.items()}
 
 

@@ -1,14 +1,17 @@
 """Beam search for translations that contain given terms, over any `Stepper` of the whole vocabulary.
 
-The beam is shared out among banks: hypotheses that contain as many tokens of their terms compete with each other only
-(Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation", section 3). So a hypothesis
-with a term is not displaced by likelier ones without it. The successors of a hypothesis are its likeliest ones, and
-those that begin or continue a term. A hypothesis ends only if it has all terms.
+The beam is shared out among banks: hypotheses that contain as many terms, and as many tokens of the term that they
+begin, compete with each other only. So a hypothesis with a term is not displaced by likelier ones without it. The
+successors of a hypothesis are its likeliest ones, and those that begin or continue a term. A hypothesis ends only if it
+has all terms. This is the dynamic beam allocation of Post and Vilar (2018, "Fast Lexically Constrained Decoding with
+Dynamic Beam Allocation for Neural Machine Translation", section 3), except that terms that are complete count as such
+and not by their tokens: there are fewer banks, with more room each.
 
 A term may be written in several ways, of which the likeliest one wins. Words are whole: a term is in a translation when
 the next token does not continue its last word.
 
-Letters: see `nmt_core.models`. Here N counts likely successors of a row, and V counts pieces of the vocabulary.
+Letters: see `nmt_core.models`. Here N counts likely successors of a row, X counts ids among which they are, V counts
+pieces of the vocabulary, G counts groups of them, and W counts pieces of a group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +29,15 @@ from nmt_core.tokenizer.tokenizer import BOS_ID, EOS_ID, PAD_ID
 Required = Sequence[tuple[Form, ...]]
 """Terms of a sentence. Each is given as the ways to write it, of which a translation has to contain one."""
 
-LEAST_BEAM = 8
-"""Fewest hypotheses, so that most banks have one."""
+BANK = 3
+"""Hypotheses for each number of terms, if their tokens are few."""
 MOST_BEAM = 24
 """Most hypotheses, unless `beam_size` is more."""
+LIKELIEST = 6
+"""Likely successors of a hypothesis that are considered."""
 
-_ROWS_AT_ONCE = 64
-ENOUGH = 4
-"""Fewest hypotheses that have ended before a search stops, unless none can be better."""
+_GROUP = 16
+_MOST_TOKENS = 1 << 16
 
 Pointer = tuple[int, int, int]
 """Place in a term that has begun: the term, the way in which it is written, and the number of its tokens so far."""
@@ -54,13 +58,16 @@ class Terms:
     """Terms of one sentence, and the progress of hypotheses."""
 
     def __init__(self, required: Required, pieces: TermPieces) -> None:
-        self._required, self._pieces = required, pieces
-        self._sizes = [min(len(form.ids) for form in forms) for forms in required]
+        self._required = required
+        self._begin_V, self._end_V = pieces.begin_V.tolist(), pieces.end_V.tolist()
+        self._successors: dict[Progress, set[int]] = {}
         self._all = (1 << len(required)) - 1
 
     def after(self, progress: Progress, token: int) -> Progress:
         """Return the progress when a token is added."""
-        met, begun = self._closed(progress, int(self._pieces.begin_V[token]))
+        met, begun = self._closed(progress, self._begin_V[token])
+        if token not in self.successors(progress):
+            return Progress(met, (), self._end_V[token])
         found = [
             (term, way, count + 1)
             for term, way, count in begun
@@ -70,19 +77,21 @@ class Terms:
         whole = next((one for one in found if self._is_whole(one) and not self._form(one).end), None)
         if whole:
             met, found = met | 1 << whole[0], []
-        return Progress(met, tuple(found), int(self._pieces.end_V[token]))
+        return Progress(met, tuple(found), self._end_V[token])
 
     def successors(self, progress: Progress) -> set[int]:
         """Return the tokens that begin or continue a term."""
-        found = {self._form(one).ids[one[2]] for one in progress.begun if not self._is_whole(one)}
-        return found | {
-            self._first(term, way) for term, way in self._starts(self._closed(progress, 0)[0], progress.end)
-        }
+        found = self._successors.get(progress)
+        if found is None:
+            found = {self._form(one).ids[one[2]] for one in progress.begun if not self._is_whole(one)}
+            starts = self._starts(self._closed(progress, 0)[0], progress.end)
+            found |= {self._first(term, way) for term, way in starts}
+            self._successors[progress] = found
+        return found
 
     def bank(self, progress: Progress) -> int:
-        """Return the number of tokens of terms that a hypothesis contains."""
-        ahead = max(map(self._gain, progress.begun), default=0)
-        return ahead + sum(size for term, size in enumerate(self._sizes) if progress.met >> term & 1)
+        """Return a number that grows with the terms of a hypothesis, and with the tokens of the one that has begun."""
+        return progress.met.bit_count() * _MOST_TOKENS + max((count for _, _, count in progress.begun), default=0)
 
     def are_met(self, progress: Progress) -> bool:
         """Return True if a hypothesis that ends here contains all terms."""
@@ -100,10 +109,6 @@ class Terms:
         for term, forms in enumerate(self._required):
             if not met >> term & 1:
                 yield from ((term, way) for way, form in enumerate(forms) if not form.begin or form.begin != end)
-
-    def _gain(self, one: Pointer) -> int:
-        size, left = self._sizes[one[0]], len(self._form(one).ids) - one[2]
-        return max(0, size - left)
 
     def _form(self, one: Pointer) -> Form:
         return self._required[one[0]][one[1]]
@@ -140,12 +145,13 @@ def search_with_terms(
     if not source_ids:
         return []
     terms = [Terms(one, pieces) for one in required]
-    size = max(beam_size(config, one) for one in required)
+    sizes = [beam_size(config, one) for one in required]
     limit_B = limits(source_ids, config, prefixes)
     given = Prefixes(prefixes, limit_B)
     penalties = length_penalties(int(limit_B.max()) + 1, config.length_penalty)
     sentences = [
-        _Sentence(place, own, size, config, penalties, (int(limit_B[place]), given)) for place, own in enumerate(terms)
+        _Sentence(place, own, (sizes[place], max(sizes)), config, penalties, (int(limit_B[place]), given))
+        for place, own in enumerate(terms)
     ]
     active, history = sentences, History()
     decoding = stepper.start(pad_sources(source_ids), stepper.vocab_size)
@@ -158,7 +164,7 @@ def search_with_terms(
             written_RT = with_tokens(written_RT, token_R, parent_R)
         log_prob_RV = with_rules(log_prob_RV, length, config, written_RT)
         rows = len(log_prob_RV) // len(active)
-        best_RN = likeliest(log_prob_RV, size + 1)
+        best_RN = likeliest(log_prob_RV, LIKELIEST)
         for number, one in enumerate(active):
             own = slice(number * rows, (number + 1) * rows)
             one.advance(log_prob_RV[own], best_RN[own], number * rows, length)
@@ -176,18 +182,27 @@ def search_with_terms(
 def beam_size(config: SearchConfig, required: Required) -> int:
     """Return the number of hypotheses for a sentence with these terms: one for each bank, and some more."""
     own = config.beam_size if config.method == "beam" else 1
-    tokens = sum(min(len(form.ids) for form in forms) for forms in required)
-    return max(own, config.n_best, LEAST_BEAM, min(tokens + 2, MOST_BEAM))
+    tokens = sum(max(len(form.ids) for form in forms) for forms in required)
+    return max(own, config.n_best, min(max(BANK * (len(required) + 1), tokens + 2), MOST_BEAM))
 
 
 def likeliest(log_prob_RV: Floats, count: int) -> Ints:
-    """Return the ids of the likeliest successors of each row, in any order, [R, N]. Few rows are ranked at a time."""
-    count = min(count, log_prob_RV.shape[1])
-    found = [
-        np.argpartition(-log_prob_RV[start : start + _ROWS_AT_ONCE], count - 1, axis=1)[:, :count]
-        for start in range(0, len(log_prob_RV), _ROWS_AT_ONCE)
-    ]
-    return np.concatenate(found)
+    """Return the ids of the likeliest successors of each row, in any order, [R, N].
+
+    They are in the groups of ids whose best ones are the best, so that few ids are ranked.
+    """
+    width = log_prob_RV.shape[1] // _GROUP
+    if width <= count:
+        return np.argpartition(-log_prob_RV, min(count, log_prob_RV.shape[1]) - 1, axis=1)[:, :count]
+    grouped_RGW = log_prob_RV[:, : _GROUP * width].reshape(len(log_prob_RV), _GROUP, width)
+    best_RN = np.argpartition(-grouped_RGW.max(axis=1), count - 1, axis=1)[:, :count]
+    ids_RX = (best_RN[:, None, :] + width * np.arange(_GROUP)[None, :, None]).reshape(len(best_RN), -1)
+    rest_RX = np.broadcast_to(
+        np.arange(_GROUP * width, log_prob_RV.shape[1]), (len(ids_RX), log_prob_RV.shape[1] % _GROUP)
+    )
+    ids_RX = np.concatenate([ids_RX, rest_RX], axis=1)
+    chosen_RN = np.argpartition(-np.take_along_axis(log_prob_RV, ids_RX, axis=1), count - 1, axis=1)[:, :count]
+    return np.take_along_axis(ids_RX, chosen_RN, axis=1)
 
 
 def in_order(log_prob_RC: Floats, id_RC: Ints) -> Floats:
@@ -226,13 +241,13 @@ class _Sentence:
         self,
         place: int,
         terms: Terms,
-        size: int,
+        sizes: tuple[int, int],
         config: SearchConfig,
         penalties: Sums,
         given: tuple[int, Prefixes],
     ) -> None:
-        self._place, self._terms, self._size, self._wanted = np.array([place]), terms, size, config.n_best
-        self._enough = max(config.n_best, config.beam_size, ENOUGH)
+        self._place, self._terms, self._wanted = np.array([place]), terms, config.n_best
+        self._size, self._rows = sizes  # hypotheses of this sentence, and rows of each sentence of the batch
         self._limit, self._prefixes = given
         self._skipped = int(self._prefixes.length_B[place])
         self._penalties = penalties
@@ -268,7 +283,7 @@ class _Sentence:
         self.tokens = [one.token for one in chosen]
         self.parents = [first_row + one.row for one in chosen]
         self._beam = [_Partial(one.total, one.progress) for one in chosen]
-        spare = self._size - len(chosen)  # rows that continue nothing, because all sentences have equally many
+        spare = self._rows - len(chosen)  # rows that continue nothing, because all sentences have equally many
         self.tokens += [PAD_ID] * spare
         self.parents += [first_row] * spare
         self.is_done = not chosen or length >= self._limit or self._cannot_improve()
@@ -305,9 +320,12 @@ class _Sentence:
         return chosen, ended
 
     def _cannot_improve(self) -> bool:
-        """Return True if no partial hypothesis can be better than the requested ones, or if enough have ended."""
+        """Return True if no partial hypothesis can be better than the requested ones.
+
+        A number of ended hypotheses is no reason to stop: bad ones that begin with their terms end first.
+        """
         if len(self.found) < self._wanted:
             return False
         bound = max(one.total for one in self._beam) / self._penalties[self._limit + 1 - self._skipped]
         worst = sorted((one.score for one in self.found), reverse=True)[self._wanted - 1]
-        return len(self.found) >= self._enough or bool(worst >= bound)
+        return bool(worst >= bound)

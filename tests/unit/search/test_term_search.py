@@ -49,7 +49,7 @@ def holds(ids: Sequence[int], given: Sequence[Sequence[Sequence[int]]]) -> bool:
     return False
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(seeds, sentences, st.integers(1, 3))
 def test_every_hypothesis_has_all_terms(by_chance, seed: int, sentences: list[Any], most: int) -> None:
     config = QUICK.model_copy(update={"n_best": most, "max_length_offset": 10})
@@ -60,10 +60,7 @@ def test_every_hypothesis_has_all_terms(by_chance, seed: int, sentences: list[An
         assert all(holds(one.ids, own) and not one.cut for one in hypotheses)
         assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)
         [alone] = search_with_terms(by_chance(seed), [source], config, [], [required(own)], FREE)
-        wide = max(sum(min(map(len, ways)) for ways in terms) for _, terms in sentences) > 6
-        assert wide or [one.ids for one in alone] == [one.ids for one in hypotheses], (
-            "others in the batch change nothing"
-        )
+        assert [one.ids for one in alone] == [one.ids for one in hypotheses], "others in the batch change nothing"
 
 
 @settings(max_examples=25)
