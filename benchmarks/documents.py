@@ -165,7 +165,7 @@ def paragraphs_of(content: bytes) -> Any:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         root = lxml.etree.fromstring(archive.read("word/document.xml"))
         bold = [one.find(f".//{{{_WORDS}}}b") is None for one in root.iter(f"{{{_WORDS}}}p")]
-        return archive.namelist(), bold, Counter("".join(root.itertext()).casefold()) - Counter(" ")
+        return archive.namelist(), bold
 
 
 def times_of(content: bytes) -> Any:
