@@ -106,8 +106,8 @@ def vtt(texts: list[str]) -> bytes:
 
 def docx(texts: list[str]) -> bytes:
     paragraphs = "".join(
-        f'<w:p><w:r><w:t xml:space="preserve">{html.escape(text[:12])}</w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
-        f"<w:t>{html.escape(text[12:])}</w:t></w:r></w:p>"
+        f'<w:p><w:r><w:t xml:space="preserve">{html.escape(text[: len(text) // 2])}</w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
+        f"<w:t>{html.escape(text[len(text) // 2 :])}</w:t></w:r></w:p>"
         for text in texts
     )
     content = io.BytesIO()
