@@ -106,9 +106,9 @@ def vtt(texts: list[str]) -> bytes:
 
 def docx(texts: list[str]) -> bytes:
     paragraphs = "".join(
-        f'<w:p><w:r><w:t xml:space="preserve">{html.escape(text[: len(text) // 2])}</w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
-        f"<w:t>{html.escape(text[len(text) // 2 :])}</w:t></w:r></w:p>"
-        for text in texts
+        f'<w:p><w:r><w:t xml:space="preserve">{html.escape(first)} </w:t></w:r><w:r><w:rPr><w:b/></w:rPr>'
+        f"<w:t>{html.escape(second)} bold</w:t></w:r></w:p>"
+        for first, _, second in (text.partition(" ") for text in texts)
     )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
