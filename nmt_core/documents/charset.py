@@ -15,6 +15,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
+_ASCII = ("ascii", "us-ascii")
 _HEAD = 1 << 14
 MARK = "\ufeff"
 """Byte order mark, which stays in the text."""
@@ -38,6 +39,8 @@ def decoded(content: bytes, name: str, declared: str = "") -> tuple[str, str]:
     if not charset:
         shown = shown_charset(content[:_HEAD])
         charset = shown if shown != UTF_8 or not declared else charset_of(declared, name)
+        if charset == UTF_8 and declared.casefold() in _ASCII:  # whatever is written must be ASCII too
+            charset = "ascii"
     try:
         text = content.decode(charset, "strict" if charset.startswith(("utf-16", "utf-32")) else "surrogateescape")
         if text.encode(charset, "surrogateescape") == content:

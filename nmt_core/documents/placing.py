@@ -124,7 +124,14 @@ class _Placing:
             node = nodes[number]
             start = min(max(start, at), high)
             end = min(max(end, start), high)
-            self._out.append(self._text[at:start])
+            self._out += [self._text[at:start]] if start > at else []
+            if (
+                node.tag.role == "kept"
+                and self._out
+                and isinstance(self._out[-1], Tag)
+                and self._out[-1].role == "kept"
+            ):
+                self._out.append(" ")  # two pieces of code would become one
             if node.close:
                 self._out.append(node.tag)
                 self._emit(node.inner, start, end)

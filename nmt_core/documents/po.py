@@ -16,6 +16,7 @@ from nmt_core.documents.tagged import add_tagged
 from nmt_core.errors import DataError
 from nmt_core.formats.gettext import Header, charset_in_header, unescaped
 
+_ASCII = re.compile(r"charset=(?:us-)?ascii\b", re.IGNORECASE)
 _HEAD = 1 << 14
 _STRING = r'"((?:[^"\\]|\\.)*)"'
 _FIELD = re.compile(rf"[ \t]*(msgctxt|msgid_plural|msgid|msgstr|domain)(?:\[(\d+)\])?[ \t]*({_STRING})[ \t]*")
@@ -57,7 +58,9 @@ def read_po(content: bytes, name: str, options: Options) -> Document:
     Raises:
         DataError: a line is not PO, the charset is unknown, or the languages are others.
     """
-    text, charset = decoded(content, name, charset_in_header(content[:_HEAD].decode("latin-1"), name))
+    head = content[:_HEAD].decode("latin-1")
+    declared = "ascii" if _ASCII.search(head) else charset_in_header(head, name)
+    text, charset = decoded(content, name, declared)
     reader = _Reader(text, name, options)
     for entry in reader.entries():
         reader.add(entry)

@@ -129,6 +129,8 @@ def test_a_charset_without_the_letters_leaves_the_entry_and_says_so() -> None:
     po = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "one"\nmsgstr ""\n'
     document = opened(po, "po")
     assert document.splice([Translated("하나")]) == (po, frozenset({0}))
+    ascii_po = po.replace(b"iso-8859-1", b"US-ASCII")
+    assert opened(ascii_po, "po").splice([Translated("übel")]) == (ascii_po, frozenset({0}))
     assert document.splice([Translated("übel")]).content.endswith('msgstr "übel"\n'.encode("latin-1"))
 
 

@@ -33,6 +33,7 @@ def placed(page: str, translation: str, links: str = "") -> str:
         ("use <code>ls -l</code> now", "jetzt ls -l nutzen", "0-3", "jetzt <code>ls -l</code> nutzen"),
         ("use <code>ls</code> now", "jetzt das nutzen", "0-2 1-1 2-0", "jetzt <code>ls</code> nutzen"),
         ("use <code>ls</code> now", "jetzt nutzen", "", "jetzt <code>ls</code> nutzen"),
+        ("<code>x</code> or <code>x.y</code>", "x.y oder", "", "<code>x</code> <code>x.y</code> oder"),
         ("see <img> here", "hier sehen", "0-1 1-0", "<img> hier sehen"),
         ("one<img> two", "zwei eins", "0-1 1-0", "zwei eins<img>"),
         ("one three<img>.", "eins drei.", "", "eins drei<img>."),
