@@ -14,6 +14,8 @@ from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
 from flows.settings import Settings
 
+_WIDTH_WITH_FORECAST = 90  # a narrower terminal has no room for another column; the line below the table has the sum
+
 
 def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> None:
     """Print the result of a run, and commands to try next.
@@ -23,7 +25,7 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
         console: console to print to.
         typed: the recipe and its `--set` options as the user typed them. Empty means the name of the recipe.
     """
-    console.print(_table(summary))
+    console.print(_table(summary, with_forecast=console.width >= _WIDTH_WITH_FORECAST))
     if summary.metrics and "TOY" in summary.description.split():
         console.print("A TOY: its score says nothing about real text.", style="bold yellow")
     for score in summary.metrics:
@@ -71,7 +73,7 @@ def _cost(summary: RunSummary) -> str:
     return text + (f"{cost.money:.3g} {summary.currency}, " if cost.money is not None else "")
 
 
-def _table(summary: RunSummary) -> Table:
+def _table(summary: RunSummary, *, with_forecast: bool) -> Table:
     table = Table(
         title=f"{summary.recipe}: {summary.status}",
         title_justify="left",
@@ -79,7 +81,7 @@ def _table(summary: RunSummary) -> Table:
         pad_edge=False,
         collapse_padding=True,  # so that the table fits into 80 columns
     )
-    foreseen = {row.name: one.seconds for row in summary.stages if (one := summary.forecast_of(row.name))}
+    foreseen = {one.name: one.seconds for one in summary.forecast if with_forecast}
     columns = ("stage", "", "seconds", *(["forecast"] if foreseen else []), "in", "out", "unit", "artifact")
     for column in columns:
         is_number = column in {"seconds", "forecast", "in", "out"}
