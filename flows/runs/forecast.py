@@ -188,7 +188,10 @@ class Forecaster:
         if name in ("train", "average", "export", "evaluate") and self.sizes.weights and evidence.sizes.weights:
             ratio = self.sizes.weights / evidence.sizes.weights
             factor *= 1 + _FACTOR_OF_SMALL_MODEL * abs(math.log(ratio))
-            if name in ("export", "evaluate") and (evidence.sizes.output_length or 0) < self.sizes.tokens_per_pair / 2:
+            if (
+                name in ("export", "evaluate")
+                and (evidence.sizes.output_length or 0) < evidence.sizes.tokens_per_pair / 2
+            ):
                 factor *= _UNTRAINED
         elif not self._is_text_known:
             factor *= _SIZE_UNKNOWN
