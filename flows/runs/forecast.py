@@ -19,10 +19,10 @@ from nmt_core.stages.table import PlannedStage, plan
 
 _CONSTANT = {
     "download": 0.5,
-    "clean": 0.7,
-    "split": 0.03,
-    "tokenizer": 0.4,
-    "encode": 0.1,
+    "clean": 2.0,
+    "split": 0.7,
+    "tokenizer": 1.7,
+    "encode": 0.2,
     "train": 7.0,
     "average": 2.2,
     "export": 5.0,
