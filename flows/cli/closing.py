@@ -13,6 +13,8 @@ from flows.registry import verdicts
 from flows.runs.summary import PAGE, SUMMARY, RunSummary
 from flows.settings import Settings
 
+_WIDTH_WITH_FORECAST = 90  # a narrower terminal has no room for another column; the line below the table has the sum
+
 
 def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> None:
     """Print the result of a run, and commands to try next.
@@ -22,7 +24,7 @@ def show(summary: RunSummary, console: Console, typed: Sequence[str] = ()) -> No
         console: console to print to.
         typed: the recipe and its `--set` options as the user typed them. Empty means the name of the recipe.
     """
-    console.print(_nothing_new(summary) or _table(summary))
+    console.print(_nothing_new(summary) or _table(summary, with_forecast=console.width >= _WIDTH_WITH_FORECAST))
     if summary.metrics and "TOY" in summary.description.split():
         console.print("A TOY: its score says nothing about real text.", style="bold yellow")
     for score in summary.metrics:
@@ -61,8 +63,8 @@ def _nothing_new(summary: RunSummary) -> str:
     return f"{summary.recipe}: nothing new: all {len(summary.stages)} stages are reused"
 
 
-def _table(summary: RunSummary) -> Table:
-    foreseen = {row.name: one.seconds for row in summary.stages if (one := summary.forecast_of(row.name))}
+def _table(summary: RunSummary, *, with_forecast: bool) -> Table:
+    foreseen = {one.name: one.seconds for one in summary.forecast if with_forecast}
     headings = ("stage", "", "seconds", *(["forecast"] if foreseen else []), "in", "out", "unit", "artifact")
     numbers = {"seconds", "forecast", "in", "out"}
     table = terminal_table(headings, numbers, title=f"{summary.recipe}: {summary.status}")

@@ -5,6 +5,7 @@ and backward. Operations between matrix products, such as norms, dropout and sof
 numbers and not to weights. They count as as many weights as a device multiplies in the time of one such operation.
 """
 
+import math
 from collections.abc import Callable
 
 from flows.runs.estimate import weights_per_token
@@ -20,6 +21,8 @@ _NUMBERS_OF_OUTPUT = 5
 _SHARE_OF_FORWARD = 1 / 3
 _EFFORT_OF_SEARCH = 3
 """Effort of one token of a search in relation to a token of a training: one row in place of thousands."""
+_EFFORT_OF_PYTORCH = 3
+"""Effort of a translation by PyTorch in relation to one by ONNX Runtime."""
 _EFFORT_OF_WEIGHT_WRITTEN = 270
 """Effort of one weight in a checkpoint, with its two moments."""
 
@@ -79,7 +82,7 @@ def _of_training(config: PipelineConfig, sizes: Sizes, device: str) -> float:
 def _of_average(config: PipelineConfig, sizes: Sizes, device: str) -> float:
     """Return the effort of the dev losses of all kept checkpoints and of their average."""
     train, updates = config.train, sizes.updates or config.train.max_updates
-    kept = min(train.keep_checkpoints + train.keep_best, updates // train.checkpoint_every + 1) + 1
+    kept = min(train.keep_checkpoints + train.keep_best, math.ceil(updates / train.checkpoint_every)) + 1
     at_both = sum(per_token(config.model, _vocab(config, sizes), "cpu"))
     return kept * (sizes.dev_pairs or 0) * sizes.tokens_per_pair * at_both * _SHARE_OF_FORWARD
 
@@ -90,7 +93,7 @@ def _of_export(config: PipelineConfig, sizes: Sizes, device: str) -> float:
     kinds = len({"fp32", *export.precisions}) * (1 + export.shortlist)
     compared = kinds * min(dev, export.quality_sentences)
     in_pytorch = 2 * min(dev, export.parity_sentences) + min(dev, export.calibration_sentences)
-    return (compared + in_pytorch) * _of_sentence(config, sizes, export.parity_beam_size)
+    return (compared + _EFFORT_OF_PYTORCH * in_pytorch) * _of_sentence(config, sizes, export.parity_beam_size)
 
 
 def _of_evaluation(config: PipelineConfig, sizes: Sizes, device: str) -> float | None:
@@ -100,8 +103,8 @@ def _of_evaluation(config: PipelineConfig, sizes: Sizes, device: str) -> float |
 def _of_sentence(config: PipelineConfig, sizes: Sizes, beam: int) -> float:
     """Return the effort of the translation of one sentence."""
     at_source, at_target = per_token(config.model, _vocab(config, sizes), "cpu")
-    searched = at_target * _EFFORT_OF_SEARCH * beam
-    return sizes.tokens_per_pair * (at_source + searched) * _SHARE_OF_FORWARD
+    output = (sizes.output_length or sizes.tokens_per_pair) * at_target * _EFFORT_OF_SEARCH * beam
+    return (sizes.tokens_per_pair * at_source + output) * _SHARE_OF_FORWARD
 
 
 def _of_tokenizer(config: PipelineConfig, sizes: Sizes, device: str) -> float | None:

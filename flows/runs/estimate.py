@@ -1,5 +1,6 @@
 """Estimate of the disk space and the memory that a stage needs, by its last artifact or by a rule that is named."""
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -157,6 +158,8 @@ def memory(stage: str, config: PipelineConfig, workers: int, text: float | None 
         return _memory_of_tokenizer(config, text_bytes(config) or text)
     if stage in ("clean", "split", "encode"):
         shard = config.clean.shard_pairs * BYTES_PER_PAIR
+        if text:  # of a small text, few workers have a shard, and none a large one
+            workers, shard = min(workers, math.ceil(text / shard)), round(min(text, shard))
         factor = _CLEAN_BYTES_PER_TEXT_BYTE if stage == "clean" else _CLEAN_BYTES_PER_TEXT_BYTE / 2
         size = workers * (_PROCESS_BYTES + shard * factor)
         return Estimate(size, f"{workers} workers, {config.clean.shard_pairs:,} pairs each")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from flows.runs.effort import effort, kind, update_effort
-from flows.runs.estimate import estimate, memory
+from flows.runs.estimate import BYTES_PER_PAIR, estimate, memory
 from flows.runs.evidence import Evidence, evidence_of
 from flows.runs.machine import Machine
 from flows.runs.selection import REGISTER, Selection
@@ -17,20 +17,21 @@ from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.stages.table import PlannedStage, plan
 
-_CONSTANT_SECONDS = {
-    "download": 0.3,
-    "clean": 0.7,
-    "split": 0.04,
-    "tokenizer": 0.15,
-    "encode": 0.1,
+_CONSTANT = {
+    "download": 0.5,
+    "clean": 2.0,
+    "split": 0.7,
+    "tokenizer": 1.7,
+    "encode": 0.2,
     "train": 7.0,
-    "average": 0.5,
-    "export": 2.0,
-    "evaluate": 0.4,
-    "register": 1.2,
+    "average": 2.2,
+    "export": 5.0,
+    "evaluate": 0.3,
+    "register": 1.4,
 }
-"""Time that a stage takes whatever its effort, on a core of the reference: imports, starts of processes, graphs."""
-_MOST_CONSTANT = 0.8  # share of an earlier run's time
+"""CPU seconds that a stage takes whatever its effort: imports, starts of processes, the making of graphs."""
+_MOST_CONSTANT = 0.95  # share of an earlier run's time
+_BYTES_OF_A_RUN = 0.45e9  # Prefect and MLflow in the process of a run
 _USES_THREADS = {"clean", "encode", "tokenizer", "train", "average", "export", "evaluate"}
 
 _FACTOR = {"run": 1.15, "measurement": 1.25, "reference": 2.5}
@@ -40,6 +41,7 @@ _FACTOR_OF_SMALL_MODEL = 0.15  # more for each factor of e between the models
 _OTHER_KIND = 1.5
 _OTHER_MACHINE = 1.6
 _SIZE_UNKNOWN = 1.4
+_UNTRAINED = 2.0  # a search that writes almost nothing says little about one that does
 _COMPARED = 5
 
 
@@ -84,11 +86,10 @@ class Forecaster:
     def stage(self, name: str) -> StageForecast:
         """Return the forecast of a stage."""
         config, settings = self._config, self._settings
-        text = self.sizes.text_bytes
         if name == REGISTER:
             disk, held = estimate("export", config, settings.store).bytes, None
         else:
-            disk, held = estimate(name, config, settings.store, text).bytes, self._memory(name)
+            disk, held = estimate(name, config, settings.store, _text(self.sizes)).bytes, self._memory(name)
         best = self._best(name)
         if not best:
             basis = "no run or measurement is like it" if effort(name, config, self.sizes) else "the text is not here"
@@ -137,15 +138,20 @@ class Forecaster:
             return None
         mine = effort(name, self._config, self.sizes, device)
         theirs = effort(name, evidence.config, evidence.sizes, device)
-        seconds = evidence.costs[name].seconds
-        if not mine or not theirs or not seconds:
+        cost = evidence.costs[name]
+        if not mine or not theirs or not cost.seconds:
             return None
-        constant = min(_CONSTANT_SECONDS.get(name, 0.0), _MOST_CONSTANT * seconds)
-        variable = seconds - constant
+        # On a busy machine a CPU second takes longer, so the constant part is a share and not a number of seconds
+        share = min(_MOST_CONSTANT, _CONSTANT.get(name, 0.0) / (cost.cpu_seconds or cost.seconds))
+        variable = (1 - share) * cost.seconds
         if name == "train":
             variable = self._of_updates(evidence, variable, theirs, device)
-        likely = constant + variable * mine / theirs
-        factor = _FACTOR[evidence.origin] * (1 + _FACTOR_OF_SIZE * abs(math.log(mine / theirs)))
+        distance = abs(math.log(mine / theirs))
+        if name == "export" and evidence.origin == "measurement":
+            # A model of few updates writes too little or too much, except where `evaluate` sets the length
+            share, variable, theirs = 1.0, mine * self._of_search(evidence), mine
+        likely = share * cost.seconds + variable * mine / theirs
+        factor = _FACTOR[evidence.origin] * (1 + _FACTOR_OF_SIZE * distance)
         factor *= self._unlikeness(name, evidence)
         if evidence.machine != self._machine:
             factor *= _OTHER_MACHINE
@@ -154,6 +160,14 @@ class Forecaster:
             if name == "train" and device == "gpu" and evidence.machine.gpus:
                 likely *= len(evidence.machine.gpus) / max(1, len(self._machine.gpus))
         return _Scaled(evidence, likely, factor)
+
+    def _of_search(self, evidence: Evidence) -> float:
+        """Return the seconds of one unit of effort in the search of a measurement."""
+        cost, theirs = evidence.costs.get("evaluate"), effort("evaluate", evidence.config, evidence.sizes)
+        if not cost or not theirs:
+            return 0.0
+        share = min(_MOST_CONSTANT, _CONSTANT["evaluate"] / (cost.cpu_seconds or cost.seconds))
+        return (1 - share) * cost.seconds / theirs
 
     def _of_updates(self, evidence: Evidence, variable: float, theirs: float, device: str) -> float:
         """Return the time of a training without its start, by the speed of its updates.
@@ -174,6 +188,11 @@ class Forecaster:
         if name in ("train", "average", "export", "evaluate") and self.sizes.weights and evidence.sizes.weights:
             ratio = self.sizes.weights / evidence.sizes.weights
             factor *= 1 + _FACTOR_OF_SMALL_MODEL * abs(math.log(ratio))
+            if (
+                name in ("export", "evaluate")
+                and (evidence.sizes.output_length or 0) < evidence.sizes.tokens_per_pair / 2
+            ):
+                factor *= _UNTRAINED
         elif not self._is_text_known:
             factor *= _SIZE_UNKNOWN
         return factor
@@ -181,21 +200,26 @@ class Forecaster:
     def _memory(self, name: str) -> float | None:
         """Return the peak memory of a stage: by the rule, and by how far the rule was from an earlier run."""
         config, threads = self._config, self._settings.threads
-        rule = memory(name, config, threads, self.sizes.text_bytes).bytes
+        rule = memory(name, config, threads, _text(self.sizes)).bytes
         if rule is None:
             return None
         like = [one for one in self._best(name) if one.evidence.costs[name].memory_bytes]
         if not like:
-            return rule
+            return rule + _BYTES_OF_A_RUN
         one = like[0].evidence
-        measured = one.costs[name].memory_bytes or 0
-        of_it = memory(name, one.config, one.machine.threads, one.sizes.text_bytes).bytes or rule
+        of_it = memory(name, one.config, one.machine.threads, _text(one.sizes)).bytes or rule
+        measured = (one.costs[name].memory_bytes or 0) - (0 if one.origin == "measurement" else _BYTES_OF_A_RUN)
         if name != "train":
-            return measured * rule / of_it
+            return _BYTES_OF_A_RUN + max(0.0, measured) * rule / of_it
         activations = (
             max(0.0, measured - of_it) * _activations(config, self.sizes) / _activations(one.config, one.sizes)
         )
-        return rule + activations
+        return _BYTES_OF_A_RUN + rule + activations
+
+
+def _text(sizes: Sizes) -> float | None:
+    """Return the size of the text that is cleaned, unpacked."""
+    return sizes.pairs and sizes.pairs * BYTES_PER_PAIR
 
 
 def _activations(config: PipelineConfig, sizes: Sizes) -> float:

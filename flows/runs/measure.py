@@ -28,7 +28,9 @@ from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.spent import read_spent
 
 _SAMPLED_PAIRS = 20_000
-_HELD_OUT = 100
+_HELD_OUT = 400
+_SENTENCES_OF_EXPORT = 100
+_OUTPUT_LENGTH = 20
 _SECONDS_OF_TRAINING = 20.0
 _FEWEST_UPDATES, _MOST_UPDATES = 4, 200
 _FEWEST_PIECES = 64
@@ -60,7 +62,7 @@ def measure(
     folder = measurements(settings) / f"{summary.run_id}.partial"
     try:
         text = _text_of(config, settings, folder, job, tell, pairs)
-        small = _small(config, text, _updates(config, settings))
+        small = _small(config, text, _updates(config, settings), _held_out(pairs))
         run = _Run(small, settings, Store(folder / "artifacts"), job, tell, summary)
         run.all(skipped=() if text.is_real else _TEXT_STAGES)
     finally:
@@ -88,7 +90,7 @@ def _text_of(
     if toy := config.corpus.toy:
         pairs = min(toy.pairs, pairs)
         return _Text(
-            {"toy": {"pairs": pairs, "held_out": min(toy.held_out, _HELD_OUT), "seed": toy.seed}}, is_real=True
+            {"toy": {"pairs": pairs, "held_out": min(toy.held_out, _held_out(pairs)), "seed": toy.seed}}, is_real=True
         )
     from flows.runs.estimate import text_bytes
 
@@ -142,12 +144,17 @@ def _updates(config: PipelineConfig, settings: Settings) -> int:
     return round(min(_MOST_UPDATES, max(_FEWEST_UPDATES, _SECONDS_OF_TRAINING / of_one)))
 
 
-def _small(config: PipelineConfig, text: _Text, updates: int) -> PipelineConfig:
+def _held_out(pairs: int) -> int:
+    """Return the size of the dev set and of the test set."""
+    return min(_HELD_OUT, pairs // 5)
+
+
+def _small(config: PipelineConfig, text: _Text, updates: int, held_out: int) -> PipelineConfig:
     """Return a recipe with the same options of speed, for little text and few updates."""
     values = config.model_dump(mode="json")
     values["corpus"] = dict(text.corpus)
     values["mix"] = {}
-    values["split"] |= {"dev_pairs": _HELD_OUT, "test_pairs": _HELD_OUT}
+    values["split"] |= {"dev_pairs": held_out, "test_pairs": held_out}
     values["clean"] |= {"overrides": [], "in_domain": "sample" if config.clean.in_domain else ""}
     if not text.is_real:  # invented words are in no language
         values["clean"] = {"min_script_share": 0, "min_language_probability": 0, "decontaminate": False}
@@ -166,8 +173,9 @@ def _small(config: PipelineConfig, text: _Text, updates: int) -> PipelineConfig:
         "spike_deviations": 0,
     }
     values["average"] = {"checkpoints": 1}
-    values["export"] |= {"parity_sentences": 20, "calibration_sentences": 20, "quality_sentences": _HELD_OUT}
-    values["export"] |= {"max_bleu_loss": 100, "bleu_loss_bound": 100}
+    values["export"] |= {"parity_sentences": 20, "calibration_sentences": 20}
+    values["export"] |= {"quality_sentences": _SENTENCES_OF_EXPORT, "max_bleu_loss": 100, "bleu_loss_bound": 100}
+    values["search"] |= {"min_length": _OUTPUT_LENGTH}  # a model of so few updates may write nothing
     values["evaluate"] |= {"must_translate": [], "sentences": []}
     values["budget"] = {}
     return PipelineConfig.model_validate(values)

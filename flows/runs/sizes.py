@@ -40,6 +40,8 @@ class Sizes(BaseModel):
     updates: float | None = None
     trained_tokens: float | None = None
     """Number of target tokens of all updates."""
+    output_length: float | None = None
+    """Mean number of tokens of a translation. An untrained model writes up to the limit."""
     tokens_per_second: float | None = None
     """Target tokens per second in training, without validations and checkpoints."""
     is_resumed: bool | None = None
@@ -81,6 +83,7 @@ _REPORTED: dict[str, Callable[[Mapping[str, Any]], dict[str, float]]] = {
         "is_resumed": report["attempts"] > 1 or bool(report["continued_from"]),
     },
     "export": lambda report: {"weights": report["items_out"]},
+    "evaluate": lambda report: {"output_length": report["tokens"] / max(1, report["items_out"])},
 }
 """Sizes in the report of each stage."""
 
@@ -120,8 +123,14 @@ def expected(config: PipelineConfig, known: Sizes, like: Sequence[Sizes] = ()) -
         "target_vocab": target_vocab,
         "weights": parameters(config.model, target_vocab, own),
         "updates": config.train.max_updates,
+        "output_length": tokens if _is_untrained(before, tokens) else before.output_length,
     }
     return found.model_copy(update=model | _given(known))
+
+
+def _is_untrained(sizes: Sizes, tokens: float) -> bool:
+    """Return True if a model writes so little that it has learned nothing, or if it is not known what it writes."""
+    return (sizes.output_length or 0) < tokens / 2
 
 
 def _given(sizes: Sizes) -> dict[str, float]:
