@@ -12,8 +12,7 @@ from flows.runs.estimate import weights_per_token
 from flows.runs.sizes import Sizes
 from nmt_core.config import ModelConfig, PipelineConfig
 
-# Fitted to trainings on two cores (a model of 1.3 million weights and one of 2.2 million), and on an H200
-# (Transformer base and big at 753,935 and 336,788 target tokens per second).
+# For CPUs an estimate. For GPUs from Transformer base and big on an H200: 753,935 and 336,788 target tokens per second.
 _WEIGHTS_PER_NUMBER = {"cpu": 16, "gpu": 200}
 _NUMBERS_OF_ENCODER, _NUMBERS_OF_DECODER = 30, 45  # passes over the states of one layer, forward and backward
 _NUMBERS_OF_FEED_FORWARD = 6

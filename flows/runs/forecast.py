@@ -1,5 +1,6 @@
 """Forecast of a run, stage by stage: time, memory, disk and money, scaled from runs of other sizes."""
 
+import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +16,10 @@ from flows.runs.sizes import Sizes, expected
 from flows.runs.span import Span, StageForecast
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
+from nmt_core.errors import NmtError
 from nmt_core.stages.table import PlannedStage, plan
+
+_log = logging.getLogger(__name__)
 
 _CONSTANT = {
     "download": 0.5,
@@ -231,8 +235,18 @@ def _activations(config: PipelineConfig, sizes: Sizes) -> float:
 
 
 def forecast_run(config: PipelineConfig, settings: Settings, selection: Selection) -> list[StageForecast]:
-    """Return the forecasts of the stages that a run would not reuse."""
+    """Return the forecasts of the stages that a run would not reuse.
+
+    Raises:
+        NmtError: a file of the recipe does not exist or is wrong.
+    """
     planned = plan(config, settings.store, selection.force)
-    forecaster = Forecaster(config, settings, planned)
     names = [one.stage.name for one in planned if not one.artifact and selection.includes(one.stage.name)]
-    return [forecaster.stage(name) for name in (*names, *([REGISTER] if selection.includes(REGISTER) else []))]
+    try:
+        forecaster = Forecaster(config, settings, planned)
+        return [forecaster.stage(name) for name in (*names, *([REGISTER] if selection.includes(REGISTER) else []))]
+    except NmtError:
+        raise
+    except Exception:  # a forecast must not end a run
+        _log.warning("there is no forecast, because it failed", exc_info=True)
+        return []

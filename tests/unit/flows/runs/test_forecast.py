@@ -179,6 +179,14 @@ def test_a_run_forecasts_the_stages_that_it_makes(settings: Settings) -> None:
     assert forecast_run(config, settings, Selection("evaluate"))[-1].name == "register"
 
 
+def test_a_forecast_that_fails_ends_no_run(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Forecaster, "stage", lambda self, name: 1 / 0)
+    assert forecast_run(load_recipe("quickstart"), settings, Selection()) == []
+    assert "there is no forecast" in caplog.text
+
+
 def test_money_is_the_price_of_processors() -> None:
     one = StageForecast(name="train", seconds=Span.around(3_600, 2), cpu_seconds=7_200, gpu_seconds=3_600)
     assert one.money(0, 0) is None
