@@ -58,7 +58,7 @@ class Reader:
     def follow(self, page: str) -> dict[str, str]:
         """Write the files of the page and run its commands, in their order."""
         for block in blocks(page):
-            if block.language in {"yaml", "python"} and block.title:
+            if block.language != "sh" and block.title:
                 text = _PAIRS.sub("pairs=2_000", block.text)
                 (self.folder / block.title).write_text(text, encoding="utf-8")
             elif block.language == "sh":
@@ -138,6 +138,23 @@ def test_retraining_on_schedule(pair: tuple[Reader, dict[str, str]], ask: Callab
     assert set(ran) <= {"register"}, "a schedule and a gate make no artifact anew"
     shown = next(block.text for block in blocks("tutorials/retraining-on-schedule.md") if block.language == "text")
     assert words(shown) == words(said["nmt deploy weekly.yaml --dry-run"])
+
+
+def test_the_days_of_three_people(pair: tuple[Reader, dict[str, str]], ask: Callable[[Any], Any]) -> None:
+    alone = dataclasses.replace(pair[0].nmt, prefect=None)  # `nmt up` brings servers of its own
+    up = ask(alone)
+    try:
+        reader = again(pair[0], nmt=alone, up=up)
+        said = reader.follow("tutorials/three-days.md")
+        up.end()
+    finally:
+        up.kill()
+    assert "nightly" not in said["nmt schedules"] and "Europe/Berlin" in said["nmt schedules"]
+    assert "ko-en" in said["nmt pause ko-en"] and "ko-en" in said["nmt resume ko-en"]
+    page = (reader.folder / "page.en.html").read_text(encoding="utf-8")
+    assert page.startswith('<!doctype html>\n<html lang="') and "</b>" in page
+    assert len((reader.folder / "new.terms.txt").read_text(encoding="utf-8").splitlines()) == 5
+    assert yaml.safe_load((reader.folder / "looked-at.yaml").read_text(encoding="utf-8"))["languages"]["source"] == "ko"
 
 
 def words(table: str) -> list[list[str]]:

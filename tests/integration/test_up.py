@@ -60,7 +60,7 @@ def test_a_retraining_from_the_form_reuses_what_has_been_made(up: Any, summary: 
 
 
 def test_a_run_of_the_command_line_finds_the_servers(up: Any) -> None:
-    from_here = up.nmt.run("--until", "clean")
+    from_here = up.nmt.run("--until", "clean", "--force", "clean")
     assert up.state(from_here["prefect_flow_run_id"]) == "COMPLETED"
     links = up.call("artifacts/latest/filter", {})
     assert any(link["key"] == "mlflow-clean" and up.servers["mlflow"] in link["data"] for link in links)

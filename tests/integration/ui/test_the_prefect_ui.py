@@ -1,6 +1,6 @@
 """`nmt up` in a real browser: a stage and a retraining are started from their forms, and a training is cancelled.
 
-    SCREENSHOTS=infra/images .venv/bin/pytest -m ui
+    SCREENSHOTS=docs/images .venv/bin/pytest -m ui
 
 also renews the pictures that the README shows. A page of another site is open meanwhile. It tries all that a page can,
 and gets nothing; of a server that answers everybody it gets what it wants: the tries are real ones.
