@@ -1,6 +1,5 @@
 """Building blocks of the report page, and the run that it describes."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flows.html_report.svg import Drawing
-from flows.runs.summary import RunSummary, StageSummary, last_runs
+from flows.runs.summary import RunSummary, StageSummary, newest_runs
 from flows.settings import Settings
 from nmt_core.store.artifacts import Artifact
 
@@ -140,7 +139,7 @@ class Run:
         return next(
             (
                 other
-                for other in last_runs(self.settings.runs, sys.maxsize)
+                for other in newest_runs(self.settings.runs)
                 if other.recipe == own.recipe and other.started < own.started and other.status == "finished"
             ),
             None,

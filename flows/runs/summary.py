@@ -3,6 +3,7 @@
 import re
 import secrets
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -197,11 +198,16 @@ def read_summary(runs: Path, run_id: str) -> RunSummary | None:
     return None
 
 
+def newest_runs(runs: Path) -> Iterator[RunSummary]:
+    """Yield the runs, newest first. Each is read when it is asked for."""
+    for name in sorted((folder.name for folder in runs.glob("*/")), reverse=True):
+        if summary := read_summary(runs, name):
+            yield summary
+
+
 def last_runs(runs: Path, count: int) -> list[RunSummary]:
     """Return the newest runs, newest first."""
-    names = sorted((folder.name for folder in runs.glob("*/")), reverse=True)
-    found = (summary for name in names if (summary := read_summary(runs, name)))
-    return list(islice(found, count))  # the rest is not read
+    return list(islice(newest_runs(runs), count))
 
 
 def find_run(runs: Path, name: str) -> RunSummary:
