@@ -24,6 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flows.servers.prefect_database import create_database
 from flows.servers.secret import OPEN_PATH
 from flows.servers.servers import HOSTS, origins
 
@@ -102,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -P -m flows.servers.prefect_server")
     parser.add_argument("--port", type=int, required=True)
     port = parser.parse_args(arguments).port
+    create_database()
     uvicorn.run(guarded_app(port), host=HOSTS[0], port=port, log_level="error", lifespan="on")
 
 
