@@ -314,7 +314,7 @@ def test_what_was_installed_before_is_kept_and_named(
     install([*stages, replace(retrain, name="lone")], POOLS)
     (line,) = [line for line in install([retrain], POOLS) if line.startswith("kept, but not part")]
     assert f"before ({len(stages)} deployments)" in line and "lone (retrain)" in line
-    assert "prefect deployment delete" in line
+    assert "`nmt undeploy RECIPE`" in line
     assert client.read_deployment_by_name("retrain/lone") and client.read_deployment_by_name("clean/before")
 
 
