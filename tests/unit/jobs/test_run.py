@@ -330,7 +330,7 @@ def test_a_damaged_chunk_or_journal_is_named(
     job.run(source, tmp_path / "out.txt")
     plan = tmp_path / "out.txt.job" / "plan.json"
     plan.write_text("{")
-    with pytest.raises(DataError, match=r"plan\.json: is damaged, .* remove the folder of the job to start over"):
+    with pytest.raises(DataError, match=r"plan\.json: is damaged, .* start it in another folder"):
         job.run(source, tmp_path / "out.txt", column="x")
 
 
