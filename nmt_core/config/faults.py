@@ -37,6 +37,7 @@ _PROBLEMS = {
     "invalid_key": "keys must be text",
     "json_invalid": "is not JSON ({error})",
     "missing": "is missing",
+    "extra_forbidden": "is no known key",
 }
 """Problems by the type of pydantic's error, with the names of its facts in braces."""
 _NAME = "must be a name of letters, digits and the marks . _ -"

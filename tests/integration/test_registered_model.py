@@ -175,7 +175,7 @@ print(json.dumps([lines, full, loud, packages, missing]))
 LOUD = """
 from dataclasses import replace
 _plain = Translator.translate
-Translator.translate = lambda self, lines: [replace(one, text=one.text.upper()) for one in _plain(self, lines)]
+Translator.translate = lambda self, lines, **more: [replace(one, text=one.text.upper()) for one in _plain(self, lines)]
 """
 
 

@@ -170,7 +170,7 @@ WRONG: dict[str, tuple[Any, type[Exception], list[str]]] = {
         ["lines_at_once=0"],
     ),
     "another option": (lambda t, b: t.translate("a", beam=1), ConfigError, ["search.beam is not a key", "beam_size"]),
-    "a wrong value": (lambda t, b: t.with_search(beam_size=0), ConfigError, ["search.beam_size=0", "greater"]),
+    "a wrong value": (lambda t, b: t.with_search(beam_size=0), ConfigError, ["search.beam_size=0", "at least 1"]),
     "too many prefixes": (lambda t, b: t.translate(["a"], ["b", "c"]), DataError, ["2 target prefixes for 1 lines"]),
     "one prefix for many": (lambda t, b: t.translate(["a"], "b"), DataError, ["target_prefixes='b'", "give a list"]),
     "half a pair": (lambda t, b: t.score(["ab"]), DataError, ["pair 1 is 'ab'", "translation"]),

@@ -301,13 +301,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: describe(folder, format=2),
         r"format 2 is unknown to this version, which reads 3",
     ),
-    "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour: "),
-    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json: damaged \(whole file: "),
+    "unknown key": (lambda folder: describe(folder, colour="red"), r"config\.json: damaged \(colour is no known key"),
+    "no JSON": (
+        lambda folder: (folder / "config.json").write_text("{"),
+        r"config\.json: damaged \(whole file is not JSON",
+    ),
     "wrong search": (
         lambda folder: (folder / "search.json").write_text('{"beam_size": 0}'),
         r"search\.json: beam_size",
     ),
-    "half a search": (lambda folder: (folder / "search.json").write_text('{"beam'), r"search\.json: .*Invalid JSON"),
+    "half a search": (lambda folder: (folder / "search.json").write_text('{"beam'), r"search\.json: .*is not JSON"),
     "unknown search": (lambda folder: (folder / "search.json").write_text('{"beams": 2}'), r"search\.json: beams"),
     "no text for a search": (lambda folder: (folder / "search.json").write_bytes(b"\xff\xfe"), r"search\.json: "),
 }

@@ -274,7 +274,7 @@ def test_a_damaged_bundle_is_named_and_nothing_is_made(
     bundle, target = tmp_path / "bundle", str(tmp_path / "out.txt")
     shutil.copytree(tiny_bundle, bundle)
     (bundle / "search.json").write_text('{"beam_size": ')
-    with pytest.raises(ModelError, match=r"search\.json: whole file: Invalid JSON.*: correct it, or remove it"):
+    with pytest.raises(ModelError, match=r"search\.json: whole file is not JSON.*: correct it, or remove it"):
         run(Wanted(str(bundle), str(source), target), settings)
     (bundle / "search.json").unlink()
     (bundle / "fp32/step.onnx").write_bytes(b"")
