@@ -118,11 +118,11 @@ def test_a_key_like_no_other_lists_the_keys(recipe: Path) -> None:
     [
         ("model.dropout=1.5", "model.dropout=1.5", "less than 1"),
         ("model.norm=middle", "model.norm='middle'", "'post' or 'pre'"),
-        ("tokenizer.vocab_size=many", "tokenizer.vocab_size='many'", "integer"),
-        ("corpus.toy.pairs=1", "corpus.toy.pairs=1", "greater than or equal to 1000"),
+        ("tokenizer.vocab_size=many", "tokenizer.vocab_size='many'", "whole number"),
+        ("corpus.toy.pairs=1", "corpus.toy.pairs=1", "at least 1,000"),
         ("average.checkpoints=7", "average.checkpoints=7", "keep at least as many"),
         ("model.num_heads=3", "model d_model=512 is not a multiple of num_heads=3", "change either"),
-        ("name=two words", "name='two words'", "pattern"),
+        ("name=two words", "name='two words'", "a name of letters"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_path_and_remedy(recipe: Path, override: str, path: str, remedy: str) -> None:

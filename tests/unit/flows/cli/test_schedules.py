@@ -35,7 +35,7 @@ def home(tmp_path: Path, prefect_api: str, mlflow_database: Path) -> Iterator[Pa
 
 def test_a_recipe_is_listed_paused_resumed_and_removed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("{name: operated-by-command, corpus: {toy: {}}, schedule: {cron: 0 3 * * 1}}")
+    file.write_text("{name: operated-by-command, corpus: {toy: {}}, schedule: {cron: 0 3 * * 1, watch: 0 * * * *}}")
     entries = [entry for entry in table([str(file)]) if entry.flow.name in {"retrain", "watch"}]
     install(entries, Pools("cpu", ""))
 

@@ -31,8 +31,10 @@ def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
 
 
 @pytest.fixture(scope="module")
-def entries() -> dict[str, Entry]:
-    return {entry.flow.name: entry for entry in table(["quickstart"])}
+def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
+    file = tmp_path_factory.mktemp("recipes") / "watched.yaml"
+    file.write_text("{name: watched, corpus: {toy: {}}, schedule: {watch: 0 * * * *}}")
+    return {entry.flow.name: replace(entry, cron="") for entry in table([str(file)])}
 
 
 @pytest.fixture
@@ -40,8 +42,9 @@ def deploy(entries: dict[str, Entry]) -> Any:
     """Installs `retrain`, `watch` and `clean` of a recipe with this name, whose retraining has a schedule."""
 
     def install_as(name: str, **changes: Any) -> Entry:
-        retrain = replace(entries["retrain"], name=name, **({"cron": "0 3 * * 1", "timezone": "Asia/Seoul"} | changes))
-        install([retrain, *(replace(entries[flow], name=name) for flow in ("watch", "clean"))], POOLS)
+        own = {"name": name, "recipe": name}
+        retrain = replace(entries["retrain"], **(own | {"cron": "0 3 * * 1", "timezone": "Asia/Seoul"} | changes))
+        install([retrain, *(replace(entries[flow], **own) for flow in ("watch", "clean"))], POOLS)
         return retrain
 
     return install_as
