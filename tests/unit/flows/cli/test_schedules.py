@@ -26,6 +26,7 @@ def home(tmp_path: Path, prefect_api: str, mlflow_database: Path) -> Iterator[Pa
     """A home with an empty MLflow, whose commands use the Prefect server of the tests."""
     before = dict(os.environ)
     os.environ |= {"NMT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": prefect_api}
+    os.environ.pop("MLFLOW_TRACKING_URI", None)  # of a run in this process
     (tmp_path / "home").mkdir()
     shutil.copyfile(mlflow_database, tmp_path / "home" / "mlflow.db")
     yield tmp_path / "home"
