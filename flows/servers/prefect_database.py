@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock
 from prefect.server.database.alembic_commands import alembic_upgrade
+from prefect.server.database.configurations import AioSqliteConfiguration
+from prefect.server.database.dependencies import temporary_database_config
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings
 from prefect.utilities.asyncutils import run_sync_in_worker_thread
 
@@ -31,7 +33,12 @@ def create_database() -> None:
             return
         for rest in file.parent.glob(f"{draft.name}*"):
             rest.unlink()
-        with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: f"{_SQLITE}{draft}"}):
+        url = f"{_SQLITE}{draft}"
+        # Prefect keeps the first configuration that it is asked for: the setting alone would hold for the server too
+        with (
+            temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: url}),
+            temporary_database_config(AioSqliteConfiguration(connection_url=url)),
+        ):
             asyncio.run(run_sync_in_worker_thread(alembic_upgrade))
         with closing(sqlite3.connect(draft)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # all of it is in the file that is renamed
