@@ -26,7 +26,7 @@ from flows.registry import verdicts
 from flows.registry.candidate import STARTED_FROM_TAG, Candidate
 from flows.registry.register import is_registered, register_model
 from flows.runs import endings
-from flows.runs.changes import changes_of, in_words
+from flows.runs.changes import changes_of, in_words, leaves
 from flows.runs.cost import Cost, StageMeter
 from flows.runs.forecast import forecast_run
 from flows.runs.machine import Machine
@@ -44,7 +44,7 @@ from flows.tracking.describing import (
     stage_name,
     verdict_of,
 )
-from flows.tracking.lineage import leaves, text_parts
+from flows.tracking.lineage import text_parts
 from flows.tracking.mlflow_tracker import TrackedRun, Tracker
 from flows.tracking.pages import CHANGES_TAG, KIND_TAG, RESULT, VERDICT_TAG, run_page, version_page
 from flows.tracking.system_metrics import SYSTEM, sampled

@@ -14,6 +14,7 @@ from flows.runs.run_names import Deployed, Parameters, unless_typed
 from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from flows.translation.job import Wanted, translate_job
+from nmt_core.documents.document import Redo
 from nmt_core.errors import ConfigError, without_password
 from nmt_core.jobs.pace import Progress
 
@@ -43,7 +44,7 @@ def translate(
     glossary: str = "",
     keep_terms: str = "",
     inflected_terms: bool = False,
-    redo: Literal["", "none", "fuzzy", "all"] = "",
+    redo: Redo = "none",
     for_review: bool = False,
 ) -> dict[str, Any]:
     """Translate files line by line. A run that was stopped resumes when it is started again.
@@ -65,7 +66,7 @@ def translate(
         glossary: TSV or CSV file with terms and the translations that they must have.
         keep_terms: File with terms that stay as they are, one on each line.
         inflected_terms: Find inflected forms of the terms too.
-        redo: Translations in documents (PO, XLIFF, TMX) to replace. Leave empty for none.
+        redo: Translations in documents (PO, XLIFF, TMX) to replace: none, those marked as unfinished, or all.
         for_review: Mark new translations in documents for review: fuzzy in PO, needs-review-translation in XLIFF 1.2.
     """
     wanted = Wanted(

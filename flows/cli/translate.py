@@ -82,8 +82,8 @@ _Keep = Annotated[
 _Redo = Annotated[
     str,
     typer.Option(
-        metavar="fuzzy|all",
-        help="Translations in PO, XLIFF and TMX to replace: those marked as unfinished, or all. By default none.",
+        metavar="none|fuzzy|all",
+        help="Translations in PO, XLIFF and TMX to replace: none, those marked as unfinished, or all.",
     ),
 ]
 _ForReview = Annotated[
@@ -114,7 +114,7 @@ def translate(
     glossary: _Glossary = "",
     keep_terms: _KeepTerms = "",
     inflected_terms: _InflectedTerms = False,
-    redo: _Redo = "",
+    redo: _Redo = "none",
     for_review: _ForReview = False,
     line_by_line: Annotated[
         bool,

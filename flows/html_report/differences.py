@@ -1,14 +1,14 @@
 """Differences between a translation and its reference, and between the recipes of two runs."""
 
 import re
-from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
 from flows.html_report.blocks import Block, Marked, Run, Section, Table, Text
-from flows.tracking.lineage import leaves
+from flows.runs.changes import differing
+from nmt_core.unspaced import LETTERS
 
-_WORDS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
+_WORDS = re.compile(rf"[{LETTERS}]|[^\W{LETTERS}]+|\s+|.", re.DOTALL)
 """Words, spaces and marks. In scripts without spaces, a letter is a word."""
 _LONGEST = 400
 """Words of a text that are compared. The time grows with their square."""
@@ -31,7 +31,8 @@ def changes(run: Run) -> Section:
     title, before = "Changes of the recipe", run.previous
     if before is None:
         return Section(title, [Text("This is the first finished run of this recipe here.")])
-    rows = _changed(before.config, run.config)
+    found = differing(before.config, run.config)
+    rows = [[name, _shown(old), _shown(new)] for name, (old, new) in found.items() if name != "description"]
     when = f"the run {before.run_id} of {before.started:%Y-%m-%d %H:%M} UTC"
     if not rows:
         return Section(title, [Text(f"None since {when}.")])
@@ -39,16 +40,5 @@ def changes(run: Run) -> Section:
     return Section(title, [Text(f"Since {when}:"), table])
 
 
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[list[str]]:
-    earlier, present = leaves(before), leaves(now)
-    names = dict.fromkeys((*present, *earlier))
-    return [
-        [name, _shown(earlier, name), _shown(present, name)]
-        for name in names
-        if name != "description" and earlier.get(name) != present.get(name)
-    ]
-
-
-def _shown(options: Mapping[str, Any], name: str) -> str:
-    value = options.get(name)
+def _shown(value: Any) -> str:
     return "" if value is None else str(value)

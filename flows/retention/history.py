@@ -19,11 +19,10 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun
-from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 
 from flows.runs.ownership import DEPLOYMENT_TAG, FLOW_RUN_TAG
-from flows.tracking.paging import read_all
+from flows.tracking.paging import all_flow_runs, read_all
 
 _PARENT_TAG = "mlflow.parentRunId"
 _JOB_TAG = "nmt.job"
@@ -162,18 +161,13 @@ def _ended(prefect: SyncPrefectClient, ours: set[str], before: datetime) -> Iter
 def _all(
     prefect: SyncPrefectClient, before: datetime, named: FlowRunFilterId | None, deployments: DeploymentFilter | None
 ) -> Iterator[FlowRun]:
-    """Yield the ended flow runs that pass the filters, from all pages of the server."""
+    """Return the ended flow runs that pass the filters."""
     ended = FlowRunFilter(
         id=named,
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=sorted(TERMINAL_STATES))),
         end_time=FlowRunFilterEndTime(before_=before),
     )
-    count = 0
-    while page := prefect.read_flow_runs(
-        flow_run_filter=ended, deployment_filter=deployments, sort=FlowRunSort.ID_DESC, offset=count
-    ):
-        yield from page
-        count += len(page)
+    return all_flow_runs(prefect, ended, deployments)
 
 
 def _remove(mlflow: MlflowClient, family: _Family) -> None:

@@ -1,18 +1,20 @@
-"""Options of a run that differ from its recipe."""
+"""Options that differ: between a run and its recipe, and between two runs."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import NmtError
+from nmt_core.errors import NmtError, shown
 from nmt_core.recipes.recipe import load_recipe, recipe_names
 
 _NOT_COMPARED = {"name", "description", "schedule"}
 """Parts of a recipe that change no result."""
+_CHANGES_SHOWN = 3
+_CHARACTERS_OF_A_VALUE = 30
 
 _recipe: ContextVar[str] = ContextVar("_recipe", default="")
 
@@ -41,15 +43,49 @@ def changes_of(config: PipelineConfig) -> dict[str, Any]:
 
 def differences(recipe: PipelineConfig, config: PipelineConfig) -> dict[str, Any]:
     """Return the options of `config` that have another value in `recipe`, by their dotted path."""
-    before, now = (_leaves(each.model_dump(mode="json", exclude=_NOT_COMPARED)) for each in (recipe, config))
-    defaults = _leaves(_with_all_options(config))
-    keys = [*now, *(key for key in before if key not in now)]
-    return {key: now.get(key, defaults.get(key)) for key in keys if now.get(key) != before.get(key)}
+    before, now = (each.model_dump(mode="json", exclude=_NOT_COMPARED) for each in (recipe, config))
+    defaults = leaves(_with_all_options(config))
+    found = differing(before, now)
+    return {key: defaults.get(key) if value is None else value for key, (_, value) in found.items()}
+
+
+def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return every option by its dotted path."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the options that differ between two recipes, by their dotted path: each value before and now.
+
+    None stands for an option that is left out.
+    """
+    former, present = leaves(before), leaves(now)
+    keys = dict.fromkeys((*present, *former))
+    pairs = {key: (former.get(key), present.get(key)) for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def in_words(changes: Mapping[str, Any]) -> str:
     """Return changes as `--set` takes them, with a space between them."""
     return " ".join(f"{key}={value}" for key, value in changes.items())
+
+
+def in_short(key: str, value: Any) -> str:
+    """Return one change as a name shows it, such as `max_words=12`. Long values are cut."""
+    text = value if isinstance(value, str) else shown(value, _CHARACTERS_OF_A_VALUE)
+    text = {"True": "true", "False": "false", "None": "none"}.get(text, text[:_CHARACTERS_OF_A_VALUE])
+    return f"{key}={text}"
+
+
+def in_parentheses(changes: Sequence[str]) -> str:
+    """Return the end of a name that says what was changed, such as ` (max_words=12)`, or "" without changes."""
+    if not changes:
+        return ""
+    more = len(changes) - _CHANGES_SHOWN
+    return f" ({', '.join(changes[:_CHANGES_SHOWN])}{f', and {more} more' if more > 0 else ''})"
 
 
 def _read(recipe: str) -> PipelineConfig | None:
@@ -86,10 +122,3 @@ def _with_all_options(config: PipelineConfig) -> dict[str, Any]:
 def _values(value: Any) -> Any:
     fields = getattr(type(value), "model_fields", None)
     return {name: _values(getattr(value, name)) for name in fields} if fields else value
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found

@@ -20,9 +20,10 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import ObjectNotFound
 from pydantic import BaseModel, ValidationError
 
+from flows.runs.changes import differing, in_parentheses, in_short
 from flows.runs.selection import STEPS
 from nmt_core.config import PipelineConfig
-from nmt_core.errors import NmtError, shown
+from nmt_core.errors import NmtError
 from nmt_core.recipes.recipe import split_changes, with_changes
 
 Parameters = Mapping[str, Any]
@@ -38,8 +39,6 @@ class Deployed(NamedTuple):
 Describe = Callable[[Parameters, Deployed], str]
 """Function that describes a run by its parameters and its deployment."""
 
-_CHANGES_SHOWN = 3
-_CHARACTERS_OF_A_VALUE = 30
 _CHARACTERS_OF_A_NAME = 200
 _NOT_OPTIONS = ("name", "description", "schedule")
 _GREEK = (
@@ -90,7 +89,7 @@ def name_of_retraining(parameters: Parameters, deployed: Deployed) -> str:
             now = with_changes(config, text).model_dump(mode="json")
             changed = [change for change in _changes(now, before) if not change.startswith(_NOT_OPTIONS)]
     changed += [f"force {stage}" for stage in parameters.get("force") or ()]
-    return f"{recipe}: {what} {date.today()}{_in_parentheses(changed)}"
+    return f"{recipe}: {what} {date.today()}{in_parentheses(changed)}"
 
 
 def name_of_stage(step: str, parameters: Parameters, deployed: Deployed) -> str:
@@ -102,31 +101,11 @@ def name_of_stage(step: str, parameters: Parameters, deployed: Deployed) -> str:
     changed += split_changes(str(parameters.get("changes") or ""))
     changed = [change.removeprefix(f"{step}.") for change in changed]
     changed += ["force"] if parameters.get("force") else []
-    return f"{recipe}: {step}{_in_parentheses(changed)}"
+    return f"{recipe}: {step}{in_parentheses(changed)}"
 
 
-def _in_parentheses(changed: list[str]) -> str:
-    if not changed:
-        return ""
-    more = len(changed) - _CHANGES_SHOWN
-    return f" ({', '.join(changed[:_CHANGES_SHOWN])}{f', and {more} more' if more > 0 else ''})"
-
-
-def _changes(now: Mapping[str, Any], before: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return the options that differ, as `section.key=value`."""
-    found = []
-    for key in dict.fromkeys((*now, *before)):
-        new, old = now.get(key), before.get(key)
-        if isinstance(new, Mapping) and isinstance(old, Mapping):
-            found += _changes(new, old, f"{prefix}{key}.")
-        elif new != old:
-            found.append(f"{prefix}{key}={_value(new)}")
-    return found
-
-
-def _value(value: Any) -> str:
-    text = value if isinstance(value, str) else shown(value, _CHARACTERS_OF_A_VALUE)
-    return {"True": "true", "False": "false", "None": "none"}.get(text, text[:_CHARACTERS_OF_A_VALUE])
+def _changes(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    return [in_short(key, value) for key, (_, value) in differing(before, now).items()]
 
 
 def _validated(sections: Mapping[str, Any], parameters: Parameters) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import SetStateStatus
-from prefect.client.schemas.sorting import FlowRunSort
 from prefect.events import Event, emit_event
 from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
 from prefect.flows import Flow
 from prefect.states import Cancelled, Crashed
+
+from flows.tracking.paging import all_flow_runs
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Name of Prefect's heartbeat event of a run."""
@@ -94,12 +95,9 @@ def _silent(prefect: SyncPrefectClient, since: datetime) -> dict[UUID, Event]:
 
 
 def _running(prefect: SyncPrefectClient) -> Iterator[FlowRun]:
-    """Yield all runs that only a process can end, from all pages of the server."""
+    """Return all runs that only a process can end."""
     types = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.CANCELLING])
-    ours, count = FlowRunFilter(state=FlowRunFilterState(type=types)), 0
-    while page := prefect.read_flow_runs(flow_run_filter=ours, sort=FlowRunSort.ID_DESC, offset=count):
-        yield from page
-        count += len(page)
+    return all_flow_runs(prefect, FlowRunFilter(state=FlowRunFilterState(type=types)))
 
 
 def _last_beat(prefect: SyncPrefectClient, run: UUID) -> Event | None:

@@ -21,10 +21,10 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import SetStateStatus
-from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Cancelled
 
 from flows.runs.ownership import DEPLOYMENT_TAG
+from flows.tracking.paging import all_flow_runs
 from nmt_core.errors import words_of
 
 SKIPPED = "Skipped"
@@ -65,16 +65,11 @@ def skip_late(
 
 
 def _overdue(prefect: SyncPrefectClient, now: datetime) -> Iterator[FlowRun]:
-    """Yield all runs that wait although they are due, from all pages of the server."""
+    """Return all runs that wait although they are due."""
     waits = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED]))
     due = FlowRunFilter(state=waits, expected_start_time=FlowRunFilterExpectedStartTime(before_=now))
     ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[DEPLOYMENT_TAG]))
-    found: list[FlowRun] = []
-    while page := prefect.read_flow_runs(
-        flow_run_filter=due, deployment_filter=ours, sort=FlowRunSort.ID_DESC, offset=len(found)
-    ):
-        found += page
-    yield from found
+    return all_flow_runs(prefect, due, ours)
 
 
 def _due(run: FlowRun) -> datetime:

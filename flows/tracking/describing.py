@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from flows.runs.changes import in_parentheses, in_short
 from flows.runs.selection import REGISTER, STEPS, Selection, StepName
 from flows.runs.summary import RegisteredModel, Score
 from flows.tracking.pages import HEADLINES
@@ -13,9 +14,6 @@ STAGE_TAG = "nmt.stage"
 """Tag with the stage that a child run executed. Its name also has what was changed."""
 REUSED_TAG = "nmt.reused"
 """Tag of a run with the stages that it reused, which have no child run."""
-
-_LONGEST = 100  # characters of a name
-_MOST_CHANGES = 3
 
 
 def run_name(selection: Selection, recipe: str, started: datetime) -> str:
@@ -34,11 +32,8 @@ def _what(selection: Selection) -> str:
 
 def stage_name(stage: str, changes: Mapping[str, Any]) -> str:
     """Return the name of the run of a stage, with the options of its own that were changed: `clean (max_words=12)`."""
-    own = [f"{key.rpartition('.')[2]}={value}" for key, value in changes.items() if _first_reads(stage, key)]
-    if not own:
-        return stage
-    shown = ", ".join(own[:_MOST_CHANGES]) + (", ..." if len(own) > _MOST_CHANGES else "")
-    return f"{stage} ({shown if len(shown) <= _LONGEST else f'{shown[:_LONGEST]}...'})"
+    own = [in_short(key.rpartition(".")[2], value) for key, value in changes.items() if _first_reads(stage, key)]
+    return f"{stage}{in_parentheses(own)}"
 
 
 def _first_reads(stage: str, key: str) -> bool:

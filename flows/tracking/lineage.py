@@ -1,10 +1,9 @@
 """Inputs and parameters of an MLflow run: its training text, and every option."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mlflow.entities import Dataset, DatasetInput, InputTag
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
@@ -52,14 +51,3 @@ def text_parts(split: Artifact) -> list[TextPart]:
         TextPart("dev", digest, "validation", folder / files["dev"], report["dev"]),
         *tests,
     ]
-
-
-def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return every option by its dotted path."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= leaves(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found

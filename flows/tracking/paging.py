@@ -1,11 +1,16 @@
-"""Complete results of MLflow's searches.
+"""Complete results of the searches of MLflow and Prefect.
 
-A search of MLflow returns one page, and nothing in the page shows that there are more. Code that takes the first page
-for all is right until there are many models, versions, experiments or runs. So every search uses this module.
+A search returns one page, and nothing in the page shows that there are more. Code that takes the first page for all is
+right until there are many models, versions, experiments or runs. So every search uses this module.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+    from prefect.client.schemas.objects import FlowRun
 
 
 def read_all(search: Callable[..., Any], *arguments: Any, **named: Any) -> list[Any]:
@@ -22,3 +27,23 @@ def read_all(search: Callable[..., Any], *arguments: Any, **named: Any) -> list[
         page = search(*arguments, page_token=page.token, **named)
         found += page
     return found
+
+
+def all_flow_runs(
+    prefect: "SyncPrefectClient", wanted: "FlowRunFilter", deployments: "DeploymentFilter | None" = None
+) -> "Iterator[FlowRun]":
+    """Yield the flow runs of Prefect that pass the filters, from the first page to the last.
+
+    Args:
+        prefect: Client of the server.
+        wanted: Filter of the runs.
+        deployments: Filter of their deployments. None means any deployment, or none.
+    """
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    count = 0
+    while page := prefect.read_flow_runs(
+        flow_run_filter=wanted, deployment_filter=deployments, sort=FlowRunSort.ID_DESC, offset=count
+    ):
+        yield from page
+        count += len(page)

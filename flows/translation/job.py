@@ -67,8 +67,8 @@ class Wanted:
     inflected_terms: bool = False
     """True finds inflected forms of the terms too."""
 
-    redo: str = ""
-    """Translations in documents to replace: none, fuzzy or all. Empty means none."""
+    redo: str = "none"
+    """Translations in documents to replace: none, fuzzy or all."""
     for_review: bool = False
     """True marks new translations in documents for review."""
 
@@ -293,10 +293,10 @@ def _documents(wanted: Wanted, inputs: Inputs, model: Model) -> Options | None:
     Raises:
         ConfigError: a value is wrong, or options are given without a document.
     """
-    if wanted.redo not in ("", *get_args(Redo)):
+    if wanted.redo not in get_args(Redo):
         raise ConfigError(f"--redo {wanted.redo}: must be none, fuzzy or all")
     if not any(format_by_name(file.name) for file in inputs.files):
-        if wanted.redo not in ("", "none") or wanted.for_review:
+        if wanted.redo != "none" or wanted.for_review:
             option = "--for-review" if wanted.for_review else f"--redo {wanted.redo}"
             raise ConfigError(f"{option}: {wanted.source} is no document: leave it out, or name a .po, .xlf, .html...")
         return None
@@ -305,7 +305,7 @@ def _documents(wanted: Wanted, inputs: Inputs, model: Model) -> Options | None:
         {
             "source_language": languages.source,
             "target_language": languages.target,
-            "redo": wanted.redo or "none",
+            "redo": wanted.redo,
             "for_review": wanted.for_review,
         }
     )

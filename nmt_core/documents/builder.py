@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nmt_core.documents.document import Role, Segment, Tag
+from nmt_core.formats.markup import is_gap
 from nmt_core.formats.rows import INVALID_UTF8
 
 SPACE = " \t\r\n\f"
 _DEEPEST = 100
 _SPACES = re.compile(rf"[{SPACE}]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ENDS = re.compile(r"[\w.,;:!?%)\]}”»…]\Z")
-_BEGINS = re.compile(r"[\w(\[{“«„¿¡]")
 
 
 class Built(NamedTuple):
@@ -180,8 +179,8 @@ def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag
         tag = Tag(item.markup, item.role, len(text))
         if item.role == "alone":
             tag = tag._replace(before=before in SPACE and before != "", after=after in SPACE and after != "")
-            is_gap = not item.is_glued and _ENDS.search(before) and _BEGINS.match(after)
-            if (item.is_break or is_gap) and text and not text.endswith(" "):
+            parts_words = not item.is_glued and is_gap(before, after)
+            if (item.is_break or parts_words) and text and not text.endswith(" "):
                 text += " "
             tag = tag._replace(is_break=item.is_break)
         if number in pairs:
@@ -197,8 +196,3 @@ def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag
 def _text_at(items: list[_Item], number: int) -> str:
     """Return the text of an item, or nothing if it is a tag or there is none."""
     return items[number].text if 0 <= number < len(items) and items[number].role in (None, "kept") else ""
-
-
-def with_fault(segment: Segment, fault: str | None) -> Segment:
-    """Return the segment with a fault, unless it has one."""
-    return segment if segment.fault or not fault else segment._replace(fault=fault)

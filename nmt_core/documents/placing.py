@@ -13,12 +13,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nmt_core.documents.document import Pieces, Segment, Tag, Translated
+from nmt_core.unspaced import UNSPACED_OR_WIDE
 
 _WORD = re.compile(r"\S+")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
-    "\U00020000-\U0003ffff]"
-)
 _CLOSING = ".,;:!?)]}»”’\"'…。，、！？"
 _OPENING = "([{«“„¿¡\"'"
 _NEAR = 300
@@ -93,14 +90,14 @@ class _Placing:
         for source, target in translated.links:
             if source < len(self._source_words) and target < len(words):
                 start, end = words[target]
-                if not _UNSPACED.search(self._text, start, end):
+                if not UNSPACED_OR_WIDE.search(self._text, start, end):
                     self._links.setdefault(source, []).append((start, end))
         self._words = [
             own
             for start, end in words
             for own in (
                 ((at, at + 1) for at in range(start, end))
-                if _UNSPACED.search(self._text, start, end)
+                if UNSPACED_OR_WIDE.search(self._text, start, end)
                 else ((start, end),)
             )
         ]

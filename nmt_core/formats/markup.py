@@ -17,6 +17,7 @@ from nmt_core.formats.charsets import UTF_8, charset_of, in_utf8, shown_charset
 from nmt_core.formats.rows import INVALID_UTF8, UNTRANSLATED, Row, Text
 from nmt_core.formats.streams import ByteStream
 from nmt_core.formats.xml_repair import GAP, INVALID, Repairer
+from nmt_core.unspaced import UNSPACED_OR_WIDE
 
 INVALID_XML = "invalid_xml"
 
@@ -29,12 +30,8 @@ _MOST_BYTES_OF_A_NAME = 64
 _PIECES_OF_A_CODE = 16
 
 _MARKS = re.compile(f"[{GAP}{INVALID}]")
-# A stand-alone code, such as a line break, separates what would otherwise be read as one word or sentence.
-_GAP = re.compile(rf"(?<=([\w.,;:!?%)\]}}”»…])){GAP}+(?=([\w(\[{{“«„¿¡]))")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
-    "\U00020000-\U0003ffff]"
-)
+_ENDS, _BEGINS = r"[\w.,;:!?%)\]}”»…]", r"[\w(\[{“«„¿¡]"
+_GAP = re.compile(rf"(?<=({_ENDS})){GAP}+(?=({_BEGINS}))")
 
 
 class Handler(Protocol):
@@ -309,5 +306,14 @@ def _without_marks(row: Row) -> Row:
 
 
 def _space(match: re.Match[str]) -> str:
-    """Return a space between two words, unless their script writes none."""
-    return "" if _UNSPACED.fullmatch(match[1]) or _UNSPACED.fullmatch(match[2]) else " "
+    return " " if is_gap(match[1], match[2]) else ""
+
+
+def is_gap(before: str, after: str) -> bool:
+    """Return True if a stand-alone code, such as a line break, separates two characters that would be one word.
+
+    Scripts without spaces have none there either. An empty text stands for the end of the text, or for another code.
+    """
+    if not re.fullmatch(_ENDS, before) or not re.fullmatch(_BEGINS, after):
+        return False
+    return not UNSPACED_OR_WIDE.fullmatch(before) and not UNSPACED_OR_WIDE.fullmatch(after)

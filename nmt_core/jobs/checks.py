@@ -16,7 +16,7 @@ from nmt_core.corpus.cleaning import language_id
 from nmt_core.corpus.cleaning.filters import agreement, form, repetition
 from nmt_core.corpus.cleaning.filters.base import Filter
 from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for, usual_length_ratio
-from nmt_core.search.translation import Translation
+from nmt_core.search.translation import WHOLE, Translation
 from nmt_core.translator import Translator
 
 FAULTS = (
@@ -45,7 +45,7 @@ _WORD = re.compile(r"[^\w\s]*[^\W\d_](?:[^\W\d_]|['’-])*[^\w\s]*")
 _NO_WORD = r"\S*[/@<>{}\\_%$\d]\S*"
 """Word that belongs to no language, such as an address."""
 _TIDY = ("source", "target")
-_CHECKED = frozenset({"ok", "split", "partly_unknown", "terms_missing"})
+_CHECKED = WHOLE | {"terms_missing"}
 """Statuses of translations that are checked. The others name a fault already, which is worse than a missing term."""
 
 

@@ -12,6 +12,8 @@ from nmt_core.tokenizer.tokenizer import SPACE_MARK
 Status = Literal[
     "ok", "empty", "split", "cut", "unfinished", "prefix_unknown", "unknown", "partly_unknown", "terms_missing"
 ]
+WHOLE: frozenset[Status] = frozenset({"ok", "split", "partly_unknown"})
+"""Statuses of a translation of the whole line, in which nothing is known to be wrong."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,7 @@ class Translation:
 
     def with_terms(self, terms: int, kept: int) -> "Translation":
         """Return the same with these numbers of terms, and with the status `terms_missing` if not all are kept."""
-        is_good = self.status in ("ok", "split", "partly_unknown")
-        status: Status = "terms_missing" if kept < terms and is_good else self.status
+        status: Status = "terms_missing" if kept < terms and self.status in WHOLE else self.status
         return replace(self, status=status, terms=terms, terms_kept=kept)
 
     def with_first(self, number: int, n_best: int) -> "Translation":

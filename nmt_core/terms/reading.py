@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -160,9 +160,3 @@ def _content(file: str) -> bytes:
         raise DataError(f"{file}: cannot be read ({problem}): check the path of the glossary") from None
     stream = decoded(unpacked(ByteStream(file, io.BytesIO(content))))
     return b"".join(iter(lambda: stream.read(1 << 20), b""))
-
-
-def summary_of(terms: Sequence[Term]) -> str:
-    """Return how many terms there are, for a message."""
-    kept = sum(not term.targets for term in terms)
-    return f"{len(terms):,} terms" + (f", {kept:,} of them kept as they are" if kept else "")

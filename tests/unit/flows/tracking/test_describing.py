@@ -25,7 +25,7 @@ def test_a_run_is_named_by_what_it_does_and_when() -> None:
     ("stage", "name"),
     [
         ("clean", "clean (max_words=12)"),
-        ("train", "train (max_updates=60, seed=2, label_smoothing=0.2, ...)"),
+        ("train", "train (max_updates=60, seed=2, label_smoothing=0.2, and 1 more)"),
         ("split", "split"),
         ("register", "register (significance=0.1)"),
         ("average", "average"),

@@ -1,0 +1,20 @@
+"""Characters of scripts that are written without spaces between words, for `re`.
+
+`corpus.scripts` names the same scripts for polars, whose regular expressions know them by name.
+"""
+
+import re
+
+LETTERS = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00017000-\U00018dff\U0001b000-\U0001b2ff"
+    "\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff"
+    "\uaa60-\uaadf"
+)
+"""Inside of a class: radicals, Kana, Bopomofo, Han, Yi, Tangut and Nushu; Thai, Lao, Tibetan, Myanmar, Khmer, the Tai
+scripts, Balinese and Javanese."""
+UNSPACED = re.compile(f"[{LETTERS}]")
+"""Letter, mark or digit of such a script."""
+UNSPACED_OR_WIDE = re.compile(f"[{LETTERS}\u3000-\u303f\uff00-\uff60]")
+"""The same, and the punctuation and the Latin letters in full width that stand among Han and Kana."""
