@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.curves import UNDER_WAY, own_updates
 from support.until import command_line, patient, runs, until
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.cpu(25)
 _SECONDS_UNTIL_THE_END = 60
 _SECONDS_UNTIL_CHILDREN_NOTICE = 40
 _LONG = ["--set", "train.max_updates=100000"]
-_CURVE = "artifacts/train/*.partial/metrics.jsonl"
 
 
 def start(nmt: Any, *arguments: str, anew: bool = False) -> "subprocess.Popen[str]":
@@ -52,11 +52,6 @@ def wait_for(
         return any(holds(path) for path in home.glob(pattern) if not path.name.endswith("-journal"))
 
     until(is_there, f"no {pattern}", every=every)
-
-
-def trains(path: Path) -> bool:
-    """Whether a curve has begun."""
-    return "train_loss" in path.read_text()
 
 
 def half_made(home: Path) -> list[Path]:
@@ -122,7 +117,7 @@ def test_a_stopped_training_is_killed_in_mlflow_and_crashed_in_prefect(
     nmt: Any, recipe: list[str], number: int, code: int
 ) -> None:
     process = start(nmt, *recipe, *_LONG)
-    wait_for(process, nmt.home, _CURVE, trains, every=0.1)
+    wait_for(process, nmt.home, UNDER_WAY, own_updates, every=0.1)
     out, error, left = end(process, number)
     assert process.returncode == code
     assert left == []
@@ -147,7 +142,7 @@ def ended_as(nmt: Any, summary: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_a_preempted_training_is_killed_in_mlflow_and_no_failure_in_prefect(served: Any, recipe: list[str]) -> None:
     """SIGTERM to the processes that train, and not to `nmt`, as a cluster does that takes its nodes back."""
     process = start(served, *recipe, *_LONG)
-    wait_for(process, served.home, _CURVE, trains, every=0.1)
+    wait_for(process, served.home, UNDER_WAY, own_updates, every=0.1)
     for child in psutil.Process(process.pid).children(recursive=True):
         if "nmt_core.train" in command_line(child):
             child.terminate()

@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from support.curves import UNDER_WAY, own_updates, saved_at
 from support.until import until, until_gone
 
 from flows.runs.selection import STEPS
@@ -142,15 +143,8 @@ def ours(home: str) -> list[psutil.Process]:
 
 
 def updates(home: Path) -> list[int]:
-    """Updates of which the unfinished training's curve tells, in the order of the file."""
-    files = [*home.glob("artifacts/train/*.partial/metrics.jsonl")]
-    lines = files[0].read_text().splitlines() if files else []
-    return [json.loads(line)["update"] for line in lines if line.endswith("}")]
-
-
-def saved_at(home: Path) -> int:
-    """Update of the newest whole checkpoint of the unfinished training."""
-    return max(int(file.parent.name) for file in home.glob("artifacts/train/*.partial/checkpoints/*/.metadata"))
+    """Updates that the unfinished training has made itself, in their order."""
+    return [update for folder in home.glob(UNDER_WAY) for update in own_updates(folder)]
 
 
 def wait_until_it_trains(up: Any, run: str, after: int = 0) -> None:
@@ -191,11 +185,11 @@ def test_a_cancelled_training_saves_ends_and_goes_on(
     states = up.tracked(run)
     assert states[0][1] == "KILLED"
     assert dict(states)["train"] == "KILLED"
-    saved = saved_at(home)
+    saved = max(map(saved_at, home.glob(UNDER_WAY)))
     assert 0 < saved < _UPDATES, "saved for the cancellation, and not because it was due"
 
     again = up.start("retrain/quickstart", config=config, until="train")
     wait_until_it_trains(up, again, after=max(updates(home)))
     cancel(up, again)
     assert dict(up.tracked(again, _FIRST_UPDATE))["train"] > saved, "it goes on, and does not begin again"
-    assert saved_at(home) > saved
+    assert max(map(saved_at, home.glob(UNDER_WAY))) > saved

@@ -10,9 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
+from support.curves import own_updates, saved_at
 from support.until import until, until_gone
-
-from nmt_core.train.continuing import read_continued
 
 POOL = "other"
 """A work pool whose workers `nmt up` does not start."""
@@ -121,31 +120,17 @@ class Operator:
         return Path(self.nmt.home / "artifacts" / "train" / f"{fingerprint}.partial")
 
     def wait_for_training(self, run: str, after: int = 0) -> None:
-        """Return when a run trains, and is beyond an update: one that it has made itself.
-
-        A training that continues a shorter one of another test takes up the curve of that one, before it starts.
-        """
+        """Return when a run trains, and is beyond an update."""
 
         def trains() -> bool:
             assert self.up.state(run) in ("SCHEDULED", "PENDING", "RUNNING"), self._story(run)
-            curve = self.training_of(run) / "metrics.jsonl"
-            return curve.exists() and any(
-                json.loads(line)["update"] > max(after, self.continued_at(run))
-                for line in curve.read_text().splitlines()
-                if "train_loss" in line and line.endswith("}")
-            )
+            return any(update > after for update in own_updates(self.training_of(run)))
 
         until(trains, lambda: str(self.up.call(f"flow_runs/{run}")["state"]), SECONDS_UNTIL_TRAINING, every=0.1)
 
-    def continued_at(self, run: str) -> int:
-        """Update at which a run's training continues another one; 0 if it continues none."""
-        continued = read_continued(self.training_of(run))
-        return continued.update if continued else 0
-
     def saved_at(self, run: str) -> int:
-        """Update of the newest whole checkpoint of a run's training; 0 if there is none."""
-        files = self.training_of(run).glob("checkpoints/*/.metadata")
-        return max((int(file.parent.name) for file in files), default=0)
+        """Update of the newest whole checkpoint that a run's training has saved itself; 0 if there is none."""
+        return saved_at(self.training_of(run))
 
     def wait_for_heartbeat(self, run: str) -> None:
         """Return when the server has had a sign of life of a run."""

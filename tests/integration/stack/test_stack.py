@@ -19,6 +19,7 @@ import httpx
 import psycopg
 import pytest
 import s3fs
+from support.curves import trains
 from support.until import patient, until
 
 from nmt_core.config import CleanConfig
@@ -249,8 +250,7 @@ def test_the_database_restarts_in_mid_run(stack: Any, small_recipe: dict[str, An
 
 def wait_for_training(stack: Any) -> None:
     """Return when updates are being made."""
-    found = "artifacts/train/*.partial/metrics.jsonl"
-    until(lambda: list(stack.home.glob(found)), (stack.folder / "worker.log").read_text)
+    until(lambda: trains(stack.home), (stack.folder / "worker.log").read_text)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from support.curves import UNDER_WAY, saved_at, trains
 from support.until import until, until_gone
 
 from nmt_core.stages.table import STAGES
@@ -24,7 +25,6 @@ pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
 
 _LOOKS = 60
 _BYTES_OF_A_GRAPH = 10_000  # of a PNG; one without the bars and their names has far fewer
-_UNDER_WAY = "artifacts/train/*.partial"
 _UPDATES = 1_000_000  # more than any machine makes before it is cancelled
 _ATTACK = Path(__file__).with_name("attack.js").read_text()
 _REFUSED = {400, 401, 403}
@@ -225,7 +225,7 @@ def ranks(up: Any) -> list[psutil.Process]:
 def wait_until_they_train(up: Any, run: str) -> list[psutil.Process]:
     """The ranks, when the curve has points."""
     until(
-        lambda: any(file.read_text() for file in up.nmt.home.glob(f"{_UNDER_WAY}/metrics.jsonl")),
+        lambda: trains(up.nmt.home),
         lambda: str(up.call(f"flow_runs/{run}")["state"]),
         every=0.2,
     )
@@ -256,8 +256,8 @@ def test_two_ranks_that_are_cancelled_end_with_a_checkpoint(
     lines = lines_of(up, run)
     assert [line for line in lines if re.search(r"train: stopped with a checkpoint of update [\d,]+: ", line)], lines
     assert not [line for line in lines if "Crash" in line or "Traceback" in line], lines
-    saved = {int(file.parent.name) for file in up.nmt.home.glob(f"{_UNDER_WAY}/checkpoints/*/.metadata")}
-    assert 0 < max(saved) < _UPDATES, "saved for the cancellation, and not because it was due"
+    saved = max(map(saved_at, up.nmt.home.glob(UNDER_WAY)))
+    assert 0 < saved < _UPDATES, "saved for the cancellation, and not because it was due"
 
 
 def statuses_of(page: Any, server: str) -> list[tuple[str, int]]:

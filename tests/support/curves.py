@@ -1,0 +1,37 @@
+"""The curve of a training that is under way, as far as it has made it itself."""
+
+import json
+from pathlib import Path
+
+from nmt_core.train.continuing import read_continued
+
+UNDER_WAY = "artifacts/train/*.partial"
+"""Folders of unfinished trainings in a home."""
+
+
+def continued_at(folder: Path) -> int:
+    """Update at which the training in a folder continues another one; 0 if it continues none."""
+    continued = read_continued(folder)
+    return continued.update if continued else 0
+
+
+def saved_at(folder: Path) -> int:
+    """Update of the newest whole checkpoint that the training in a folder has saved itself; 0 if there is none."""
+    saved = [int(file.parent.name) for file in folder.glob("checkpoints/*/.metadata")]
+    return max((update for update in saved if update > continued_at(folder)), default=0)
+
+
+def own_updates(folder: Path) -> list[int]:
+    """Updates of the curve that a training has made itself, in their order.
+
+    One that continues a shorter training takes up the curve and the checkpoint of that one before it starts.
+    """
+    curve = folder / "metrics.jsonl"
+    lines = curve.read_text().splitlines() if curve.exists() else []
+    updates = [json.loads(line)["update"] for line in lines if "train_loss" in line and line.endswith("}")]
+    return [update for update in updates if update > continued_at(folder)]
+
+
+def trains(home: Path) -> bool:
+    """Whether a training of a home has made updates of its own."""
+    return any(map(own_updates, home.glob(UNDER_WAY)))
