@@ -15,7 +15,7 @@ from prefect.runtime import flow_run, task_run
 from prefect.states import Cancelled, Completed
 
 from flows.display import outcome, reports
-from flows.display.markdown import code, in_mlflow, link, plain
+from flows.display.markdown import plain
 from flows.display.progress import StageReporter, current_display
 from flows.html_report.champion import champion_before
 from flows.html_report.curves import show_training
@@ -46,7 +46,7 @@ from flows.tracking.describing import (
 )
 from flows.tracking.lineage import text_parts
 from flows.tracking.mlflow_tracker import TrackedRun, Tracker
-from flows.tracking.pages import CHANGES_TAG, KIND_TAG, RESULT, VERDICT_TAG, run_page, version_page
+from flows.tracking.pages import CHANGES_TAG, KIND_TAG, RESULT, VERDICT_TAG, run_page
 from flows.tracking.system_metrics import SYSTEM, sampled
 from flows.workers.clusters import workers_for
 from nmt_core.config import PipelineConfig
@@ -330,18 +330,8 @@ class Retraining:
         return tags
 
     def _note(self) -> str:
-        """Return the description of the MLflow run, with links to what belongs to it."""
-        pages, model = self._settings.pages(), self.summary.model
-        lines = [in_mlflow(self.config.description)]
-        if self._changes:
-            lines.append(f"Changed against the recipe: {code(without_password(in_words(self._changes)))}")
-        if model:
-            page = version_page(pages.mlflow, model.name, model.version) if pages.mlflow else model.uri
-            about = in_mlflow(f"{model.name} version {model.version}, {verdict_of(model)}")
-            lines.append(f"Model {about}: {link(page)}")
-        if page := pages.flow_run(self.summary.prefect_flow_run_id):
-            lines.append(f"In Prefect: {link(page)}")
-        return "\n\n".join(filter(None, lines))
+        """Return the description of the MLflow run."""
+        return outcome.mlflow_note(self.summary, self._changes, self._settings.pages())
 
     def _show_in_prefect(self, step: Step, text: str) -> None:
         page = self.mlflow_page(step.tracked.id)

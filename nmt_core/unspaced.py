@@ -6,9 +6,9 @@
 import re
 
 LETTERS = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00017000-\U00018dff\U0001b000-\U0001b2ff"
-    "\U00020000-\U0003ffff"
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u303b\u3040-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00016fe3\U00017000-\U00018aff"
+    "\U00018d00-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff"
     "\uaa60-\uaadf"
 )

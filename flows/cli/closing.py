@@ -85,9 +85,10 @@ def _next_steps(summary: RunSummary, console: Console, typed: Sequence[str]) -> 
         return
     sentence = summary.samples[-1].source if summary.samples else "A sentence."
     console.print("Next:", style="bold")
-    alias = "champion" if "champion" in summary.model.aliases else "challenger"
+    model = summary.model
+    address = f"models:/{model.name}@{model.alias}" if model.alias else model.uri
     lines = (
-        f"  echo {shlex.quote(sentence)} | nmt translate --model models:/{summary.model.name}@{alias}",
+        f"  echo {shlex.quote(sentence)} | nmt translate --model {address}",
         f"  nmt plan {shlex.join(typed)} --set search.beam_size=8      # what would run again, and why",
         "  nmt artifacts ls",
         "  nmt up      # Prefect and MLflow in the browser",

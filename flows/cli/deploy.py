@@ -58,14 +58,11 @@ def deploy(
 
 
 def _show(entries: "Sequence[Entry]", pool: str, gpu_pool: str) -> None:
-    from rich import box
-    from rich.table import Table
-
     from flows.display.progress import terminal
+    from flows.display.tables import terminal_table
 
-    console, grid = terminal(to_stderr=False), Table(box=box.SIMPLE_HEAD)
-    for column in ("deployment", "work pool", "schedule"):
-        grid.add_column(column, overflow="fold")
+    headings = ("deployment", "work pool", "schedule")
+    console, grid = terminal(to_stderr=False), terminal_table(headings, folded=headings)
     for entry in entries:
         when = f"{entry.cron} ({entry.timezone})" if entry.cron else ""
         grid.add_row(entry.full_name, (gpu_pool or "gpu, otherwise " + pool) if entry.trains else pool, when)

@@ -20,18 +20,15 @@ DeployedRecipe = Annotated[
 
 def schedules(debug: Debug = False) -> None:
     """List the schedules on the Prefect server: times, next run, whether paused, and the last run."""
-    from rich import box
-    from rich.table import Table
-
     from flows.display.progress import terminal
+    from flows.display.tables import terminal_table
 
     with _server(debug=debug) as client:
         from flows.deployment.schedules import schedule_rows
 
         rows = schedule_rows(client)
-    console, grid = terminal(to_stderr=False), Table(box=box.SIMPLE_HEAD)
-    for column in ("deployment", "runs", "time zone", "next run", "last run", "state"):
-        grid.add_column(column, overflow="fold")
+    headings = ("deployment", "runs", "time zone", "next run", "last run", "state")
+    console, grid = terminal(to_stderr=False), terminal_table(headings, folded=headings)
     for row in rows:
         upcoming = f"{row.next_run:%Y-%m-%d %H:%M}" if row.next_run else "paused" if row.paused else "none"
         last = f"{row.last_run.astimezone():%Y-%m-%d %H:%M}" if row.last_run else "none"

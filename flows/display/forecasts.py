@@ -21,8 +21,8 @@ _REMEDY_FOR_MEMORY = {
 }
 
 
-def duration(seconds: float) -> str:
-    """Format a duration with two digits or more, in its unit."""
+def rough_duration(seconds: float) -> str:
+    """Format a duration that is not known exactly, with two digits or more, in its unit."""
     for limit, unit, size in ((120.0, "s", 1), (7_200.0, "min", 60), (172_800.0, "h", 3_600)):
         if seconds < limit:
             return f"{_digits(seconds / size)} {unit}"
@@ -40,8 +40,8 @@ def time_of(span: Span | None) -> str:
     if span.high < 1:
         return "under 1 s"
     if span.high <= span.low * _NARROW:
-        return f"about {duration(span.likely)}"
-    low, high = duration(span.low), duration(span.high)
+        return f"about {rough_duration(span.likely)}"
+    low, high = rough_duration(span.low), rough_duration(span.high)
     if low.split()[1] == high.split()[1]:
         low = low.split()[0]
     return f"{low} to {high}"
@@ -52,12 +52,8 @@ def money_of(span: Span | None, currency: str) -> str:
     if span is None:
         return ""
     if span.high <= span.low * _NARROW:
-        return f"{_amount(span.likely)} {currency}"
-    return f"{_amount(span.low)} to {_amount(span.high)} {currency}"
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.2f}" if value >= 0.1 else f"{value:.2g}"
+        return f"{reports.money(span.likely)} {currency}"
+    return f"{reports.money(span.low)} to {reports.money(span.high)} {currency}"
 
 
 def table(forecasts: Sequence[StageForecast], prices: Prices) -> "Table":
@@ -161,11 +157,11 @@ def compared(summary: RunSummary) -> str:
     forecast_cpu = sum(one.cpu_seconds or 0 for one in summary.forecast if any(row.name == one.name for row in rows))
     cpu = sum(row.cost.cpu_seconds for row in rows)
     used = (
-        f" Of CPU time they took {duration(cpu)}, and the forecast was {duration(forecast_cpu)}."
+        f" Of CPU time they took {rough_duration(cpu)}, and the forecast was {rough_duration(forecast_cpu)}."
         if forecast_cpu
         else ""
     )
-    return f"The stages took {duration(took)}. The forecast was {time_of(foreseen)}{ratio(foreseen, took)}.{used}"
+    return f"The stages took {rough_duration(took)}. The forecast was {time_of(foreseen)}{ratio(foreseen, took)}.{used}"
 
 
 def ratio(span: Span, took: float) -> str:
@@ -173,6 +169,5 @@ def ratio(span: Span, took: float) -> str:
     if not (took and span.likely):
         return ""
     factor = took / span.likely
-    return (
-        f" (likely {duration(span.likely)}; {max(factor, 1 / factor):.2f} times too {'low' if factor > 1 else 'high'})"
-    )
+    direction = "low" if factor > 1 else "high"
+    return f" (likely {rough_duration(span.likely)}; {max(factor, 1 / factor):.2f} times too {direction})"

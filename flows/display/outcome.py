@@ -1,11 +1,19 @@
 """Outcome of steps and runs in words: the same on a terminal, in the log of a run and in its state."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.text import Text
 
-from flows.display.markdown import plain, table
+from flows.display.markdown import code, in_mlflow, link, plain, table
 from flows.display.progress import styled
+from flows.runs.changes import in_words
 from flows.runs.selection import REGISTER
 from flows.runs.summary import RegisteredModel, RunSummary, Score, StageSummary
+from flows.settings import RunningServers
+from flows.tracking.describing import verdict_of
+from flows.tracking.pages import version_page
+from nmt_core.errors import without_password
 
 
 def step_line(row: StageSummary) -> str:
@@ -33,8 +41,7 @@ def outcome(summary: RunSummary) -> str:
     """Return the result of a run in a few words, such as `BLEU 31.2, champion`."""
     parts = [f"{score.metric} {score.score:.1f}" for score in summary.metrics[:1]]
     if model := summary.model:
-        alias = next((alias for alias in ("champion", "challenger") if alias in model.aliases), "")
-        parts.append(alias or f"version {model.version} of {model.name}")
+        parts.append(model.alias or f"version {model.version} of {model.name}")
     if not parts and summary.stages:
         last = summary.stages[-1]
         parts.append(f"{last.items_out:,} {last.unit}")
@@ -64,6 +71,26 @@ def result_page(summary: RunSummary, mlflow_page: str, report: str) -> str:
     parts.append(table(("Stage", "", "Time", "In", "Out"), rows_of_stages))
     parts.append(f"[Report]({report})" + (f", [run in MLflow]({mlflow_page})" if mlflow_page else ""))
     return "\n\n".join(parts) + "\n"
+
+
+def mlflow_note(summary: RunSummary, changes: Mapping[str, Any], pages: RunningServers) -> str:
+    """Return the description of a run in MLflow: what it is, what was changed, and links to what belongs to it.
+
+    Args:
+        summary: Summary of the run.
+        changes: Options that differ from its recipe.
+        pages: Addresses of the servers' pages.
+    """
+    lines = [in_mlflow(summary.description)]
+    if changes:
+        lines.append(f"Changed against the recipe: {code(without_password(in_words(changes)))}")
+    if model := summary.model:
+        page = version_page(pages.mlflow, model.name, model.version) if pages.mlflow else model.uri
+        about = in_mlflow(f"{model.name} version {model.version}, {verdict_of(model)}")
+        lines.append(f"Model {about}: {link(page)}")
+    if page := pages.flow_run(summary.prefect_flow_run_id):
+        lines.append(f"In Prefect: {link(page)}")
+    return "\n\n".join(filter(None, lines))
 
 
 def _champion(summary: RunSummary, model: RegisteredModel) -> str:

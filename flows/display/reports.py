@@ -129,6 +129,13 @@ def size(count: float) -> str:
     return f"{count:.1f} TB"
 
 
+def money(amount: float | None) -> str:
+    """Format an amount of money, with more decimals for small amounts. Return an empty text for None."""
+    if amount is None:
+        return ""
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
+
+
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
 

@@ -163,13 +163,6 @@ def number(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def money(amount: float | None) -> str:
-    """Format an amount of money, with more decimals for small amounts. Return an empty text for None."""
-    if amount is None:
-        return ""
-    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
-
-
 def duration(seconds: float) -> str:
     """Format a duration in seconds, minutes or hours."""
     if seconds < 120:

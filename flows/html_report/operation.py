@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from flows.display import forecasts, reports
-from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, money, number
+from flows.html_report.blocks import Block, Code, Run, Section, Table, Text, duration, number
 from flows.runs.cost import Cost
 from nmt_core.config.budget import SECONDS_PER_HOUR
 
@@ -108,7 +108,7 @@ def _cells(cost: Cost) -> list[str]:
         number(cost.gpu_seconds / SECONDS_PER_HOUR, 3) if cost.gpu_seconds else "",
         f"{cost.tokens:,}" if cost.tokens else "",
         number(cost.energy_watt_hours),
-        money(cost.money),
+        reports.money(cost.money),
     ]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from flows.display.reports import money
 from flows.html_report import attention, data, differences, operation, quality, training
-from flows.html_report.blocks import Run, Section, Text, duration, money
+from flows.html_report.blocks import Run, Section, Text, duration
 from flows.html_report.svg import DARK, LIGHT, RULES
 from flows.runs.summary import PAGE, RunSummary
 from flows.settings import Settings

@@ -8,9 +8,9 @@ numbers and not to weights. They count as as many weights as a device multiplies
 import math
 from collections.abc import Callable
 
-from flows.runs.estimate import weights_per_token
 from flows.runs.sizes import Sizes
 from nmt_core.config import ModelConfig, PipelineConfig
+from nmt_core.models.counts import weights_per_token
 
 # For CPUs an estimate. For GPUs from Transformer base and big on an H200: 753,935 and 336,788 target tokens per second.
 _WEIGHTS_PER_NUMBER = {"cpu": 16, "gpu": 200}

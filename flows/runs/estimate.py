@@ -6,8 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nmt_core.config import ModelConfig, ParallelCorpus, PipelineConfig
+from nmt_core.config import ParallelCorpus, PipelineConfig
 from nmt_core.errors import ArtifactError
+from nmt_core.models.counts import parameters
 from nmt_core.store.artifacts import Artifact, Store
 
 _TOY_BYTES_PER_PAIR = 90
@@ -47,82 +48,6 @@ class Estimate:
 
     bytes: float | None
     basis: str
-
-
-def parameters(model: ModelConfig, vocab_size: int, source_vocab_size: int = 0) -> int:
-    """Return the number of weights of a model without building it.
-
-    `source_vocab_size` is 0 if source and target share a vocabulary.
-    """
-    core = sum(_of_recurrent(model)) if model.architecture == "rnn" else _of_transformer(model)
-    is_own = model.tied_embeddings != "three_way"
-    embeddings = (vocab_size + is_own * (source_vocab_size or vocab_size)) * model.d_model
-    return core + embeddings + _of_output(model, vocab_size)
-
-
-def weights_per_token(model: ModelConfig, vocab_size: int) -> tuple[int, int]:
-    """Return the weights that multiply each source token and each target token, see `TranslationModel`.
-
-    Norms outside the layers are left out. A recurrent decoder counts in full for each target token.
-    """
-    if model.architecture == "rnn":
-        encoder, decoder = _of_recurrent(model)
-        return encoder, decoder + vocab_size * (
-            model.rnn.state_size if model.tied_embeddings == "none" else model.d_model
-        )
-    attention, feed_forward, norm = _parts_of_layer(model)
-    encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    at_source = model.decoder_layers * (attention // 2)  # keys and values of the source, which the decoder computes
-    return encoder + at_source, decoder - at_source + vocab_size * model.d_model
-
-
-def _of_output(model: ModelConfig, vocab_size: int) -> int:
-    """Return the size of the output matrix, or 0 if it is tied to the target embeddings."""
-    if model.tied_embeddings != "none":
-        return 0
-    return vocab_size * (model.rnn.state_size if model.architecture == "rnn" else model.d_model)
-
-
-def _parts_of_layer(model: ModelConfig) -> tuple[int, int, int]:
-    """Return the weights of one attention, one feed-forward network and one norm of a Transformer."""
-    d, ff, inner = model.d_model, model.d_ff, model.d_ff * (2 if model.activation == "swiglu" else 1)
-    # Queries and keys, then values and the output projection
-    attention = 2 * d * model.num_heads * sum(model.head_widths)
-    return attention, d * inner + inner + ff * d + d, 2 * d
-
-
-def _of_transformer(model: ModelConfig) -> int:
-    d = model.d_model
-    attention, feed_forward, norm = _parts_of_layer(model)
-    encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    last_norms = 2 * norm if model.norm == "pre" else 0
-    positions = model.max_positions * d if model.positions == "learned" else 0
-    return encoder + decoder + last_norms + positions
-
-
-def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
-    """Return the weights of the encoder and of the decoder, without embeddings and output."""
-    rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
-    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
-    directions = 2 if rnn.bidirectional else 1
-    annotation = directions * hidden
-    encoder = sum(
-        directions * gates * ((annotation if number else word) + 1 + hidden) for number in range(model.encoder_layers)
-    )
-    decoder = sum(gates * ((hidden if number else word) + 1 + hidden) for number in range(model.decoder_layers))
-    if rnn.attention == "dot":
-        decoder += 2 * hidden * hidden
-    elif not rnn.hands_over_states:
-        context = hidden if rnn.attention == "none" else annotation
-        decoder += gates * context + 2 * rnn.maxout_size * (hidden + 1 + word + context)
-        first = hidden * (hidden + 1)
-        if rnn.attention == "none":
-            decoder += hidden * (annotation + 1) + model.decoder_layers * first
-        else:
-            decoder += first + rnn.alignment_size * (hidden + annotation + 2)
-    return encoder, decoder
 
 
 def estimate(stage: str, config: PipelineConfig, store: Store, text: float | None = None) -> Estimate:

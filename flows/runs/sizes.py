@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from flows.runs.estimate import BYTES_PER_PAIR, bytes_of, parameters, text_bytes
+from flows.runs.estimate import BYTES_PER_PAIR, bytes_of, text_bytes
 from nmt_core.config import PipelineConfig
+from nmt_core.models.counts import parameters
 
 _SHARE_KEPT = 0.9
 """Usual share of pairs that cleaning keeps."""

@@ -98,6 +98,11 @@ class RegisteredModel(BaseModel):
     """Registry, see `Settings.registry`. Empty for a run of an earlier version, which did not record it."""
 
     @property
+    def alias(self) -> str:
+        """Its most important alias, or "" if it is neither champion nor challenger."""
+        return next((alias for alias in ("champion", "challenger") if alias in self.aliases), "")
+
+    @property
     def uri(self) -> str:
         """Address for `nmt translate` and MLflow."""
         return f"models:/{self.name}/{self.version}"

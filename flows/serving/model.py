@@ -1,5 +1,6 @@
 """The model that a service answers with, and its replacement while requests are running."""
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from nmt_core.bundle import read_bundle
 from nmt_core.config import LanguagesConfig
 from nmt_core.terms.glossary import Term
 from nmt_core.translator import Translator
+
+_log = logging.getLogger(__name__)
 
 ReadGlossary = Callable[[LanguagesConfig], tuple[Term, ...]]
 
@@ -38,6 +41,8 @@ class ServedModel:
             """True if the model can say where the tags of a page go."""
             translator = Translator.load(model.folder, threads=1, scores=False)  # the batches are the threads
             self.translator = translator.with_glossary(read_glossary(self.languages) if read_glossary else ())
+            for fault in self.translator.faults_of_terms():
+                _log.warning("term %s. Lines with it have the status terms_missing", fault)
             self.translator.translate("")
             weakref.finalize(self, stack.pop_all().close)
 

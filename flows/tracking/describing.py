@@ -52,5 +52,4 @@ def headlines(scores: Sequence[Score]) -> dict[str, float]:
 
 def verdict_of(model: RegisteredModel) -> str:
     """Return the verdict on a model in one line: its most important alias, and the reason."""
-    alias = next((alias for alias in ("champion", "challenger") if alias in model.aliases), "no alias")
-    return f"{alias}: {model.verdict}"
+    return f"{model.alias or 'no alias'}: {model.verdict}"

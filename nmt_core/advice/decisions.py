@@ -14,11 +14,12 @@ import numpy as np
 
 from nmt_core.advice import vocabulary
 from nmt_core.advice.findings import Findings, Sample
-from nmt_core.advice.machine import Machine, multiplied_weights
+from nmt_core.advice.machine import Machine
 from nmt_core.advice.vocabulary import Vocabulary
 from nmt_core.config import ModelConfig
 from nmt_core.config.clean import CleanConfig
 from nmt_core.errors import ConfigError
+from nmt_core.models.counts import weights_per_token
 
 _SAMPLED_LINES = 20_000
 _BLEU_LANGUAGES = frozenset({"zh", "ja"})  # their words are told apart by a tokenizer of sacreBLEU
@@ -379,7 +380,7 @@ def _round(number: float) -> int:
 
 
 def _hours_of(draft: _Draft, size: Size, tokens: float, one: Vocabulary) -> float:
-    return draft.machine.hours(multiplied_weights(size.model, one.size), tokens)
+    return draft.machine.hours(sum(weights_per_token(size.model, one.size)), tokens)
 
 
 def _size(draft: _Draft, hours: float, one: Vocabulary) -> tuple[Size, str]:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from nmt_core.config import ModelConfig
-
 _CORE_FLOPS = 60e9
 """Operations a second of one core in training.
 
@@ -39,11 +37,3 @@ class Machine:
     def hours(self, weights: int, tokens: float) -> float:
         """Return the hours in which a model of this size reads this many target tokens, within a factor of two."""
         return _FORWARD_AND_BACKWARD * weights * tokens / self.flops / _HOUR
-
-
-def multiplied_weights(model: ModelConfig, vocab_size: int) -> int:
-    """Return the number of weights of a Transformer that are multiplied for each token: all but the embeddings."""
-    attention, feed_forward = 4 * model.d_model**2, 2 * model.d_model * model.d_ff
-    encoder = model.encoder_layers * (attention + feed_forward)
-    decoder = model.decoder_layers * (2 * attention + feed_forward)
-    return encoder + decoder + vocab_size * model.d_model

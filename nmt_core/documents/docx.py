@@ -16,19 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nmt_core.documents.builder import Builder
-from nmt_core.documents.document import (
-    Document,
-    Edit,
-    Options,
-    Pieces,
-    Render,
-    Role,
-    Segment,
-    Spliced,
-    Translated,
-    spliced,
-)
+from nmt_core.documents.document import Document, Edit, Options, Pieces, Render, Role, Segment, Spliced, Translated
 from nmt_core.documents.inline import end_of
+from nmt_core.documents.splicing import spliced
 from nmt_core.documents.xml_events import Event, decoded_xml, events_of, written
 from nmt_core.errors import DataError
 

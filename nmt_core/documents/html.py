@@ -12,16 +12,8 @@ from html.parser import HTMLParser
 
 from nmt_core.documents.builder import Builder
 from nmt_core.documents.charset import decoded, places_in
-from nmt_core.documents.document import (
-    Document,
-    Edit,
-    Options,
-    Pieces,
-    Segment,
-    TextDocument,
-    Translated,
-    spliced,
-)
+from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment, Translated
+from nmt_core.documents.splicing import TextDocument, spliced
 from nmt_core.errors import DataError
 
 _SKIPPED = frozenset({"script", "style", "pre", "textarea", "template", "svg", "math", "noscript", "iframe", "object"})

@@ -14,8 +14,9 @@ from markdown_it.token import Token
 
 from nmt_core.documents.builder import Builder
 from nmt_core.documents.charset import MARK, decoded, places_in
-from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment, TextDocument
+from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment
 from nmt_core.documents.html import read_part
+from nmt_core.documents.splicing import TextDocument
 from nmt_core.errors import DataError
 
 _FRONT = re.compile(r"\ufeff?(?P<mark>---|\+\+\+)[ \t]*\r?\n.*?^(?P=mark)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from nmt_core.documents.builder import SPACE, Builder
 from nmt_core.documents.charset import decoded, newline_of, places_in
-from nmt_core.documents.document import ALREADY_TRANSLATED, Document, Edit, Options, Pieces, Segment, TextDocument
+from nmt_core.documents.document import ALREADY_TRANSLATED, Document, Edit, Options, Pieces, Segment
 from nmt_core.documents.languages import require_languages
+from nmt_core.documents.splicing import TextDocument
 from nmt_core.documents.tagged import add_tagged
 from nmt_core.errors import DataError
 from nmt_core.formats.gettext import Header, charset_in_header, unescaped

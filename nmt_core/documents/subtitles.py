@@ -10,7 +10,8 @@ from html import unescape
 
 from nmt_core.documents.builder import Builder
 from nmt_core.documents.charset import decoded, places_in
-from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment, TextDocument
+from nmt_core.documents.document import Document, Edit, Options, Pieces, Segment
+from nmt_core.documents.splicing import TextDocument
 from nmt_core.documents.tagged import add_tagged
 from nmt_core.errors import DataError
 

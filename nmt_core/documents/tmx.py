@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nmt_core.documents.charset import places_in
-from nmt_core.documents.document import ALREADY_TRANSLATED, Document, Edit, Options, Segment, TextDocument
+from nmt_core.documents.document import ALREADY_TRANSLATED, Document, Edit, Options, Segment
 from nmt_core.documents.inline import end_of, inline_segment
+from nmt_core.documents.splicing import TextDocument
 from nmt_core.documents.xml_events import Event, decoded_xml, events_of, rendering, space_before
 from nmt_core.errors import DataError
 from nmt_core.formats.languages import fit

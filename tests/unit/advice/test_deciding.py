@@ -13,10 +13,11 @@ from support.facts import raises
 from nmt_core.advice import decisions, findings, recipe, vocabulary
 from nmt_core.advice.decisions import Question, decide
 from nmt_core.advice.findings import Corpus, Findings, Sample, Wishes
-from nmt_core.advice.machine import Machine, multiplied_weights
+from nmt_core.advice.machine import Machine
 from nmt_core.advice.vocabulary import Vocabulary
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError, NmtError
+from nmt_core.models.counts import weights_per_token
 from nmt_core.recipes.recipe import load_recipe
 
 LAPTOP = Machine(cores=2, memory=16 * 10**9, gpus=0)
@@ -106,11 +107,11 @@ def test_less_time_makes_a_smaller_model_and_then_a_shorter_training() -> None:
 
 
 def test_a_forecast_grows_with_the_model_and_shrinks_with_the_machine() -> None:
-    weights = [multiplied_weights(size.model, 8_000) for size in decisions.SIZES]
+    weights = [sum(weights_per_token(size.model, 8_000)) for size in decisions.SIZES]
     assert weights == sorted(weights)
     # The record of the benchmarks: 256 wide, 3 + 3 layers, two cores, fp32, 4,116 tokens a second.
     small = next(size for size in decisions.SIZES if size.name == "small").model
-    measured = multiplied_weights(small.model_copy(update={"encoder_layers": 3, "decoder_layers": 3}), 8_000)
+    measured = sum(weights_per_token(small.model_copy(update={"encoder_layers": 3, "decoder_layers": 3}), 8_000))
     assert 0.5 < LAPTOP.hours(measured, 4_116 * 3_600) < 2
     assert LAPTOP.hours(10**7, 10**9) > SERVER.hours(10**7, 10**9)
 

@@ -1,7 +1,6 @@
 """Deployments on a Prefect server: all are there, installing twice is as good as once, and what people did stays."""
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from prefect.blocks.notifications import SendgridEmail, SlackWebhook
 from prefect.blocks.webhook import Webhook
 from prefect.cli.deploy._config import _load_deploy_configs_and_actions
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate, WorkPoolCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
@@ -26,12 +25,6 @@ from flows.runs.selection import STEPS
 from nmt_core.errors import ConfigError
 
 POOLS = Pools("cpu", "")
-
-
-@pytest.fixture
-def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,13 @@
 """Schedules on a Prefect server: listed, paused, resumed and removed, and nothing else is touched."""
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.exceptions import ObjectNotFound
@@ -22,12 +21,6 @@ from flows.servers.late_runs import SKIPPED, skip_late
 from nmt_core.errors import ConfigError
 
 POOLS = Pools("cpu", "")
-
-
-@pytest.fixture
-def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed, Running
 
@@ -25,12 +24,6 @@ OF_TRAIN, OF_EXPORT = "a" * 32, "b" * 32
 
 @flow
 def nothing() -> None: ...
-
-
-@pytest.fixture
-def prefect(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture

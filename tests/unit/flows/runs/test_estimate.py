@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from support.trained_here import Here
 
-from flows.runs.estimate import _POSITIONS, estimate, memory, parameters
+from flows.runs.estimate import _POSITIONS, estimate, memory
 from nmt_core.config import ModelConfig, PipelineConfig, SearchConfig
 from nmt_core.models.build import build_model
+from nmt_core.models.counts import parameters
 from nmt_core.models.transformer import Transformer
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
 from nmt_core.stages.table import STAGES

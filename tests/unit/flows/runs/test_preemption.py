@@ -1,11 +1,10 @@
 """A run whose machines were taken away has not failed: nobody is told so, and Retry goes on with it."""
 
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.responses import SetStateStatus
 from prefect.flow_engine import run_flow
@@ -16,12 +15,6 @@ from flows.runs.preemption import preempted
 from nmt_core.errors import BudgetError, PreemptedError
 
 GONE = "train: stopped from outside after 70 updates, with a checkpoint: the same command goes on from there"
-
-
-@pytest.fixture(scope="module")
-def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @flow(name="taken away", persist_result=False)

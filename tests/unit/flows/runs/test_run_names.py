@@ -1,6 +1,5 @@
 """The name of a run: what the operator typed, and otherwise what the run does."""
 
-from collections.abc import Iterator
 from datetime import date
 from functools import partial
 from random import Random
@@ -10,7 +9,7 @@ import pytest
 from coolname import RandomGenerator
 from coolname.data import config as words_of_the_server
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.flow_engine import run_flow
 from prefect.states import Scheduled
 
@@ -18,12 +17,6 @@ from flows.runs.run_names import Deployed, is_generated, name_of_retraining, nam
 from nmt_core.recipes.recipe import load_recipe
 
 TYPED = ["beta-test", "delta2-final", "quick-start", "monday-rerun", "red-run", "why", "before the holidays", "rho177"]
-
-
-@pytest.fixture(scope="module")
-def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from mlflow.tracking import MlflowClient
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import State
 from prefect.states import AwaitingRetry, Cancelled, Cancelling, Completed, Crashed, Failed, Running
 from support.until import until
@@ -22,12 +22,6 @@ from nmt_core.execution.processes import this_process
 
 @flow
 def nothing() -> None: ...
-
-
-@pytest.fixture
-def prefect(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
