@@ -5,8 +5,10 @@ MLflow opens on pages for generative AI, which do not list runs. The parameter `
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from mlflow.entities import Experiment
+if TYPE_CHECKING:
+    from mlflow.entities import Experiment
 
 KIND_TAG = "kind"
 """Tag with the kind of a run, as the table of runs shows it."""
@@ -29,7 +31,7 @@ VIEW = json.dumps({"selectedColumns": ["attributes.`Duration`", *_COLUMNS]})
 """View of a table of runs: the columns that say what came out, instead of the user, the source and the version."""
 
 
-def start_page(server: str, experiments: Sequence[Experiment] = ()) -> str:
+def start_page(server: str, experiments: "Sequence[Experiment]" = ()) -> str:
     """Return the address of the runs of the experiment that was used last, or of the list if there is none.
 
     The list does not pass the selected pages on: an experiment that is opened from it shows no runs.

@@ -19,6 +19,7 @@ import pytest
 from support.curves import UNDER_WAY, saved_at, trains
 from support.until import until, until_gone
 
+from flows.tracking.pages import run_page, runs_page
 from nmt_core.stages.table import STAGES
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(900)]
@@ -149,6 +150,29 @@ def test_a_stage_and_a_retraining_from_the_browser(
     page.locator(".flow-run-artifacts a").first.click()
     page.get_by_text("Verdict: ").first.wait_for()
     picture(page, "prefect-result")
+    assert asked_outside == []
+
+
+@pytest.mark.cpu(60)
+def test_mlflow_shows_a_table_of_runs_that_can_be_read(
+    up: Any, page: Any, signed_in: Any, picture: Any, asked_outside: list[str]
+) -> None:
+    """The links in Prefect's artifacts and those that `nmt up` prints have these forms."""
+    signed_in(up)
+    assert up.wait(up.start("retrain/small")) == "COMPLETED"
+    run = up.start("clean/small", changes="clean.max_words=13")
+    assert up.wait(run) == "COMPLETED"
+    server, tracked = up.servers["mlflow"], dict(up.tracked(run, "r.run_uuid"))
+    [(experiment,)] = up.nmt.select("mlflow.db", "select experiment_id from experiments where name = 'small'")
+    page.goto(runs_page(server, str(experiment)))
+    page.get_by_role("link", name=re.compile("clean small ")).first.wait_for()
+    page.get_by_role("link", name=re.compile("retrain small ")).first.wait_for()
+    headings = page.get_by_role("columnheader").all_inner_texts()
+    for heading in ("Run Name", "BLEU", "chrF", "kind"):
+        assert heading in headings, headings
+    picture(page, "mlflow-runs")
+    page.goto(run_page(server, str(experiment), tracked["clean"]))
+    page.get_by_text("clean (max_words=13)").first.wait_for()
     assert asked_outside == []
 
 
