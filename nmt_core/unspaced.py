@@ -12,9 +12,12 @@ LETTERS = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff"
     "\uaa60-\uaadf"
 )
-"""Inside of a class: radicals, Kana, Bopomofo, Han, Yi, Tangut and Nushu; Thai, Lao, Tibetan, Myanmar, Khmer, the Tai
-scripts, Balinese and Javanese."""
+"""Inside of a class of `re`: the letters of these scripts.
+
+Radicals, Kana, Bopomofo, Han, Yi, Tangut, Nushu, Thai, Lao, Tibetan, Myanmar, Khmer, the Tai scripts, Balinese and
+Javanese.
+"""
 UNSPACED = re.compile(f"[{LETTERS}]")
 """Letter, mark or digit of such a script."""
 UNSPACED_OR_WIDE = re.compile(f"[{LETTERS}\u3000-\u303f\uff00-\uff60]")
-"""The same, and the punctuation and the Latin letters in full width that stand among Han and Kana."""
+"""Such a character, or punctuation or a Latin letter in full width, as they stand among Han and Kana."""

@@ -15,10 +15,10 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
     """Return a folder that is made once for all processes which run tests side by side; nobody may write to it."""
     base = factory.getbasetemp()
     folder = (base.parent if base.name.startswith("popen-") else base) / "made-once" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):  # the folder is made by its holder alone
         if not folder.with_suffix(f".{_DONE}").exists():
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             make(folder)
             folder.with_suffix(f".{_DONE}").touch()
