@@ -22,6 +22,7 @@ the order, which pyproject.toml declares:
     errors                error classes, and how messages are written
     config                options of recipes, without anything slow
     mojibake, unspaced    repair of text decoded with the wrong table of characters; letters of scripts without spaces
+    widths                punctuation in half and in full width
     spelling, scoring     casing and punctuation of a language pair; BLEU, chrF and TER
     html_page             self-contained HTML pages
     execution, store      processes and pools; artifacts, manifests and files

@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 
 from nmt_core import mojibake
 from nmt_core.config import CleanConfig
+from nmt_core.widths import Width, set_width
 
 UnicodeForm = Literal["NFC", "NFKC"]
-Punctuation = Literal["as_is", "moses"]
+Punctuation = Literal["as_is", "moses"] | Width
 
 # C0 controls that are not white space, soft hyphen, zero-width space, word joiner and byte order mark, marks of writing
 # direction, annotations. The zero-width joiners stay: Persian and the scripts of India spell with them.
@@ -126,6 +127,8 @@ class Spelling(NamedTuple):
         if self.punctuation == "moses":
             for rule in moses_rules(self.language):
                 line = re.sub(rule.pattern, rule.replacement, line)
+        elif self.punctuation != "as_is":
+            line = set_width(line, self.punctuation, self.language)
         line = _WIDE_FILLERS.sub(" ", _INVISIBLE.sub("", line))
         line = _SPACES.sub(" ", unicodedata.normalize(self.unicode_form, line))
         return _LONE_FILLERS.sub(r"\1", line).strip(" ")

@@ -42,9 +42,10 @@ class CleanConfig(FilterConfig):
 
     unicode_form: Literal["NFC", "NFKC"] = "NFC"
     """Unicode normalisation form."""
-    punctuation: Literal["as_is", "moses"] = "as_is"
-    """Normalisation of quotes, dashes and the spaces around punctuation: leave them as they are, or unify them as
-    Moses' normalize-punctuation does."""
+    punctuation: Literal["as_is", "moses", "half_width", "full_width"] = "as_is"
+    """Normalisation of punctuation and the spaces around it. `moses`: quotes and dashes are unified as Moses'
+    normalize-punctuation does. `half_width` turns the wide marks of Chinese and Japanese into ASCII ones. `full_width`
+    turns ASCII marks beside Han or Kana into wide ones. Both turn wide letters and digits into ASCII ones."""
     overrides: tuple[FilterOverride, ...] = ()
     """Different thresholds for some corpora or language pairs."""
     source_word_list: str = ""
@@ -104,6 +105,8 @@ class CleanConfig(FilterConfig):
             raise ValueError(
                 f"short_ngram_words={self.short_ngram_words} is more than ngram_words={self.ngram_words}: swap them"
             )
+        if self.punctuation == "full_width" and self.unicode_form == "NFKC":
+            raise ValueError("NFKC turns wide marks into ASCII ones again: set unicode_form to NFC")
         is_asked = any(rule.scorer == CROSS_ENTROPY_DIFFERENCE and not rule.command for rule in self.scores)
         if is_asked and not self.in_domain:
             raise ValueError(

@@ -1,14 +1,13 @@
 """Spell equal sentences equally, and compute keys under which sentences count as the same.
 
 `normalise` repairs entities and mojibake, composes Unicode, removes invisible characters and folds white space. On
-request it also unifies quotes, dashes and the spaces at punctuation by the rules of Moses. It changes no word. It is
-idempotent.
+request it also unifies quotes, dashes and the spaces at punctuation by the rules of Moses, or sets punctuation in half
+or full width. It changes no word. It is idempotent.
 """
 
 import html
 import re
 import unicodedata
-from collections.abc import Sequence
 from functools import cache
 from typing import cast
 
@@ -16,9 +15,18 @@ import ftfy.badness
 import polars as pl
 from polars_hash import NonCryptographicHashingNameSpace
 
-from nmt_core import mojibake
+from nmt_core import mojibake, widths
 from nmt_core.corpus import scripts
-from nmt_core.spelling import INVISIBLE, LONE_FILLERS, SPACES, WIDE_FILLERS, Punctuation, Rule, UnicodeForm, moses_rules
+from nmt_core.spelling import (
+    INVISIBLE,
+    LONE_FILLERS,
+    SPACES,
+    WIDE_FILLERS,
+    Punctuation,
+    Spelling,
+    UnicodeForm,
+    moses_rules,
+)
 
 _ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
 _NEEDS_REPAIR = f"{mojibake.SIGN}|{_ENTITY}"
@@ -71,22 +79,23 @@ def normalise(text: pl.Series, form: UnicodeForm, punctuation: Punctuation = "as
     ("&amp;amp;", "&Atilde;&copy;"), and one rule of punctuation may trigger another. Such rows are processed until
     nothing changes.
     """
-    rules = moses_rules(language) if punctuation == "moses" else ()
-    if rules:
-        return _reworked(text, form, rules)
-    rows = text.str.contains(_NEEDS_WORK[form]).arg_true()
-    return text if rows.is_empty() else text.clone().scatter(rows, _reworked(text.gather(rows), form, rules))
+    spelling = Spelling(form, punctuation, language)
+    if punctuation == "moses":
+        return _reworked(text, spelling)
+    sign = _NEEDS_WORK[form] if punctuation == "as_is" else f"{_NEEDS_WORK[form]}|{widths.SIGN[punctuation]}"
+    rows = text.str.contains(sign).arg_true()
+    return text if rows.is_empty() else text.clone().scatter(rows, _reworked(text.gather(rows), spelling))
 
 
-def _reworked(text: pl.Series, form: UnicodeForm, rules: Sequence[Rule]) -> pl.Series:
-    result = _tidy(_punctuate(_repair(text), rules), form)
+def _reworked(text: pl.Series, spelling: Spelling) -> pl.Series:
+    result = _tidy(_punctuate(_repair(text), spelling), spelling.unicode_form)
     pending = result.str.contains(_NEEDS_REPAIR)
-    if rules:
+    if spelling.punctuation != "as_is":
         pending |= result != text
     places = pending.arg_true()
     while not places.is_empty():
         before = result.gather(places)
-        after = _tidy(_punctuate(_repair(before), rules), form)
+        after = _tidy(_punctuate(_repair(before), spelling), spelling.unicode_form)
         changed = before != after
         places = places.filter(changed)
         result = result.scatter(places, after.filter(changed))
@@ -189,9 +198,15 @@ def _repair_one(sentence: str) -> str:
     return mojibake.repair(_ENTITY_IN_PYTHON.sub(lambda match: html.unescape(match[0]), single))
 
 
-def _punctuate(text: pl.Series, rules: Sequence[Rule]) -> pl.Series:
-    for rule in rules:
-        text = text.str.replace_all(rule.pattern, re.sub(r"\\([0-9])", r"${\1}", rule.replacement))
+def _punctuate(text: pl.Series, spelling: Spelling) -> pl.Series:
+    if spelling.punctuation == "moses":
+        for rule in moses_rules(spelling.language):
+            text = text.str.replace_all(rule.pattern, re.sub(r"\\([0-9])", r"${\1}", rule.replacement))
+    elif spelling.punctuation != "as_is":
+        width = spelling.punctuation
+        rows = text.str.contains(widths.SIGN[width]).arg_true()
+        changed = [widths.set_width(line, width, spelling.language) for line in text.gather(rows).to_list()]
+        text = text.clone().scatter(rows, pl.Series(changed, dtype=pl.String))
     return text
 
 

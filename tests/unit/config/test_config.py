@@ -178,6 +178,7 @@ def test_nothing_slow_is_imported() -> None:
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
+        (CleanConfig, {"punctuation": "full_width", "unicode_form": "NFKC"}, "set unicode_form to NFC"),
         (CorpusConfig, {}, "names no training text"),
         (
             CorpusConfig,

@@ -34,7 +34,7 @@ rows = st.lists(st.tuples(texts, texts), min_size=1, max_size=12)
 sections = st.fixed_dictionaries(
     {
         "unicode_form": st.sampled_from(["NFC", "NFKC"]),
-        "punctuation": st.sampled_from(["as_is", "moses"]),
+        "punctuation": st.sampled_from(["as_is", "moses", "half_width"]),
         "deduplicate": st.sampled_from(["none", "exact", "normalised"]),
         "near_duplicates": st.sampled_from([0, 0, 0, 0, 0.3, 1]),
         "max_per_source": st.integers(0, 2),

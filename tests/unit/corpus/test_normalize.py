@@ -283,6 +283,56 @@ def test_punctuation_is_left_alone_by_default() -> None:
 MARKS = [*"()[]\"'`´‘’‚„“”«»–—….,:;!?%0123 \u00a0\u202f\u00ad<ax", "&quot;", "&nbsp;", "''", ',"', '."']
 
 
+@pytest.mark.parametrize(
+    ("language", "before", "after"),
+    [
+        ("zh", "你好,世界!", "你好，世界！"),
+        ("zh", "打开 (文件) 菜单, 然后点击.", "打开（文件）菜单，然后点击。"),
+        ("zh", "函数(int)返回 1,000.5,时间:12:30;好吗?!", "函数(int)返回 1,000.5，时间：12:30；好吗？！"),
+        ("zh", "参见 http://a.b/c?d=e,谢谢...", "参见 http://a.b/c?d=e，谢谢..."),
+        ("zh", "很好:-) ＡＢＣ１２３", "很好:-) ABC123"),
+        ("zh", "《书》,见 2.5 节。", "《书》，见 2.5 节。"),
+        ("ja", "はい, そうです.", "はい、そうです。"),
+        ("en", "Hello, world! (Yes.)", "Hello, world! (Yes.)"),
+        ("ko", "안녕, 세상!", "안녕, 세상!"),
+    ],
+)
+def test_marks_beside_han_and_kana_in_full_width(language: str, before: str, after: str) -> None:
+    result = normalize.normalise(pl.Series([before]), "NFC", "full_width", language).item()
+    assert result == after == Spelling("NFC", "full_width", language).tidy(before)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("你好，世界！", "你好, 世界!"),
+        ("１２：３０，１，０００。", "12:30,1,000."),
+        ("打开（文件）菜单", "打开 (文件) 菜单"),
+        ("《红楼梦》、《西游记》。", '"红楼梦", "西游记".'),
+        ("「はい」と言う", '"はい" と言う'),
+        ("Ｈｅｌｌｏ，ｗｏｒｌｄ！", "Hello, world!"),
+    ],
+)
+def test_marks_in_half_width(before: str, after: str) -> None:
+    result = normalize.normalise(pl.Series([before]), "NFC", "half_width", "zh").item()
+    assert result == after == Spelling("NFC", "half_width", "zh").tidy(before)
+
+
+WIDE = [*",.!?;:() \"'，。、！？；：（）「」《》【】．１Ａａ1Aa你好かカ한/-)", "...", "://", "&#65292;", "\u3000"]
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.lists(st.sampled_from(WIDE) | nasty_text, max_size=12).map("".join), min_size=1, max_size=25),
+    st.sampled_from(["half_width", "full_width"]),
+    st.sampled_from(["zh", "ja", "en"]),
+)
+def test_width_is_idempotent(texts: list[str], width: Punctuation, language: str) -> None:
+    once = normalize.normalise(pl.Series(texts, dtype=pl.String), "NFC", width, language).to_list()
+
+    assert normalize.normalise(pl.Series(once, dtype=pl.String), "NFC", width, language).to_list() == once
+
+
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.sampled_from(MARKS) | nasty_text, max_size=12).map("".join), min_size=1, max_size=25),
@@ -297,10 +347,10 @@ def test_punctuation_is_idempotent(texts: list[str], form: UnicodeForm, language
 
 @settings(max_examples=300)
 @given(
-    st.lists(st.sampled_from(MARKS) | st.characters(codec="utf-8"), max_size=15).map("".join),
+    st.lists(st.sampled_from([*MARKS, *WIDE]) | st.characters(codec="utf-8"), max_size=15).map("".join),
     st.sampled_from(["NFC", "NFKC"]),
-    st.sampled_from(["as_is", "moses"]),
-    st.sampled_from(["en", "de", "cs", "ko"]),
+    st.sampled_from(["as_is", "moses", "half_width", "full_width"]),
+    st.sampled_from(["en", "de", "cs", "ko", "ja"]),
 )
 def test_a_line_is_spelt_as_a_column_is(line: str, form: UnicodeForm, punctuation: Punctuation, language: str) -> None:
     """What has no entities, that is, and nothing that training drops: controls that stand for no character."""

@@ -114,21 +114,26 @@ def _few_letters(rules: CleanRules) -> Filter:
 
 
 def _wrong_script(rules: CleanRules) -> list[Filter]:
-    def share(side: Side, other: Side, script: str) -> pl.Expr:
-        enough = rules.thresholds.limit("min_script_share", side)
+    def share(side: Side, script: str, enough: float) -> pl.Expr:
         letters, _ = _letters(pl.col(side))
         extra, own_extra = pl.col(f"{side}_extra"), pl.col(f"{side}_own_extra")
         foreign = pl.col(side).str.count_matches(rf"[\p{{Alphabetic}}--[{script}]]") + extra - own_extra
         own = letters + extra - foreign
-        return pl.struct(text=side, other=other, own=own, foreign=foreign).map_batches(
+        return pl.struct(text=side, other=OTHER_SIDE[side], own=own, foreign=foreign).map_batches(
             lambda counts: _script_share(counts.struct.unnest(), script, enough),
             return_dtype=pl.Float64,
             is_elementwise=True,
         )
 
     scripts_of = {side: letters_of(code, rules.languages.script(side)) for side, code in rules.codes.items()}
-    shares = {side: share(side, OTHER_SIDE[side], script) for side, script in scripts_of.items() if script}
-    return [_rounded(filter_by("wrong_script", _scale(rules, "min_script_share", shares)))] if shares else []
+    written = {side: script for side, script in scripts_of.items() if script}
+    if not written:
+        return []
+    option = "min_script_share"
+    decisive = {side: share(side, script, rules.thresholds.limit(option, side)) for side, script in written.items()}
+    exact = {side: share(side, script, enough=1.0) for side, script in written.items()}  # whatever the threshold
+    rule = filter_by("wrong_script", _scale(rules, option, decisive))
+    return [replace(_rounded(rule), scale=_scale(rules, option, exact))]
 
 
 def _script_share(sides: pl.DataFrame, script: str, enough: float) -> pl.Series:

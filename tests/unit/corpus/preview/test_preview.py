@@ -98,3 +98,28 @@ def test_a_sample_is_drawn_from_each_corpus_and_stays_the_same(
     assert first["line"].to_list()[:10] != list(range(1, 11))
     assert read == {"a": len(sound), "b": len(sound)}
     assert draw(config, download, 20)[0].equals(first)
+
+
+def test_what_a_moved_threshold_drops_is_what_the_stage_would_drop(
+    write_corpus: Callable[..., ParallelCorpus],
+    recipe: Callable[..., PipelineConfig],
+    run_until: Callable[..., Any],
+) -> None:
+    """Names that are on both sides count as foreign letters only where a threshold would drop the pair."""
+    text = [
+        ("Start grep with the option color.", "grep을 color 옵션과 시작하세요."),
+        ("Start grep with the option color.", "grep color 옵션 start now please"),
+        ("Close the window.", "창을 닫으세요."),
+    ]
+    shares = {}
+    for least in (0.1, 0.9):
+        config = recipe(
+            languages={"source": "en", "target": "ko"},
+            corpus={"train": [write_corpus("names", text)]},
+            clean={"min_script_share": least},
+        )
+        preview = preview_of(config, run_until(config, "download")["download"])
+        rule = next(one for one in preview.filters if one.reason == "wrong_script")
+        shares[least] = rule.measures["target"]
+    assert shares[0.1] == shares[0.9]
+    assert rule.drops == [share is not None and share < 0.9 for share in shares[0.1]] == [False, True, False]
