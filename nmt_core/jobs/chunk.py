@@ -153,7 +153,7 @@ def _translator(bundle: Bundle) -> Translator:
     if found != bundle.sha256:
         raise ModelError(
             f"{bundle.folder}: is not the model with which the job began (sha256 of {BUNDLE_FILE} is {found[:12]}, not "
-            f"{bundle.sha256[:12]}): restore that model, or start over in another folder for the job"
+            f"{bundle.sha256[:12]}): restore that model, or name another folder for the job"
         )
     translator = Translator.load(Path(bundle.folder), bundle.search, bundle.threads, scores=bundle.scores)
     return translator.with_glossary(bundle.terms)

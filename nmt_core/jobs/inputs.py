@@ -126,7 +126,7 @@ def require_unchanged(file: InputFile) -> None:
     if now != file:
         raise DataError(
             f"{file.url}: is gone or has changed since the job began: restore the file of {file.bytes:,} bytes, or "
-            "start over"
+            "translate what is there now in another folder for the job"
         )
 
 

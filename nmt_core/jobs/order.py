@@ -155,10 +155,10 @@ def differences(former: Order, new: Order) -> list[str]:
 
 def way_on(former: Order, new: Order) -> str:
     """Return what to do if another order is requested while a job is not done."""
-    begin = "remove the folder of the job to start over"
+    another = "name another folder with --job"
     if former.model_copy(update={"inputs": new.inputs}) != new or not (touched := _touched(former, new)):
-        return f"Finish it with the command that began it, {begin}, or name another folder with --job"
-    return f"If the text is the same, restore its modification time with {' and '.join(touched)}; else {begin}"
+        return f"Finish it with the command that began it, or {another}"
+    return f"If the text is the same, restore its modification time with {' and '.join(touched)}; else {another}"
 
 
 def _touched(former: Order, new: Order) -> list[str]:

@@ -152,8 +152,8 @@ class _Attempt:
         if done := self._done():
             return done
         raise ArtifactError(
-            f"{self.parts.root}: files of the job are missing, and the job is not done: remove the folder "
-            f"{self.folder.url} to start over"
+            f"{self.parts.root}: files of the job are missing, and the job is not done: restore them, or name another "
+            "folder for the job"
         )
 
     def _done(self) -> Done | None:

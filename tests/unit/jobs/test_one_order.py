@@ -169,7 +169,7 @@ def test_a_text_that_was_touched_is_named_with_its_times_and_the_way_back(
         job.run(source, tmp_path / "out.txt")
     said = str(refused.value)
     assert "If the text is the same, restore its modification time" in said and said.endswith(
-        "remove the folder of the job to start over"
+        "name another folder with --job"
     )
     subprocess.run(said.split("`")[1], shell=True, check=True)  # as a person does who reads it
     assert job.run(source, tmp_path / "out.txt").translated == 40

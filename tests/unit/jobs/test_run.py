@@ -178,7 +178,9 @@ def test_another_input_or_model_is_refused_until_the_job_is_done(
         StageError, match=r"out\.txt\.job: holds another job.* model: tiny version 1, now tiny version 2"
     ):
         job.run(source, target, model=other)
-    with pytest.raises(StageError, match=r"search\.beam_size: 1, now 3\. Finish it .*remove the folder .* --job"):
+    with pytest.raises(
+        StageError, match=r"search\.beam_size: 1, now 3\. Finish it with the command that began it, or name .* --job"
+    ):
         job.run(source, target, search=former.search.model_copy(update={"beam_size": 3}))
     content = source.read_bytes()
     source.write_bytes(content + b"more\n")
