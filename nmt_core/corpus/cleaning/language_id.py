@@ -57,7 +57,7 @@ _ALIKE = tuple(frozenset(group.split()) for group in ("bs cnr hr sh sr", "nb nn 
 _MARK = "__label__"  # prefix of each language in fastText's labels
 _MOST_LABELS, _LEAST = 5, 0.1  # less probable labels are not requested: they would take most of the time
 _SHORT_MARGIN = 4.5
-_OTHER_IS_LIKELIER = 1.0
+_OTHER_IS_LIKELIER = math.e
 _FLOOR = 0.01
 _ENOUGH = 100  # letters and spaces to examine: more hardly ever change the verdict, and each costs time
 _NOT_LETTERS = r"[^\p{Alphabetic}\p{M}'’]+"
@@ -162,7 +162,7 @@ class Identifier:
         if not letters or not others:
             return True, self.expected, None
         first, second = probabilities(letters)
-        lean = _joint(first, second, others) - _joint(first, second, known.near)
+        lean = math.log(_joint(first, second, others) / _joint(first, second, known.near))
         return lean <= _SHORT_MARGIN, self.other, lean
 
     def _long(self, letters: str, known: Known) -> tuple[bool, str, float | None]:
@@ -226,21 +226,23 @@ def strongest(first: Probabilities, second: Probabilities, accepted: frozenset[s
 
     The latter is a difference of logarithms. The pair's other language gets an advantage.
     """
-    least = _FLOOR * _FLOOR
-    best, highest = UNDETERMINED, least
+    best, highest = UNDETERMINED, _FLOOR * _FLOOR
     for language in first.keys() | second.keys():
         group = alike(language)
         if group & accepted:
             continue
-        joint = math.exp(_joint(first, second, group) + (_OTHER_IS_LIKELIER if other in group else 0.0))
+        joint = _joint(first, second, group) * (_OTHER_IS_LIKELIER if other in group else 1.0)
         if (joint, language) > (highest, best):
             best, highest = language, joint
-    return best, math.log(highest) - _joint(first, second, accepted)
+    return best, math.log(highest / _joint(first, second, accepted))
 
 
 def _joint(first: Probabilities, second: Probabilities, languages: frozenset[str]) -> float:
-    """Return the logarithm of the product of what both identifiers give a group of languages."""
-    return sum(math.log(max(sum(one.get(code, 0.0) for code in languages), _FLOOR)) for one in (first, second))
+    """Return the product of what both identifiers give a group of languages."""
+    if len(languages) == 1:  # as most are
+        (code,) = languages
+        return max(first.get(code, 0.0), _FLOOR) * max(second.get(code, 0.0), _FLOOR)
+    return math.prod(max(sum(one.get(code, 0.0) for code in languages), _FLOOR) for one in (first, second))
 
 
 def _letters(text: pl.Series) -> pl.Series:
