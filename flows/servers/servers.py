@@ -15,7 +15,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from flows.servers.secret import new_secret
-from flows.settings import Settings
+from flows.settings import EMBEDDED_PREFECT, Settings
 from nmt_core.errors import ConfigError, NmtError
 from nmt_core.execution import processes
 
@@ -258,6 +258,7 @@ class PrefectApi:
                 port, secret = stack.enter_context(held_port()), new_secret()
                 self._url = f"http://{_HOST}:{port}/api"
                 use_prefect(self._url, secret)
+                os.environ[EMBEDDED_PREFECT] = self._url
                 self._starting = stack.enter_context(contextlib.ExitStack())
                 self._starting.enter_context(FileLock(self._settings.home / "prefect" / "starting.lock"))
                 self._embedded = start_prefect(self._settings, port, secret, embedded=True)

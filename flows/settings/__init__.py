@@ -85,6 +85,9 @@ _HASHES = "hashes.db"  # hashes of large files, so that no process hashes an unc
 
 ALLOW_CODE = "NMT_ALLOW_CODE"
 
+EMBEDDED_PREFECT = "NMT_EMBEDDED_PREFECT"
+"""Address of the Prefect API of a server that a run has started for itself. It has no pages, and ends with the run."""
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -136,6 +139,8 @@ class Settings:
     prices: Prices
     allow_code: bool = False
     """True if a recipe may name code to run."""
+    embedded_prefect: str = ""
+    """See `EMBEDDED_PREFECT`, which a run sets for its own processes."""
 
     @classmethod
     def load(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -170,6 +175,7 @@ class Settings:
                 environment.get("NMT_CURRENCY", "") or "EUR",
             ),
             allow_code=values.switch(environment, ALLOW_CODE),
+            embedded_prefect=environment.get(EMBEDDED_PREFECT, ""),
         )
 
     @property
@@ -197,6 +203,8 @@ class Settings:
         """Return the addresses of both servers' pages without passwords, empty where no server shows them."""
         running = self.running()
         api, mlflow = self.prefect_api_url or running.prefect, self.mlflow_shown
+        if api == self.embedded_prefect:
+            api = ""
         return RunningServers(
             prefect=self.prefect_pages or without_password(api.removesuffix("/api")),
             mlflow=self.mlflow_pages or (mlflow.rstrip("/") if mlflow.startswith("http") else running.mlflow),

@@ -177,6 +177,7 @@ def test_a_run_ends_in_one_page_that_needs_nothing_else(continued: Finished) -> 
         assert text in html, text
     assert html.count("<dt>source</dt>") >= 20, "samples"
     assert "cannot be shown" not in html
+    assert "runs/flow-run/" not in html, "the server that the run has started for itself has no pages"
     made_again = nmt("report", summary["run_id"][:15]).stdout.strip()
     assert made_again == str(folder / "report.html")
 

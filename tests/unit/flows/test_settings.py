@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import RunningServers, Settings
+from flows.settings import EMBEDDED_PREFECT, RunningServers, Settings
 from nmt_core.errors import ConfigError
 from nmt_core.execution.processes import this_process
 from nmt_core.store.artifacts import Store
@@ -188,6 +188,13 @@ def test_links_lead_to_where_browsers_find_the_pages(tmp_path: Path) -> None:
     assert Settings.load(inside | outside).pages() == RunningServers(
         "https://prefect.example", "https://mlflow.example"
     )
+
+
+def test_no_link_leads_to_the_server_that_a_run_has_started_for_itself(tmp_path: Path) -> None:
+    api = "http://127.0.0.1:1/api"
+    embedded = {"NMT_HOME": str(tmp_path), "PREFECT_API_URL": api, EMBEDDED_PREFECT: api}
+    assert Settings.load(embedded).pages() == RunningServers()
+    assert Settings.load(embedded | {"PREFECT_API_URL": "http://127.0.0.1:2/api"}).pages().prefect
 
 
 def test_links_lead_to_a_running_nmt_up(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The service answers in the forms that its page describes, and explains what it refuses."""
 
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -227,6 +228,14 @@ def test_other_machines_need_a_token() -> None:
         with pytest.raises(ConfigError, match="NMT_SERVE_TOKEN"):
             require_token(host, "")
         require_token(host, "secret")
+
+
+def test_an_answer_is_sent_at_once() -> None:
+    """Otherwise its body waits 40 ms, until the client acknowledges its head."""
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_that_is_in_use_is_named() -> None:
