@@ -298,7 +298,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting |= {"start_optimizer": "fresh"}
     search |= {"n_best": 1, "min_length": 0, "shortlist": False}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
-    clean |= {"in_domain": "", "identifier": "", "identifier_model": ""}
+    clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
     assert PipelineConfig.model_validate_json(config.model_dump_json()) == config
     assert {name: getattr(config.clean, name) for name in clean} == clean
