@@ -37,13 +37,14 @@ help:
 
 install: $(INSTALLED)
 
+# An environment keeps its Python: made anew over itself by another one, it would mix the libraries of both.
 # sacrebleu[ko] has packages in the old style, without a pyproject.toml: --use-pep517 installs them without a warning.
 $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || \
 		{ echo "$(PYTHON) is older than Python 3.11: name another, as in  make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c "import ensurepip" 2> /dev/null || \
 		{ echo "$(PYTHON) has no ensurepip, which venv needs: install it, on Debian by  apt-get install python3-venv"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools
 	@if [ -n "$(TORCH_INDEX)" ] && [ "$$(uname -s)" = Linux ] && [ ! -e /proc/driver/nvidia/version ] && \
 			! command -v nvidia-smi > /dev/null && ! $(BIN)/python -c "import torch" 2> /dev/null; then \
