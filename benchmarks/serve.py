@@ -120,14 +120,14 @@ async def load(contender: Contender, url: str, lines: Sequence[str], clients: in
             while (start := time.monotonic()) < end:
                 body = json.dumps(contender.question(next(sentences))).encode()
                 writer.write(_HEAD.format(path=address.path, host=address.host, bytes=len(body)).encode() + body)
-                contender.answer(json.loads(await _answer(reader)))
+                contender.answer(json.loads(await _body(reader)))
                 taken.append(time.monotonic() - start)
 
     await asyncio.gather(*(ask() for _ in range(clients)))
     return taken
 
 
-async def _answer(reader: asyncio.StreamReader) -> bytes:
+async def _body(reader: asyncio.StreamReader) -> bytes:
     """Return the body of an answer, which must be a good one."""
     status, *fields = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
     length = next(int(field.partition(":")[2]) for field in fields if field.startswith("content-length:"))

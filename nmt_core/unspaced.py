@@ -5,16 +5,19 @@
 
 import re
 
-LETTERS = (
+HAN_AND_KANA = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u303b\u3040-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\ua000-\ua4cf\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00016fe3\U00017000-\U00018aff"
-    "\U00018d00-\U00018dff\U0001aff0-\U0001b2ff\U00020000-\U0003ffff"
+    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001aff0-\U0001b16f\U00020000-\U0003ffff"
+)
+"""Inside of a class of `re`: radicals, Han, Kana and Bopomofo, as Chinese and Japanese text has them."""
+LETTERS = (
+    HAN_AND_KANA + "\ua000-\ua4cf\U00016fe0-\U00016fe3\U00017000-\U00018aff\U00018d00-\U00018dff\U0001b170-\U0001b2ff"
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff"
     "\uaa60-\uaadf"
 )
-"""Inside of a class of `re`: the letters of these scripts.
+"""Inside of a class of `re`: the letters of all scripts that are written without spaces.
 
-Radicals, Kana, Bopomofo, Han, Yi, Tangut, Nushu, Thai, Lao, Tibetan, Myanmar, Khmer, the Tai scripts, Balinese and
+Beside Han and Kana they are Yi, Tangut, Nushu, Thai, Lao, Tibetan, Myanmar, Khmer, the Tai scripts, Balinese and
 Javanese.
 """
 UNSPACED = re.compile(f"[{LETTERS}]")

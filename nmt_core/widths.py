@@ -7,19 +7,17 @@ a mark stands among Han or Kana, so one rule serves both sides of a pair. Korean
 import re
 from typing import Literal
 
+from nmt_core.unspaced import HAN_AND_KANA
+
 Width = Literal["half_width", "full_width"]
 
-_EAST_ASIAN = (
-    "\u3005-\u3007\u3021-\u3029\u303b\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u31a0-\u31bf"
-    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
 _OPENING, _CLOSING = "（【〔〖《〈「『", "）】〕〗》〉」』"
 
 _LETTERS_IN_FULL_WIDTH = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a"
 """Letters and digits of ASCII in full width. Today's Chinese and Japanese text writes them in half width."""
 SIGN = {
     "half_width": "[\u3001\u3002\u3008-\u3011\u3014-\u3017\u301c\uff01-\uff5e]",
-    "full_width": f"(?s)[{_EAST_ASIAN}].*[,.!?;:(]|[,.!?;:(].*[{_EAST_ASIAN}]|[{_LETTERS_IN_FULL_WIDTH}]",
+    "full_width": f"(?s)[{HAN_AND_KANA}].*[,.!?;:(]|[,.!?;:(].*[{HAN_AND_KANA}]|[{_LETTERS_IN_FULL_WIDTH}]",
 }
 """Regular expression that a text matches if it may need a change."""
 
@@ -32,14 +30,14 @@ _FULL_WIDTH = str.maketrans("!?;:", "！？；：")
 _MARK_BEFORE_WORD = re.compile(rf"(?<=\d)[，：](?=\d)|([，、。：；！？])(?=[^\W_]|[{_OPENING}])")
 _BRACKET_AT_WORD = re.compile(rf"(?<=[^\W_])(?=[{_OPENING}])|(?<=[{_CLOSING}])(?=[^\W_])")
 
-_BEFORE, _AFTER = rf"(?<=[{_EAST_ASIAN}{_CLOSING}])", rf"(?=[{_EAST_ASIAN}{_OPENING}])"
+_BEFORE, _AFTER = rf"(?<=[{HAN_AND_KANA}{_CLOSING}])", rf"(?=[{HAN_AND_KANA}{_OPENING}])"
 _COMMA = re.compile(rf"{_BEFORE} ?, *|, *{_AFTER}")
 _FULL_STOP = re.compile(rf"{_BEFORE} ?\.(?: *{_AFTER}|(?=[ {_CLOSING}\"'”’)]|$))")
 # Not the eyes of ":-)", and not the colon of "://". Runs are matched whole, in linear time.
 _RUN = "((?:[!?;]|:(?![-()/DP]))++)"
 _OTHER_MARKS = re.compile(rf"{_BEFORE} ?{_RUN}(?: *{_AFTER})?|(?<![!?;:]){_RUN} *{_AFTER}")
-_IN_PARENTHESES = re.compile(rf"(?:(?<=[{_EAST_ASIAN}]) )?\(([^()]*)\)(?: (?=[{_EAST_ASIAN}]))?")
-_ANY_EAST_ASIAN = re.compile(f"[{_EAST_ASIAN}]")
+_IN_PARENTHESES = re.compile(rf"(?:(?<=[{HAN_AND_KANA}]) )?\(([^()]*)\)(?: (?=[{HAN_AND_KANA}]))?")
+_ANY_HAN_OR_KANA = re.compile(f"[{HAN_AND_KANA}]")
 
 
 def set_width(text: str, width: Width, language: str = "") -> str:
@@ -59,4 +57,4 @@ def set_width(text: str, width: Width, language: str = "") -> str:
 
 
 def _with_wide_parentheses(match: re.Match[str]) -> str:
-    return f"（{match[1]}）" if _ANY_EAST_ASIAN.search(match[1]) else match[0]
+    return f"（{match[1]}）" if _ANY_HAN_OR_KANA.search(match[1]) else match[0]

@@ -34,7 +34,7 @@ rows = st.lists(st.tuples(texts, texts), min_size=1, max_size=12)
 sections = st.fixed_dictionaries(
     {
         "unicode_form": st.sampled_from(["NFC", "NFKC"]),
-        "punctuation": st.sampled_from(["as_is", "moses", "half_width"]),
+        "punctuation": st.sampled_from(["as_is", "moses", "half_width", "full_width"]),
         "deduplicate": st.sampled_from(["none", "exact", "normalised"]),
         "near_duplicates": st.sampled_from([0, 0, 0, 0, 0.3, 1]),
         "max_per_source": st.integers(0, 2),
@@ -47,7 +47,7 @@ sections = st.fixed_dictionaries(
         "decontaminate": st.booleans(),
         "numbers_must_match": st.booleans(),
     }
-)
+).map(lambda section: section | ({"unicode_form": "NFC"} if section["punctuation"] == "full_width" else {}))
 
 
 @pytest.fixture(scope="module", autouse=True)
