@@ -2,15 +2,16 @@
 
     .venv/bin/python benchmarks/languages_calibrate.py --catalogues /usr/share/locale ... --declarations FOLDER
 
-Only half 0 of the text (`languages_text.py`) is used. For each language and script, near languages are accepted, and
-the margin is raised, until at most 1.5% of its sound sentences of more than 15 letters are lost. Only languages of the
-same family may be accepted. A language is left out if more than 2.5% are lost at the greatest margin with all of them,
-or if there are fewer than 20 sentences.
+Only half 0 of the text (`languages_text.py`) is used. For each language and script, the margin is raised until at most
+1.5% of its sound sentences of more than 15 letters are lost. If more than 2% are lost at the greatest margin, the near
+language that takes most of them is accepted, and so on. Only languages of a family may be accepted. A language is left
+out if more than 2.5% are lost at the greatest margin with all of them, or if there are fewer than 20 sentences.
 """
 
 import argparse
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import languages_text
@@ -62,8 +63,8 @@ LABELS = frozenset(_FIRST.split()) | language_id.second_languages()
 """Languages that one of the identifiers knows."""
 MARGINS = (3.0, 3.5, 4.0, 4.5, 5.0, 5.5)
 """Margins that a language may have. With larger ones, text in other languages is no longer found."""
-_ENOUGH_LOST, _MOST_LOST = 0.015, 0.025
-_SENTENCES, _FEWEST = 400, 20
+_ENOUGH_LOST, _MANY_LOST, _MOST_LOST = 0.015, 0.02, 0.025
+_SENTENCES, _FEWEST = 1_500, 20
 _ENOUGH_FOR_UNKNOWN = 200
 """Fewest sentences of a language that neither identifier knows."""
 _TOGETHER = {"Han": "Han+Hiragana+Katakana"}
@@ -94,6 +95,7 @@ def main() -> None:
     arguments = parser.parse_args()
     text = languages_text.read(arguments.catalogues, arguments.declarations).filter(half=0)
     found: dict[str, list[tuple[float, str, frozenset[str]]]] = defaultdict(list)
+    left_out: dict[str, list[str]] = defaultdict(list)
     totals = dict(text["language"].value_counts().iter_rows())
     for (language, script), sound in sorted(text.group_by("language", "script")):
         if sound.height < _LEAST_SHARE * totals[language] or not is_usual(str(language), str(script), sound.height):
@@ -102,6 +104,7 @@ def main() -> None:
         if lost <= _MOST_LOST:
             found[str(language)].append((margin, str(script), accepted))
             continue
+        left_out[str(language)].append(str(script))
         if sound.height >= _ENOUGH_FOR_UNKNOWN:
             print(f"{language} in {script}: {lost:.1%} of {sound.height:,} are lost: left out")
     lines = []
@@ -109,14 +112,15 @@ def main() -> None:
         near = sorted(frozenset().union(*(accepted for _, _, accepted in parts)) - language_id.alike(language))
         scripts = "+".join(_TOGETHER.get(script, script) for _, script, _ in parts)
         margin = max(margin for margin, _, _ in parts)
-        lines.append(" ".join([language, str(margin), scripts, *near, *undecided(language, scripts)]))
+        rest = undecided(language, scripts, left_out[language])
+        lines.append(" ".join([language, str(margin), scripts, *near, *rest]))
     arguments.out.write_text(_HEADER.format("\n".join(lines)), encoding="utf-8")
 
 
-def undecided(language: str, decided: str) -> list[str]:
-    """The scripts in which the language is written, other than those in which identification may decide."""
+def undecided(language: str, decided: str, left_out: Sequence[str]) -> list[str]:
+    """Return the scripts in which the language is written, but in which identification may not decide."""
     written = re.findall(r"\\p\{(\w+)\}", SCRIPT_OF_LANGUAGE.get(language, ""))
-    return [f"!{script}" for script in written if script not in decided.split("+")]
+    return [f"!{script}" for script in dict.fromkeys([*written, *left_out]) if script not in decided.split("+")]
 
 
 def is_usual(language: str, script: str, sentences: int) -> bool:
@@ -149,7 +153,7 @@ def calibrated(language: str, script: str, sound: pl.DataFrame) -> tuple[float, 
         losses = {margin: sum(above > margin for _, above in best) / len(long) for margin in MARGINS}
         margin = next((margin for margin in MARGINS if losses[margin] <= _ENOUGH_LOST), MARGINS[-1])
         takers = Counter(taker for taker, above in best if above > margin and taker in relatives)
-        if losses[margin] <= _ENOUGH_LOST or not takers:
+        if losses[margin] <= _MANY_LOST or not takers:
             return margin, accepted, losses[margin]
         accepted |= language_id.alike(takers.most_common(1)[0][0])
 

@@ -13,8 +13,8 @@ most sentences. For the others, the probabilities of both identifiers are multip
   margin. The margin was measured for each language on sound text (`measured.py`). The pair's other language needs less,
   because untranslated text is the most frequent fault.
 - **A shorter one** is refused only if the pair's other language is more probable by a large margin. Words that are
-  also on the other side do not count. Two short sides are refused together if they look swapped, which takes less
-  evidence on each.
+  also on the other side, such as names, count neither as evidence nor for the length. Two short sides are refused
+  together if they look swapped, which takes less evidence on each.
 - **A language that was not measured, or in which too much of the sound text would be lost,** is not identified at all.
 
 Near languages, for which sound text is often taken, are accepted in its place: the table names them for each language.
@@ -47,12 +47,16 @@ identifier is not sure. It is null for others.
 """
 
 SHORT = 15
-"""Number of letters up to which only the pair's other language refuses a sentence. A Han character counts as three."""
+"""Number of letters up to which only the pair's other language refuses a sentence. A Han character counts as three.
+
+Letters of words that are also on the other side do not count.
+"""
 SWAPPED = 3.0
 """Lean of both sides together from which a pair of short sides is refused as swapped."""
 
 _LOOK = {"first": pl.String, "highest": pl.Float64, "probability": pl.Float64}
-_ALIKE = tuple(frozenset(group.split()) for group in ("bs cnr hr sh sr", "nb nn no", "id ms", "fil tl", "gsw als"))
+_GROUPS = ("bs cnr hr sh sr", "nb nn no", "id ms", "fil tl", "gsw als", "gom kok")
+_ALIKE = tuple(frozenset(group.split()) for group in _GROUPS)
 
 _MARK = "__label__"  # prefix of each language in fastText's labels
 _MOST_LABELS, _LEAST = 5, 0.1  # less probable labels are not requested: they would take most of the time
@@ -142,14 +146,15 @@ class Identifier:
         if not rows.height:
             return pl.DataFrame(schema={"passes": pl.Boolean, "language": pl.String, "lean": pl.Float64})
         letters = rows["letters"]
-        is_short = letters_count(letters) <= SHORT
+        words = _letters(beside).to_list() if beside is not None else [""] * rows.height
+        own = pl.Series([_without(*lines) for lines in zip(letters.to_list(), words, strict=True)], dtype=pl.String)
+        is_short = letters_count(own) <= SHORT
         if known.undecided:
             is_short |= letters.str.contains(f"[{known.undecided}]") & ~letters.str.contains(f"[{known.scripts}]")
-        words = _letters(beside).to_list() if beside is not None else [""] * rows.height
         cache: dict[str, tuple[bool, str, float | None]] = {}
         found = []
-        for line, short, other_line in zip(letters.to_list(), is_short.to_list(), words, strict=True):
-            key = _without(line, other_line) if short else f" {line}"
+        for line, own_line, short in zip(letters.to_list(), own.to_list(), is_short.to_list(), strict=True):
+            key = own_line if short else f" {line}"
             if key not in cache:
                 cache[key] = self._short(key, known) if short else self._long(line, known)
             found.append(cache[key])

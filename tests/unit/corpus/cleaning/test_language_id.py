@@ -180,6 +180,16 @@ def test_words_that_are_on_both_sides_say_nothing() -> None:
     assert Identifier("de", "en", 0.2).identify(text, beside).struct.field("is_expected").item()
 
 
+def test_names_that_are_on_both_sides_do_not_make_a_line_long() -> None:
+    """What a line has of its own is short. A line that also has much of its own is judged as a whole."""
+    beside = pl.Series(["Auto broadband", "Matthias Richter", "Bluetooth devices are not found"])
+    text = pl.Series(["broadband otomaatik ah", "Matthias Richter", "Bluetooth-Geräte werden nicht gefunden"])
+
+    found = Identifier("so", "en", 0.2).identify(text, beside)
+
+    assert found.struct.field("is_expected").to_list() == [True, True, False]
+
+
 def test_names_of_options_in_latin_letters_say_nothing_of_other_scripts() -> None:
     for language, text in {"zh": "使用 --allow-unauthenticated-packages", "ru": "ключ --allow-unauthenticated"}.items():
         assert verdict(text, language, "en")["is_expected"]
