@@ -37,10 +37,18 @@ def source(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def kept() -> list[bytes]:
+    """What a job makes when nothing disturbs it, once one has run."""
+    return []
+
+
 @pytest.fixture
-def undisturbed(job: Any, source: Path, tmp_path: Path) -> bytes:
-    job.run(source, tmp_path / "undisturbed.parquet")
-    return (tmp_path / "undisturbed.parquet").read_bytes()
+def undisturbed(job: Any, source: Path, tmp_path: Path, kept: list[bytes]) -> bytes:
+    if not kept:
+        job.run(source, tmp_path / "undisturbed.parquet")
+        kept.append((tmp_path / "undisturbed.parquet").read_bytes())
+    return kept[0]
 
 
 def stop_after(chunks: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
