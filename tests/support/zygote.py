@@ -51,7 +51,7 @@ IMPORTED = (
     *("prefect.events", "prefect.logging.handlers", "prefect.client.orchestration", "prefect.events.worker"),
     *("mlflow", "mlflow.tracking", "mlflow.pyfunc", "mlflow.store.tracking.sqlalchemy_workspace_store"),
     *("mlflow.store.model_registry.sqlalchemy_workspace_store", "mlflow.system_metrics.metrics.network_monitor"),
-    *("sqlalchemy.dialects.sqlite", "alembic.command", "git", "pydantic.v1", "anyio._backends._asyncio"),
+    *("sqlalchemy.dialects.sqlite", "alembic.command", "pydantic.v1", "anyio._backends._asyncio"),
     *("httpx", "rich.live", "rich.table", "fsspec", "ftfy"),
 )
 MOST_BYTES = 1 << 20
