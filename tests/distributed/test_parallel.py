@@ -80,8 +80,8 @@ def alone(one: Artifact) -> Losses:
     ("processes", "knobs"),
     [
         (2, {"parallel": "ddp"}),
-        (2, {"parallel": "fsdp"}),
-        (4, {"parallel": "hsdp", "shard_size": 2}),
+        pytest.param(2, {"parallel": "fsdp"}, marks=pytest.mark.slow),  # the last one shards in the same way
+        pytest.param(4, {"parallel": "hsdp", "shard_size": 2}, marks=pytest.mark.slow),
         (2, {"parallel": "fsdp", "activation_checkpointing": True, "batching": "packed", "ema_decay": 0.9}),
     ],
     ids=["2 DDP", "2 FSDP", "2x2 HSDP", "2 FSDP, checkpointed and packed"],

@@ -348,7 +348,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Iterat
 
     def make(folder: Path) -> None:
         nmt = Nmt(folder / "home", zygote)
-        (folder / "summary.json").write_text(json.dumps(nmt.run(anew=True)))
+        (folder / "summary.json").write_text(json.dumps(nmt.run()))
         for database in nmt.home.rglob("*.db"):  # else the first look changes the file
             with contextlib.closing(sqlite3.connect(database)) as connection:
                 connection.execute("pragma wal_checkpoint(truncate)")

@@ -90,6 +90,7 @@ def test_ctrl_c_while_the_databases_are_made(untouched: Any, recipe: list[str]) 
     assert untouched.run("--until", "download")["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_an_early_stage(served: Any, recipe: list[str], statuses: Statuses) -> None:
     enough = ["--set", "corpus.toy.pairs=40000", "--until", "clean"]  # for a second of cleaning
     process = start(served, *recipe, *enough)

@@ -289,6 +289,7 @@ def test_the_terminal_shows_a_line_per_stage_a_table_and_what_to_try_next(again:
     assert "Beginning flow run" not in text
 
 
+@pytest.mark.slow
 def test_quietly_a_run_that_goes_well_prints_nothing_and_verbosely_it_prints_its_log(
     continued: Finished, recipe: list[str]
 ) -> None:
@@ -318,7 +319,9 @@ def _files(home: Path) -> list[Path]:
     return sorted(path for path in home.rglob("*") if not path.name.endswith(("-shm", "-wal")))
 
 
-@pytest.mark.parametrize("model", ["models:/quickstart@champion", "models:/quickstart/1", "export"])
+@pytest.mark.parametrize(
+    "model", ["models:/quickstart@champion", pytest.param("models:/quickstart/1", marks=pytest.mark.slow), "export"]
+)
 def test_translate_writes_one_line_for_each_line(continued: Finished, model: str) -> None:
     nmt, summary = continued
     if model == "export":
@@ -363,6 +366,7 @@ def test_artifacts_are_listed_traced_and_only_collected_when_told(continued: Fin
     assert nmt("plan", *recipe).stdout.count(" reuse ") == 9
 
 
+@pytest.mark.slow
 def test_a_dead_mlflow_costs_telemetry_and_never_a_stage(continued: Finished, statuses: Statuses) -> None:
     nmt, _ = continued
     summary = nmt.run("--until", "evaluate", MLFLOW_TRACKING_URI="http://127.0.0.1:9")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flows import settings
+from support.zygote import QUIET
 
 ANEW = (sys.executable, "-c", "from flows.cli.app import main; main()")
 """What starts a command from nothing."""
@@ -61,7 +62,7 @@ class Zygote:
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("NMT_", "PREFECT_", "MLFLOW_"))
         }
-        own |= settings._ENVIRONMENT | {"PREFECT_HOME": str(self._folder)}
+        own |= settings._ENVIRONMENT | QUIET | {"PREFECT_HOME": str(self._folder)}
         self._folder.mkdir(parents=True, exist_ok=True)
         with theirs, (self._folder / "log").open("wb") as log:
             command = [sys.executable, str(self._script), str(theirs.fileno())]

@@ -1,6 +1,6 @@
 """A process that has imported what trains, and forks for each process of a training (`ranks.py`).
 
-pyarrow starts threads when it is imported, and so each fork imports it, and what of ours imports it (`zygote.py`).
+What starts threads when it is imported is left to the forks (`zygote.py`).
 """
 
 import gc
@@ -17,7 +17,13 @@ from support.zygote import Blocked, Forker, end
 
 IMPORTED = (
     *("torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
-    *("nmt_core.train.reading", "nmt_core.train.device", "nmt_core.train.spent", "nmt_core.train.progress"),
+    *(
+        "nmt_core.train.trainer",
+        "nmt_core.train.reading",
+        "nmt_core.train.device",
+        "nmt_core.train.spent",
+        "nmt_core.train.progress",
+    ),
     *("nmt_core.models.build", "nmt_core.search.methods", "nmt_core.search.torch_step", "nmt_core.scoring"),
     *("nmt_core.tokenizer.tokenizer", "nmt_core.execution.torchrun", "safetensors.torch", "sacrebleu"),
 )

@@ -18,7 +18,6 @@ import prefect.settings
 import pytest
 import yaml
 from mlflow import environment_variables
-from mlflow.cli import server as mlflow_server
 from mlflow.utils.server_info import SERVER_INFO_ENDPOINT
 from prefect.client.schemas.actions import WorkPoolCreate
 
@@ -360,6 +359,8 @@ def test_the_bill_of_materials_names_each_package_with_its_version(
 
 def test_every_setting_is_one_that_prefect_and_mlflow_know() -> None:
     """A word that is misspelt would be passed over without a word."""
+    from mlflow.cli import server as mlflow_server  # which takes more than a second
+
     names = {name for service in SERVICES.values() for name in service.get("environment", {})}
     ours = {name for name in names if name.startswith("PREFECT_")}
     assert not {name for name in ours if not hasattr(prefect.settings, name)}

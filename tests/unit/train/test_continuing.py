@@ -1,5 +1,6 @@
 """A training goes on from one that differs in its length or its watching alone, and ends bit for bit as if alone."""
 
+import functools
 import json
 import shutil
 from collections.abc import Callable
@@ -127,16 +128,19 @@ def job(trainings: Trainings, tmp_path: Path) -> Job:
     return Job(tmp_path, trainings)
 
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "stop_at"),
     [
         ({}, {"max_updates": 80}, 0),
         ({"max_updates": 37}, {"max_updates": 80}, 0),  # an end between checkpoints, validations and points
         ({}, {"max_updates": 80}, 33),  # stopped, not finished
-        ({}, {"max_updates": 60, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}, 0),
-        ({"max_updates": 45}, {"max_updates": 75, "validate_every": 50, "max_rollbacks": 9}, 0),
+        slow({}, {"max_updates": 60, "validate_every": 20, "checkpoint_every": 20, "keep_checkpoints": 2}, 0),
+        slow({"max_updates": 45}, {"max_updates": 75, "validate_every": 50, "max_rollbacks": 9}, 0),
         (WILD, WILD | {"max_updates": 60}, 0),
-        ({"ema_decay": 0.9}, {"max_updates": 55, "ema_decay": 0.9}, 0),
+        slow({"ema_decay": 0.9}, {"max_updates": 55, "ema_decay": 0.9}, 0),
         ({"patience": 1, "learning_rate_scale": 30.0}, {"max_updates": 60, "learning_rate_scale": 30.0}, 0),
     ],
     ids=["longer", "odd end", "stopped", "coarser", "rarer", "best", "average", "out of patience"],

@@ -225,6 +225,7 @@ def test_a_failing_process_tells_its_reason(
     assert "Traceback" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_when_the_stage_is_killed_training_ends_too(make_config: Any, training_inputs: Any, tmp_path: Path) -> None:
     """kill -9 of the process that started the training leaves no process behind."""
     config = make_config(train={"max_updates": 50_000})

@@ -8,6 +8,7 @@ import yaml
 from support.small import SMALL
 from support.trained_here import Here
 
+from flows.runs import measure as measuring
 from flows.runs.evidence import evidence_of
 from flows.runs.forecast import Forecaster
 from flows.runs.measure import measure
@@ -21,6 +22,12 @@ from nmt_core.stages.table import plan
 from nmt_core.train.distributed import World
 
 TEXT_STAGES = {"download", "clean", "split", "tokenizer", "encode"}
+
+
+@pytest.fixture(autouse=True)
+def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training is measured for twenty updates, and not for the seconds that its noise needs."""
+    monkeypatch.setattr(measuring, "_MOST_UPDATES", 20)
 
 
 def measured(config: PipelineConfig, settings: Settings, world: World) -> tuple[RunSummary, list[str]]:
