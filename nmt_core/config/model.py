@@ -14,9 +14,9 @@ class RnnConfig(Section):
     `decoder_layers`; `dropout`, applied to the embeddings, between layers and before the output; and `tied_embeddings`.
     """
 
-    cell: Literal["gru", "lstm"] = "gru"
-    """Recurrent unit: the gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget
-    gate."""
+    cell: Literal["rnn", "gru", "lstm"] = "gru"
+    """Recurrent unit: the plain unit with tanh (Elman 1990), the gated hidden unit (Cho et al. 2014, section 2.3), or
+    long short-term memory with a forget gate."""
     attention: Literal["none", "additive", "dot"] = "additive"
     """Access of the decoder to the source. `none`: one fixed vector (Cho et al. 2014, Sutskever et al. 2014).
     `additive`: an alignment model (Bahdanau et al. 2015). `dot`: dot products with the decoder's own state (Luong et

@@ -65,7 +65,7 @@ def _of_transformer(model: ModelConfig) -> int:
 def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
     """Return the weights of the encoder and of the decoder, without embeddings and output."""
     rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
-    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[rnn.cell] * hidden
     directions = 2 if rnn.bidirectional else 1
     annotation = directions * hidden
     encoder = sum(
