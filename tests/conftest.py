@@ -57,6 +57,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "narrow keys, learned positions": {"key_width": 4, "positions": "learned", "max_positions": 80},
     "wide values, SwiGLU": {"value_width": 16, "activation": "swiglu", "norm": "pre"},
     "heads that do not divide, rotary": {"num_heads": 3, "key_width": 16, "value_width": 16, "positions": "rotary"},
+    "recurrent decoder": {"decoder_autoregression": "ssru", "activation": "swiglu"},
 }
 
 ConfigMaker = Callable[..., PipelineConfig]

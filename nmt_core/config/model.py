@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from nmt_core.config.section import Section
+from nmt_core.config.section import Section, later
 
 
 class RnnConfig(Section):
@@ -14,9 +14,9 @@ class RnnConfig(Section):
     `decoder_layers`; `dropout`, applied to the embeddings, between layers and before the output; and `tied_embeddings`.
     """
 
-    cell: Literal["gru", "lstm"] = "gru"
-    """Recurrent unit: the gated hidden unit (Cho et al. 2014, section 2.3), or long short-term memory with a forget
-    gate."""
+    cell: Literal["rnn", "gru", "lstm"] = "gru"
+    """Recurrent unit: the plain unit with tanh (Elman 1990), the gated hidden unit (Cho et al. 2014, section 2.3), or
+    long short-term memory with a forget gate."""
     attention: Literal["none", "additive", "dot"] = "additive"
     """Access of the decoder to the source. `none`: one fixed vector (Cho et al. 2014, Sutskever et al. 2014).
     `additive`: an alignment model (Bahdanau et al. 2015). `dot`: dot products with the decoder's own state (Luong et
@@ -97,6 +97,10 @@ class ModelConfig(Section):
     """Number of encoder layers."""
     decoder_layers: int = Field(6, ge=1)
     """Number of decoder layers."""
+    decoder_autoregression: Literal["self_attention", "ssru"] = later("self_attention")
+    """Sub-layer by which a decoder layer reads the target so far. `self_attention`: masked attention, as published.
+    `ssru`: the simpler simple recurrent unit (Kim et al. 2019, section 3.1), whose cost does not grow with the length
+    of the target. It makes small decoders faster."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout rate on the output of each sub-layer and on the sums of embeddings and positions (Vaswani et al. 2017,
     section 5.4)."""
@@ -129,6 +133,15 @@ class ModelConfig(Section):
             raise ValueError(
                 f"tied_embeddings={self.tied_embeddings} needs a readout as wide as the embeddings, but its width "
                 f"{rnn.state_size} is not d_model={self.d_model}: set tied_embeddings to none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _only_a_transformer_has_sub_layers(self) -> "ModelConfig":
+        if self.architecture == "rnn" and self.decoder_autoregression != "self_attention":
+            raise ValueError(
+                f"decoder_autoregression={self.decoder_autoregression} has no effect with architecture=rnn, which is "
+                "recurrent already: set architecture to transformer, or remove decoder_autoregression"
             )
         return self
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nmt_core.export.onnx_kernels import OnnxKernels
 from nmt_core.export.recording.recorder import operator
-from nmt_core.models.recurrent.cells import GatedUnit, Recurrence, State
+from nmt_core.models.recurrent.cells import Recurrence, State
 from nmt_core.models.recurrent.incremental import RnnKernels
 
 
@@ -39,7 +39,7 @@ class OnnxRnnKernels(OnnxKernels, RnnKernels):
         ]
         last = (1, sentences, hidden)
         said_L1BH, *state = operator(
-            "GRU" if isinstance(recurrence, GatedUnit) else "LSTM",
+            recurrence.operator,
             inputs,
             {"hidden_size": hidden, "direction": "reverse" if reverse else "forward"},
             dtypes=[x_BLI.dtype] * (1 + len(recurrence.names)),

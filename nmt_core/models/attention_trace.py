@@ -10,14 +10,17 @@ import math
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from nmt_core.config import Side
 from nmt_core.models.attention import attention_weights
 from nmt_core.models.kernels import Graph, Kernels
-from nmt_core.models.layers import DecoderLayer, EncoderLayer, join_heads, split_heads
+from nmt_core.models.layers import DecoderLayer, EncoderLayer, Ssru, join_heads, linear_recurrence, split_heads
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
+
+_TINY = 1e-30
 
 
 class AttentionView(Graph):
@@ -44,8 +47,9 @@ class AttentionView(Graph):
         Returns:
             First `source_embedding` [B, S, M] and `source_positions` [S, M], then `target_embedding` [B, T, M] and
             `target_positions` [T, M]. Their sums are the inputs of the first layers. Then `encoder_attention` [B, N, H,
-            S, S], `decoder_attention` [B, N, H, T, T] and `cross_attention` [B, N, H, T, S]. Last, for alignments, the
-            mean of the cross-attention over the heads of the last layers, [B, T, S]. Rows of padding have no meaning.
+            S, S], `decoder_attention` [B, N, H, T, T] (see `_read` for recurrent layers) and `cross_attention` [B, N,
+            H, T, S]. Last, for alignments, the mean of the cross-attention over the heads of the last layers, [B, T,
+            S]. Rows of padding have no meaning.
         """
         mask_BS = source_BS != PAD_ID
         source, target = self.embed(source_BS, "source"), self.embed(target_BT, "target")
@@ -94,7 +98,11 @@ class AttentionView(Graph):
 
     def attend_past(self, x_BTM: Tensor, layer: DecoderLayer) -> tuple[Tensor, Tensor]:
         """Apply the first sub-layer of the decoder. Return its output and its weights, [B, H, T, T]."""
-        frame, attention = layer.self_attention_frame, layer.self_attention
+        frame = layer.self_attention_frame
+        if layer.recurrence:
+            read_BTM, weights_BHTT = self._read(frame.enter(x_BTM), layer.recurrence)
+            return frame.leave(x_BTM, read_BTM), weights_BHTT
+        attention = layer.self_attention
         projected = self.kernels.linear(frame.enter(x_BTM), attention.query_key_value)
         attended_BTP, weights_BHTT = self._attend_self(projected, None, causal=True)
         return frame.leave(x_BTM, self.kernels.linear(attended_BTP, attention.output)), weights_BHTT
@@ -111,6 +119,22 @@ class AttentionView(Graph):
             x_BTM, self.kernels.linear(attended_BTP, layer.cross_attention.output)
         )
         return self._feed_forward(x_BTM, layer)
+
+    def _read(self, x_BTM: Tensor, recurrence: Ssru) -> tuple[Tensor, Tensor]:
+        """Return the output of a recurrent unit [B, T, M], and the part of each position in each state, [B, H, T, T].
+
+        Channels have parts of their own. Their mean over H groups of neighbouring channels is returned. A row adds up
+        to less than 1, because the state before the first position is zero.
+        """
+        forget_BTM, new_BTM = recurrence.gate(self.kernels.linear(x_BTM, recurrence.input_gate))
+        state_BTM = linear_recurrence(forget_BTM, new_BTM, len(self.model.positions_LM))
+        length = x_BTM.shape[1]
+        before_TT = torch.ones((length, length), dtype=forget_BTM.dtype, device=forget_BTM.device).tril()
+        # The product of the factors after a position, by sums of logarithms
+        summed_BTM = before_TT @ (forget_BTM + _TINY).log()
+        part_BTTM = (summed_BTM[:, :, None] - summed_BTM[:, None]).exp() * (1 - forget_BTM)[:, None]
+        part_BTTH = split_heads(part_BTTM, self.kernels.num_heads).mean(dim=-1)
+        return F.relu(state_BTM), part_BTTH.permute(0, 3, 1, 2).masked_fill(before_TT == 0, 0.0)
 
     def _attend_self(self, projected: Tensor, mask: Tensor | None, *, causal: bool) -> tuple[Tensor, Tensor]:
         if self.model.turns:

@@ -26,7 +26,7 @@ def weights_per_token(model: ModelConfig, vocab_size: int) -> tuple[int, int]:
         )
     attention, feed_forward, norm = _parts_of_layer(model)
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    decoder = model.decoder_layers * (_reading_target(model, attention) + attention + feed_forward + 3 * norm)
     at_source = model.decoder_layers * (attention // 2)  # keys and values of the source, which the decoder computes
     return encoder + at_source, decoder - at_source + vocab_size * model.d_model
 
@@ -46,11 +46,17 @@ def _parts_of_layer(model: ModelConfig) -> tuple[int, int, int]:
     return attention, d * inner + inner + ff * d + d, 2 * d
 
 
+def _reading_target(model: ModelConfig, attention: int) -> int:
+    """Return the weights of the sub-layer that reads the target so far: one attention, or an SSRU."""
+    is_recurrent = model.decoder_autoregression == "ssru"
+    return 2 * model.d_model * model.d_model + model.d_model if is_recurrent else attention
+
+
 def _of_transformer(model: ModelConfig) -> int:
     d = model.d_model
     attention, feed_forward, norm = _parts_of_layer(model)
     encoder = model.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = model.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    decoder = model.decoder_layers * (_reading_target(model, attention) + attention + feed_forward + 3 * norm)
     last_norms = 2 * norm if model.norm == "pre" else 0
     positions = model.max_positions * d if model.positions == "learned" else 0
     return encoder + decoder + last_norms + positions
@@ -59,7 +65,7 @@ def _of_transformer(model: ModelConfig) -> int:
 def _of_recurrent(model: ModelConfig) -> tuple[int, int]:
     """Return the weights of the encoder and of the decoder, without embeddings and output."""
     rnn, word, hidden = model.rnn, model.d_model, model.rnn.hidden_size
-    gates = {"gru": 3, "lstm": 4}[rnn.cell] * hidden
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[rnn.cell] * hidden
     directions = 2 if rnn.bidirectional else 1
     annotation = directions * hidden
     encoder = sum(

@@ -68,18 +68,22 @@ def graphs_of(kernels: Kernels) -> Graphs:
         return _of_recurrent(kernels)
     model = cast(Transformer, kernels.model)
     heads, of_layer = kernels.num_heads, dict(zip(("key", "value"), model.config.head_widths, strict=True))
+    dtype = model.output.weight.dtype
     names = [(f"{what}_{layer}", of_layer[what]) for layer in range(len(model.decoder)) for what in of_layer]
+    cross = tuple(Held(name, ("sentences", heads, "source_positions", width), dtype) for name, width in names)
+    past = tuple(Held(name, ("rows", heads, "past_positions", width), kernels.cache_dtype) for name, width in names)
+    if is_recurrent := bool(model.recurrent_layers):
+        past = tuple(
+            Held(f"state_{layer}", ("rows", model.config.d_model), dtype) for layer in range(len(model.decoder))
+        )
     return Graphs(
         EncoderGraph(kernels),
         StepGraph(kernels),
         OutputGraph(kernels),
-        tuple(
-            Held(name, ("sentences", heads, "source_positions", width), model.output.weight.dtype)
-            for name, width in names
-        ),
-        tuple(Held(name, ("rows", heads, "past_positions", width), kernels.cache_dtype) for name, width in names),
-        has_first=False,
-        writes_in_place=kernels.writes_in_place,
+        cross,
+        past,
+        has_first=is_recurrent,
+        writes_in_place=kernels.writes_in_place and not is_recurrent,
     )
 
 

@@ -15,18 +15,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nmt_core.models.kernels import Graph, Kernels
-from nmt_core.models.layers import DecoderLayer, EncoderLayer, split_heads
+from nmt_core.models.layers import DecoderLayer, EncoderLayer, Ssru, split_heads
 from nmt_core.models.transformer import Transformer
 from nmt_core.tokenizer.tokenizer import PAD_ID
 
 
 class EncoderGraph(Graph):
-    """Graph that maps source ids to the keys and values that the layers of the decoder attend to at every step."""
+    """Graph that maps source ids to the keys and values that the layers of the decoder attend to at every step.
+
+    If the layers of the decoder are recurrent, it also returns their first states.
+    """
 
     model: Transformer
 
     def forward(self, source_BS: Tensor) -> list[Tensor]:
         """Return [key, value] of layer 0, of layer 1 and so on, each [B, H, S, D].
+
+        First states [B, M] of zeros follow, one for each recurrent layer of the decoder.
 
         Args:
             source_BS: source ids, end marks included, padded.
@@ -45,7 +50,8 @@ class EncoderGraph(Graph):
         memory_BSM: Tensor = model.encoder_norm(x_BSM)
         layers = [layer.cross_attention.key_value for layer in cast(list[DecoderLayer], model.decoder)]
         keys_values = torch.split(kernels.linear(memory_BSM, *layers), list(kernels.widths[1:]) * len(layers), dim=-1)
-        return [split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values]
+        states = [x_BSM.new_zeros(x_BSM.shape[0], x_BSM.shape[2]) for _ in range(model.recurrent_layers)]
+        return [*(split_heads(x_BSP, kernels.num_heads).transpose(1, 2) for x_BSP in keys_values), *states]
 
 
 class OutputGraph(Graph):
@@ -85,11 +91,12 @@ class StepGraph(Graph):
             cross: result of `EncoderGraph`, each [B, H, S, D]. It is never copied per beam.
             past: second result of the previous step, with its rows in the order of the rows that continue them. Each is
                 [R, H, T, D] with T = 0 at the first step, or has room for more positions (`Kernels.writes_in_place`).
+                Of a recurrent decoder, the state [R, M] of each layer.
 
         Returns:
             Log-probabilities [R, C] in nats, best first, their ids [R, C] or places in the shortlist, and any other
             results of `Kernels.chosen`; and [key, value] of each layer's self-attention with this position at the end,
-            each [R, H, T + 1, D], or written into `past`.
+            each [R, H, T + 1, D], or written into `past`; or the next state of each layer.
         """
         model, kernels, present = self.model, self.kernels, list[Tensor]()
         x_R1M = kernels.embed(tokens_R[:, None], "target") * math.sqrt(model.config.d_model)
@@ -98,12 +105,17 @@ class StepGraph(Graph):
             x_R1M = x_R1M + position_1M
         for number, layer in enumerate(cast(list[DecoderLayer], model.decoder)):
             of_layer = slice(2 * number, 2 * number + 2)
-            frame, attention = layer.self_attention_frame, layer.self_attention
-            projected = kernels.linear(frame.enter(x_R1M), attention.query_key_value)
-            projected = kernels.turn(projected, position_1M) if model.turns else projected
-            attended_R1P, *key_value = kernels.attend_past(number, projected, past[of_layer], position_1)
-            present += key_value
-            x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, attention.output))
+            frame = layer.self_attention_frame
+            if layer.recurrence:
+                read_R1M, *held = _read(frame.enter(x_R1M), layer.recurrence, past[number], kernels)
+            else:
+                attention = layer.self_attention
+                projected = kernels.linear(frame.enter(x_R1M), attention.query_key_value)
+                projected = kernels.turn(projected, position_1M) if model.turns else projected
+                attended_R1P, *held = kernels.attend_past(number, projected, past[of_layer], position_1)
+                read_R1M = kernels.linear(attended_R1P, attention.output)
+            present += held
+            x_R1M = frame.leave(x_R1M, read_R1M)
             frame = layer.cross_attention_frame
             x_BKM = frame.enter(x_R1M).view(source_mask_BS.shape[0], -1, model.config.d_model)
             q_BKP = kernels.linear(x_BKM, layer.cross_attention.query)
@@ -112,6 +124,13 @@ class StepGraph(Graph):
             x_R1M = frame.leave(x_R1M, kernels.linear(attended_R1P, layer.cross_attention.output))
             x_R1M = _feed_forward(x_R1M, layer, kernels)
         return kernels.chosen(model.decoder_norm(x_R1M).squeeze(1), choice), present
+
+
+def _read(x_R1M: Tensor, recurrence: Ssru, state_RM: Tensor, kernels: Kernels) -> tuple[Tensor, Tensor]:
+    """Return the output [R, 1, M] of a recurrent unit for one more token, and its next state [R, M]."""
+    forget_R1M, new_R1M = recurrence.gate(kernels.linear(x_R1M, recurrence.input_gate))
+    next_RM = forget_R1M.squeeze(1) * state_RM.float() + new_R1M.squeeze(1)
+    return F.relu(next_RM)[:, None].to(x_R1M.dtype), next_RM.to(state_RM.dtype)
 
 
 def _feed_forward(x_M: Tensor, layer: EncoderLayer | DecoderLayer, kernels: Kernels) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout
+from nmt_core.batches.layout import Layout, Padded
 from nmt_core.config import ModelConfig
 from nmt_core.models.attention import attend
 
@@ -117,6 +117,56 @@ class CrossAttention(nn.Module):
         return output
 
 
+class Ssru(nn.Module):
+    """Simpler simple recurrent unit, SSRU, in place of the decoder's self-attention (Kim et al. 2019, section 3.1).
+
+    The state of position t is c_t = f_t c_{t-1} + (1 - f_t) W x_t, with the forget gate f_t = sigmoid(W_f x_t + b_f),
+    and the output is ReLU(c_t). All products are elementwise, so all positions are computed at once in training.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.input_gate = nn.Linear(config.d_model, 2 * config.d_model, bias=False)
+        """W and W_f side by side."""
+        self.forget_bias = nn.Parameter(torch.zeros(config.d_model))
+
+    def gate(self, projected: Tensor) -> tuple[Tensor, Tensor]:
+        """Return f_t and (1 - f_t) W x_t, both [..., M] in fp32, for the output of `input_gate`, [..., 2 M]."""
+        x_M, gate_M = projected.float().chunk(2, dim=-1)
+        forget_M = torch.sigmoid(gate_M + self.forget_bias.float())
+        return forget_M, x_M - forget_M * x_M
+
+    def forward(self, x_M: Tensor, layout: Layout) -> Tensor:
+        """Map the target [..., M] to [..., M]. Position t reads positions 0..t."""
+        forget_M, new_M = self.gate(self.input_gate(x_M))
+        if isinstance(layout, Padded):
+            state_M = linear_recurrence(forget_M, new_M, new_M.shape[1])
+        else:
+            (forget_BTM, _), (new_BTM, _) = layout.unpack(forget_M), layout.unpack(new_M)
+            state_M = layout.pack(linear_recurrence(forget_BTM, new_BTM, layout.longest))
+        return F.relu(state_M).to(x_M.dtype)
+
+
+def linear_recurrence(factor_BTM: Tensor, new_BTM: Tensor, longest: int) -> Tensor:
+    """Return c_t = factor_t c_{t-1} + new_t for all positions, [B, T, M], with c_{-1} = 0.
+
+    Each pass combines spans of positions that are twice as long as before (Hillis and Steele 1986), so T positions take
+    log2(T) passes. Nothing is divided, so nothing overflows however small the factors are.
+
+    Args:
+        factor_BTM: factors, from 0 to 1.
+        new_BTM: what each position adds.
+        longest: T, or a larger number where T is not known yet.
+    """
+    state_BTM, distance = new_BTM, 1
+    while distance < longest:
+        before, place = (0, 0, distance, 0), slice(new_BTM.shape[1])
+        state_BTM = state_BTM + factor_BTM * F.pad(state_BTM, before)[:, place]
+        factor_BTM = factor_BTM * F.pad(factor_BTM, before)[:, place]
+        distance *= 2
+    return state_BTM
+
+
 class Dropout(nn.Dropout):
     """Inverted dropout, on the CPU several times faster than PyTorch's own, which draws one number after the other.
 
@@ -216,11 +266,14 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the source, and feed-forward."""
+    """Self-attention or a recurrent unit over the target so far, attention to the source, and feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(config)
+        self.recurrence = Ssru(config) if config.decoder_autoregression == "ssru" else None
+        """Recurrent unit, or None with self-attention."""
+        if not self.recurrence:
+            self.self_attention = SelfAttention(config)
         self.self_attention_frame = Residual(config)
         self.cross_attention = CrossAttention(config)
         self.cross_attention_frame = Residual(config)
@@ -232,10 +285,16 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Map the target [..., M] and the memory [..., M] to [..., M]. Position t sees positions 0..t of the target.
 
-        `turns_D` are the target's rotary positions (see `rotated`).
+        `turns_D` are the target's rotary positions (see `rotated`). A recurrent unit does not need them.
         """
         frame = self.self_attention_frame
-        x_M = frame.leave(x_M, self.self_attention(frame.enter(x_M), target, turns_D, causal=True))
+        entered_M = frame.enter(x_M)
+        read_M = (
+            self.recurrence(entered_M, target)
+            if self.recurrence
+            else self.self_attention(entered_M, target, turns_D, causal=True)
+        )
+        x_M = frame.leave(x_M, read_M)
         frame = self.cross_attention_frame
         x_M = frame.leave(x_M, self.cross_attention(frame.enter(x_M), memory_M, source, target))
         frame = self.feed_forward_frame

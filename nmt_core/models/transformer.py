@@ -147,6 +147,11 @@ class Transformer(TranslationModel):
         return target_layout.unpack(states_M)[0] if isinstance(target_layout, Rows) else states_M
 
     @property
+    def recurrent_layers(self) -> int:
+        """Number of decoder layers with a recurrent unit in place of self-attention: all of them, or none."""
+        return len(self.decoder) if self.config.decoder_autoregression == "ssru" else 0
+
+    @property
     def weights_per_token(self) -> tuple[int, int]:
         """Number of weights that multiply each source token, and number of weights that multiply each target token.
 

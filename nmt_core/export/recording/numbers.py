@@ -31,6 +31,7 @@ _unary("Relu", F.relu)
 _unary("Tanh", torch.tanh)
 _unary("Sigmoid", torch.sigmoid)
 _unary("Log", Tensor.log)
+_unary("Exp", Tensor.exp)
 
 
 @RULES.rule(F.gelu)
@@ -115,6 +116,12 @@ _binary("Sub", FLOATS | _INTEGERS, Tensor.sub)
 _binary("Mul", FLOATS | _INTEGERS, Tensor.mul)
 _binary("And", {torch.bool}, Tensor.__and__)
 _binary("Equal", {*FLOATS, *_INTEGERS, torch.bool}, Tensor.__eq__)
+
+
+@RULES.rule(Tensor.__rsub__)
+def _rsub(draft: Draft, y: Operand, x: Operand) -> str:
+    name: str = RULES[Tensor.sub](draft, x, y)
+    return name
 
 
 @RULES.rule(Tensor.ne)

@@ -1,6 +1,6 @@
-"""Recurrent layers, one step at a time: the gated hidden unit and long short-term memory.
+"""Recurrent layers, one step at a time: the plain unit, the gated hidden unit, and long short-term memory.
 
-Gates are in the order of ONNX's operators GRU and LSTM, which compute the same (`export/onnx_rnn.py`).
+Gates are in the order of ONNX's operators RNN, GRU and LSTM, which compute the same (`export/onnx_rnn.py`).
 
 Letters: see `nmt_core.models`. Here H counts hidden units, and C is the width of a context; in addition I is the width
 of the input, G is the number of hidden units times gates, and X is any width.
@@ -31,6 +31,8 @@ class Recurrence(nn.Module):
     """Number of gates, the candidate included: G / H."""
     names: tuple[str, ...]
     """Names of the parts of a state."""
+    operator: str
+    """Operator of ONNX that computes the layer."""
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__()
@@ -97,6 +99,29 @@ class Recurrence(nn.Module):
         return x_G[..., : -self.hidden_size], x_G[..., -self.hidden_size :]
 
 
+class PlainUnit(Recurrence):
+    """Unit of a plain recurrent network, without gates (Elman 1990): h' = tanh(W x + U h).
+
+    Its gradient over many steps vanishes or explodes (Bengio et al. 1994), which the gated units prevent.
+    """
+
+    gates = 1
+    names = ("hidden",)
+    operator = "RNN"
+
+    def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
+        super().__init__(input_size, hidden_size, context_size)
+        self.recurrent = nn.Linear(hidden_size, hidden_size, bias=False)
+
+    def step(self, projected_G: Tensor, state: State) -> State:
+        """Read one position (see `Recurrence.step`)."""
+        return (torch.tanh(projected_G + self.recurrent(state[0])),)
+
+    def recurrent_weights(self) -> list[Tensor]:
+        """Return the only matrix (see `Recurrence.recurrent_weights`)."""
+        return [self.recurrent.weight]
+
+
 class GatedUnit(Recurrence):
     """Gated hidden unit (Cho et al. 2014, equations 5 to 8, and Bahdanau et al. 2015, appendix A.1.1).
 
@@ -106,6 +131,7 @@ class GatedUnit(Recurrence):
 
     gates = 3
     names = ("hidden",)
+    operator = "GRU"
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__(input_size, hidden_size, context_size)
@@ -133,6 +159,7 @@ class LongShortTermMemory(Recurrence):
 
     gates = 4
     names = ("hidden", "memory")
+    operator = "LSTM"
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__(input_size, hidden_size, context_size)
@@ -151,7 +178,7 @@ class LongShortTermMemory(Recurrence):
         return [self.recurrent.weight]
 
 
-CELLS: dict[str, type[Recurrence]] = {"gru": GatedUnit, "lstm": LongShortTermMemory}
+CELLS: dict[str, type[Recurrence]] = {"rnn": PlainUnit, "gru": GatedUnit, "lstm": LongShortTermMemory}
 
 
 class Read(Protocol):

@@ -45,6 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "narrow keys, learned positions": TRANSFORMER | {"key_width": 4, "positions": "learned", "max_positions": 80},
     "wide values, SwiGLU": TRANSFORMER | {"value_width": 16, "activation": "swiglu"},
     "rotary": TRANSFORMER | {"positions": "rotary"},
+    "recurrent decoder": TRANSFORMER | {"decoder_autoregression": "ssru"},
     "fixed context": RNN | {"rnn": RNN_SIZES | {"attention": "none", "bidirectional": False}},
     "search": RNN | {"rnn": RNN_SIZES},
     "dot, LSTM": RNN

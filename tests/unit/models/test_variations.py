@@ -9,7 +9,7 @@ from torch import Tensor
 from nmt_core.batches.layout import Packed, Padded
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
-from nmt_core.models.incremental import EncoderGraph, StepGraph
+from nmt_core.models.decoding import graphs_of
 from nmt_core.models.kernels import Kernels
 from nmt_core.models.layers import CrossAttention, FeedForward, SelfAttention, rotated, sinusoidal_positions
 from nmt_core.models.transformer import Transformer, count_parameters
@@ -25,8 +25,10 @@ def small(**changes: object) -> ModelConfig:
 
 
 def test_decoding_step_by_step_gives_what_decoding_at_once_gives(variation: Transformer) -> None:
-    cross, step = EncoderGraph(Kernels(variation))(SOURCE_BS), StepGraph(Kernels(variation))
-    past, everything = [x_BHSD[:, :, :0] for x_BHSD in cross], torch.zeros(100, dtype=torch.int64)
+    graphs, everything = graphs_of(Kernels(variation)), torch.zeros(100, dtype=torch.int64)
+    encoded, step = graphs.encoder(SOURCE_BS), graphs.step
+    cross, past = encoded[: len(graphs.cross)], encoded[len(graphs.cross) :]
+    past = past or [x_BHSD[:, :, :0] for x_BHSD in cross]
     expected_BTV = variation.output(variation(SOURCE_BS, TARGET_BT)).log_softmax(-1)
     for place in range(TARGET_BT.shape[1]):
         (log_probs_RC, ids_RC), past = step(

@@ -22,7 +22,7 @@ TARGETS = [(7, 8, 9), (5,), (4, 6)]
 TARGET_BT = np.array([[2, 7, 8, 9], [2, 5, 0, 0], [2, 4, 6, 0]])
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("attention", ["additive", "dot"])
 def test_the_graph_says_what_the_model_says(
     attention: str, cell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
         },
     },
     "search": {},
+    "search, plain units": {"rnn": {"cell": "rnn"}},
     "dot": {
         "encoder_layers": 2,
         "decoder_layers": 2,
@@ -43,7 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "dot": 6}
+SEEDS = {"encoder-decoder": 3, "first state alone": 2, "search": 3, "search, plain units": 2, "dot": 6}
 """With which some translations end, and others do not."""
 
 

@@ -30,6 +30,7 @@ def test_weights_are_counted_without_building_the_model(tied: Any, norm: Any) ->
 RECURRENT: list[dict[str, Any]] = [
     {"rnn": {}},
     {"encoder_layers": 2, "rnn": {"cell": "lstm"}},
+    {"rnn": {"cell": "rnn"}},
     {"decoder_layers": 3, "rnn": {"attention": "none"}},
     {"rnn": {"attention": "none", "context": "first_state", "bidirectional": False}},
     {"encoder_layers": 2, "decoder_layers": 2, "rnn": {"attention": "dot", "cell": "lstm", "bidirectional": False}},

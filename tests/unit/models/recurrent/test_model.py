@@ -35,6 +35,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "bahdanau": ({}, {}),
     "bahdanau, LSTM, deep": ({"encoder_layers": 2}, {"cell": "lstm"}),
     "luong": ({"encoder_layers": 2, "decoder_layers": 2}, {"attention": "dot", "cell": "lstm", "bidirectional": False}),
+    "bahdanau, plain units": ({"encoder_layers": 2}, {"cell": "rnn"}),
     "luong, GRU": ({}, {"attention": "dot", "bidirectional": False}),
 }
 SOURCE_BS = torch.tensor([[5, 6, 7, 8, 9, 3], [10, 11, 3, 0, 0, 0], [12, 13, 14, 15, 3, 0]])
@@ -83,13 +84,15 @@ class Equations:
             z_h, r_h = np.split(self.product(f"{name}.recurrent", h), 2)
             z, r = sigmoid(z_x + z_h), sigmoid(r_x + r_h)
             return (z * h + (1 - z) * np.tanh(n_x + self.product(f"{name}.candidate", r * h)),)
+        if self.rnn.cell == "rnn":
+            return (np.tanh(projected + self.product(f"{name}.recurrent", state[0])),)
         h, c = state
         i, o, f, g = np.split(projected + self.product(f"{name}.recurrent", h), 4)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         return sigmoid(o) * np.tanh(c), c
 
     def nothing(self) -> tuple[Floats, ...]:
-        return (np.zeros(self.rnn.hidden_size),) * (1 if self.rnn.cell == "gru" else 2)
+        return (np.zeros(self.rnn.hidden_size),) * (2 if self.rnn.cell == "lstm" else 1)
 
     def encode(self, source: list[int]) -> tuple[list[Floats], list[list[Any]]]:
         """Annotations, and the last states by layer and direction."""
