@@ -91,6 +91,15 @@ def stages_of(config: PipelineConfig) -> list[Stage]:
     return [stage for stage in STAGES.values() if stage.is_part_of(config)]
 
 
+def first_reader(section: str) -> str:
+    """Return the stage to which a section of the recipe belongs.
+
+    It is the stage whose own section it is, or else the first one that reads it. Empty means that no stage reads it.
+    """
+    own = (stage.name for stage in STAGES.values() if stage.sections[0] == section)
+    return next(own, next((stage.name for stage in STAGES.values() if section in stage.sections), ""))
+
+
 def makers_of_inputs(stage: Stage, config: PipelineConfig) -> dict[str, str]:
     """Return the stage that makes each input of a stage in a run of this recipe, by its name in `Stage.needs`."""
     makers = dict(zip(STAGES, STAGES, strict=True))
