@@ -115,7 +115,7 @@ def _registered(option: str, address: str, stage: str, settings: Settings) -> Ar
     if not artifact:
         raise ModelError(
             f"{option}: version {version.version} is {stage}/{fingerprint}, which is no longer in "
-            f"{settings.store.root}: copy it there from the machine that made it, run its recipe again, or start from "
+            f"{settings.store.root}: copy it there from the machine that made it, run its recipe again, or name "
             "another model"
         )
     return artifact
