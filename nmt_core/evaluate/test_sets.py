@@ -29,7 +29,7 @@ class TestSet:
 
     @property
     def swapped(self) -> "TestSet":
-        """The same sentences in the other direction."""
+        """Return this test set for the other direction."""
         return TestSet(self.name, self.references, self.sources)
 
 

@@ -103,14 +103,11 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
     html = (settings.runs / forward["run_id"] / "report.html").read_text(encoding="utf-8")
     assert "Synthetic text" in html and "Samples of synthetic pairs" in html
 
-    planned = {
-        changes: {
-            one.stage.name: one.reason
-            for one in plan(resolved(load_recipe(file, [*CHANGES, *changes]), settings), settings.store)
-        }
-        for changes in ((), ("mix.corpora=[{corpus: made, tag: <BT>, weight: 3}]",))
-    }
-    assert set(planned[()].values()) == {"made already"}
-    (heavier,) = (reasons for changes, reasons in planned.items() if changes)
+    def planned(*changes: str) -> dict[str, str]:
+        config = resolved(load_recipe(file, [*CHANGES, *changes]), settings)
+        return {one.stage.name: one.reason for one in plan(config, settings.store)}
+
+    assert set(planned().values()) == {"made already"}
+    heavier = planned("mix.corpora=[{corpus: made, tag: <BT>, weight: 3}]")
     assert heavier["split"] == "made already"
     assert heavier["synthesise"].startswith("mix.corpora: "), "and says why"
