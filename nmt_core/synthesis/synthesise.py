@@ -18,6 +18,7 @@ from nmt_core.corpus.clean import TRAIN_FILES
 from nmt_core.corpus.split import DEV, SPLITS
 from nmt_core.errors import StageError
 from nmt_core.execution.pool import InProcess, LocalWorkers
+from nmt_core.jobs.chunk import unload
 from nmt_core.jobs.folder import JobFolder
 from nmt_core.jobs.inputs import identity as file_identity
 from nmt_core.jobs.order import Asked, Order
@@ -134,8 +135,11 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
     ]
     shards = _link_text(split.path, out, with_train=config.synthesis.train_on_parallel)
     made = []
-    for part, teachers in zip(config.synthesis.parts, all_teachers, strict=True):
-        made.append(_translated(part, teachers, config, split.path, out, job))
+    try:
+        for part, teachers in zip(config.synthesis.parts, all_teachers, strict=True):
+            made.append(_translated(part, teachers, config, split.path, out, job))
+    finally:
+        unload()  # the next stages need the memory, and training that of the GPU
     _judge(made, job)
     _mix(made, config, out, shards, job)
     before = split.report()
