@@ -9,6 +9,12 @@ import polars as pl
 import pytest
 from support.facts import raises
 
+from flows.html_report import blocks
+from flows.html_report.data import data
+from flows.registry.candidate import Candidate
+from flows.registry.model_card import model_card
+from flows.runs.summary import RunSummary, StageSummary
+from flows.settings import Settings
 from nmt_core.config import PipelineConfig, SearchConfig
 from nmt_core.errors import ConfigError, StageError
 from nmt_core.scoring import most_similar
@@ -180,3 +186,29 @@ def test_a_teacher_of_the_wrong_direction_is_refused_before_it_works(
 def test_a_part_of_which_nothing_is_left_is_an_error(recipe: Recipe, run_until: Run, tiny_bundle: Path) -> None:
     with raises(StageError, "part made", "unfinished", "synthesis.parts.drop"):
         run_until(recipe([part("source_monolingual", tiny_bundle, drop=["unfinished"])]))
+
+
+def test_the_model_card_and_the_report_of_a_run_name_teachers_and_text(
+    recipe: Recipe, run_until: Run, tiny_bundle: Path, tmp_path: Path
+) -> None:
+    config = recipe([part("source_monolingual", tiny_bundle)])
+    made = run_until(config)
+    report = made["synthesise"].report()
+    (teacher,) = report["teachers"]
+    nothing = Artifact("export", "0" * 32, tmp_path / "nothing")
+    candidate = Candidate(nothing, nothing, made["download"], made["clean"], synthesise=made["synthesise"])
+    card = model_card(config, candidate)
+    assert f"{teacher['sentences']:,} sentences; sha256 of the model {teacher['sha256'][:12]}" in card
+    assert "- english: licence not stated" in card and "- korean" not in card, "the Korean text is not used"
+    settings = Settings.load({"NMT_HOME": str(tmp_path)})
+    (tmp_path / "artifacts").symlink_to(tmp_path / "store")
+    summary = RunSummary.begin(config, "a-run")
+    for artifact in made.values():
+        row = StageSummary(name=artifact.stage, fingerprint=artifact.fingerprint, status="done")
+        summary.stages.append(row)
+    tables = {
+        block.caption: block for block in data(blocks.Run(summary, settings)).blocks if isinstance(block, blocks.Table)
+    }
+    ((name, text, teachers, translated, *_, trained_on, _),) = tables["Synthetic text"].rows
+    assert (name, text, teachers) == ("made", "source monolingual", str(tiny_bundle))
+    assert translated == f"{teacher['sentences']:,}" and trained_on == f"{report['parts'][0]['trained_on']:,}"
