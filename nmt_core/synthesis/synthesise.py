@@ -139,7 +139,7 @@ def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> Synthesi
         for part, teachers in zip(config.synthesis.parts, all_teachers, strict=True):
             made.append(_translated(part, teachers, config, split.path, out, job))
     finally:
-        unload()  # the next stages need the memory, and training that of the GPU
+        unload()  # later stages need its memory, and training needs the GPU
     _judge(made, job)
     _mix(made, config, out, shards, job)
     before = split.report()
