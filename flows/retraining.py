@@ -53,7 +53,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import NmtError, StageError, without_password
 from nmt_core.execution.processes import this_process
 from nmt_core.stages.stage import Job, Stage, run_stage
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import STAGES, makers_of_inputs, stages_of
 from nmt_core.store.artifacts import Artifact, fingerprint_of
 from nmt_core.train.other_trainings import newest_update
 from nmt_core.train.spent import read_spent
@@ -62,7 +62,7 @@ NOTE_TAG = "mlflow.note.content"
 _LONGEST_TAG = 1_000
 _SECONDS_FOR_A_LINK = 5  # wait of a finished stage for the id of its MLflow run
 _SECONDS_UNTIL_MLFLOW_IS_BACK = 180  # wait of a finished run for an MLflow that went away: its curves took days
-_READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train")
+_READ_BY_REGISTER = ("export", "evaluate", "download", "clean", "split", "train", "synthesise")
 _SECONDS_FOR_MLFLOW = 30  # wait of `register` for MLflow's first answer
 
 
@@ -169,26 +169,36 @@ class Retraining:
         self._note_inputs(artifacts)
         if artifacts:
             self._tracker.tags(self._tracked, {"artifact.input": artifacts[0].short})
-        if "split" in self._artifacts:
-            self._tracker.datasets(self._tracked, text_parts(self._artifacts["split"]))
+        if self._text in self._artifacts:
+            self._tracker.datasets(self._tracked, text_parts(self._artifacts[self._text]))
 
     def stage(self, name: StepName) -> None:
         """Make the artifact of a stage or reuse it, if the run includes the stage."""
         stage = STAGES[name]
-        self._fingerprints[name] = fingerprint_of(stage.identity_of(self.config, self._fingerprints))
+        if not stage.is_part_of(self.config):
+            return
+        makers = makers_of_inputs(stage, self.config)
+        made = {maker: self._fingerprints[maker] for maker in makers.values()}
+        self._fingerprints[name] = fingerprint_of(stage.identity_of(self.config, made))
         if self._selection.begins_after(name):
             if found := self._settings.store.find(name, self._fingerprints[name]):
                 self._artifacts[name] = found
                 self._note_inputs([found])
         elif self._selection.includes(name):
-            inputs = {need: self._input(need, name) for need in stage.needs}
+            inputs = {need: self._input(maker, name) for need, maker in makers.items()}
             self._as_task(name, lambda step: self._make(stage, inputs, step))
-        if name == "split" and name in self._artifacts:  # also if the run begins later: it trains on this text
+        if name == self._text and name in self._artifacts:  # also if the run begins later: it trains on this text
             self._tracker.datasets(self._tracked, text_parts(self._artifacts[name]))
+
+    @property
+    def _text(self) -> str:
+        """Stage that makes the text of training."""
+        return makers_of_inputs(STAGES["train"], self.config)["split"]
 
     def _reads(self) -> set[str]:
         """Return the stages whose artifacts the steps of this run read."""
-        of_stages = {need for stage in STAGES.values() if self._selection.includes(stage.name) for need in stage.needs}
+        included = [stage for stage in stages_of(self.config) if self._selection.includes(stage.name)]
+        of_stages = {maker for stage in included for maker in makers_of_inputs(stage, self.config).values()}
         return of_stages | set(_READ_BY_REGISTER if self._selection.includes(REGISTER) else ())
 
     def _note_inputs(self, artifacts: Sequence[Artifact]) -> None:
@@ -200,10 +210,10 @@ class Retraining:
         """Register the exported model, if the run includes this step."""
         if self._selection.includes(REGISTER):
             export, evaluate = (self._input(need, REGISTER) for need in ("export", "evaluate"))
-            download, clean, split, train = map(self._artifacts.get, _READ_BY_REGISTER[2:])
+            download, clean, split, train, synthesise = map(self._artifacts.get, _READ_BY_REGISTER[2:])
             started_from = train.report()["started_from"] if train else ""
             made_of = {stage: self._fingerprints[stage] for stage in MADE_OF.values()}
-            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split, train)
+            candidate = Candidate(export, evaluate, download, clean, made_of, started_from, split, train, synthesise)
             self._fingerprints[REGISTER] = candidate.fingerprint
             self._as_task(REGISTER, lambda step: self._register(candidate, step))
 

@@ -27,7 +27,7 @@ from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe, split_changes, with_changes
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import STAGES, first_reader
 
 _FIRST_RECIPE = "quickstart"
 _OF_REGISTER = ("registry",)
@@ -36,6 +36,7 @@ _EXAMPLES: Mapping[StepName, str] = {
     "download": "corpus.toy.pairs=2000",
     "clean": "clean.max_words=60",
     "split": "split.dev_pairs=700",
+    "synthesise": "synthesis.parts=[{name: made, text: parallel_source, teachers: models:/quickstart@champion}]",
     "tokenizer": "tokenizer.vocab_size=8000",
     "encode": "encode.max_length=100",
     "train": "train.max_updates=60",
@@ -58,11 +59,10 @@ _MEANINGS = {
 
 
 def sections_of(step: StepName) -> tuple[str, ...]:
-    """Return the configuration sections of a stage: those that no earlier stage reads."""
+    """Return the configuration sections that belong to a stage. Each belongs to one."""
     if step == REGISTER:
         return _OF_REGISTER
-    earlier = {section for name in STEPS[: STEPS.index(step)] for section in STAGES[name].sections}
-    return tuple(section for section in STAGES[step].sections if section not in earlier)
+    return tuple(section for section in STAGES[step].sections if first_reader(section) == step)
 
 
 def _run_step(step: StepName, values: dict[str, Any]) -> RunSummary:

@@ -12,6 +12,8 @@ The path of the data:
 
     corpora -> download -> clean -> split -> tokenizer -> encode -> train -> average -> export -> evaluate
 
+A recipe may add a stage `synthesise` after `split`, in which trained models make more text.
+
 Every arrow is an artifact: an immutable folder, named by the fingerprint of its inputs and its configuration (`store`).
 Every word between arrows is a stage: one function of one shape (`stages/stage.py`), listed in `stages/table.py`.
 `flows` adds Prefect, MLflow and the model registry. No module in here imports either.
@@ -42,6 +44,7 @@ the order, which pyproject.toml declares:
     evaluate              scores, test sets and the gate
     export                ONNX graphs
     advice, jobs, explain  a recipe that fits given text; large files; one sentence followed through a model
+    synthesis             training text that trained models make
 """
 
 import importlib

@@ -101,6 +101,21 @@ def score(test_set: str, hypotheses: Sequence[str], references: Sequence[str], t
     ]
 
 
+def most_similar(metric: MetricName, candidates: Sequence[str], reference: str, target_language: str) -> int:
+    """Return the index of the candidate with the highest score of one sentence, the first of equal ones.
+
+    Orders of n-grams that are longer than the sentence do not count in BLEU (sacreBLEU's `effective_order`).
+    """
+    of_sentence = _of_sentence(metric, _BLEU_TOKENIZERS.get(target_language, "13a"))
+    scores = [of_sentence.sentence_score(candidate, [reference]).score for candidate in candidates]
+    return scores.index(max(scores))
+
+
+@functools.cache
+def _of_sentence(metric: MetricName, tokenizer: str) -> BLEU | CHRF:
+    return BLEU(tokenize=tokenizer, effective_order=True) if metric == "BLEU" else CHRF()
+
+
 def score_morphemes(test_set: str, hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
     """Return BLEU over Korean morphemes, by sacreBLEU's tokenizer ko-mecab. Empty if that is not installed.
 

@@ -143,7 +143,9 @@ def why(
         raise ConfigError(f"stage {stage!r} is unknown: the stages are {', '.join(STAGES)}")
     settings = Settings.load()
     store = settings.store
-    planned = next(planned for planned in plan(config, store) if planned.stage.name == stage)
+    planned = next((planned for planned in plan(config, store) if planned.stage.name == stage), None)
+    if not planned:
+        raise ConfigError(f"recipe {config.name} has no stage {stage}: set {STAGES[stage].needed_by}")
     would = "would be reused" if planned.artifact else "would run"
     console = terminal(to_stderr=False)
     reason = with_compared(reason_of(planned, config, store), planned, makers_of(settings.runs))

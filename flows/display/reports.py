@@ -18,6 +18,7 @@ _ROWS_SHOWN = 200
 _CHARACTERS_SHOWN = 60  # in a cell of a table of records, so that both sides of a pair fit
 _COLUMNS = {
     "dropped": ("Reason", "Pairs"),
+    "dropped_by_part": ("Part and reason", "Pairs"),
     "held_out": ("Held-out set", "Pairs"),
     "skipped": ("Corpus", "Reason"),
     "notes": ("Corpus", "Reading"),

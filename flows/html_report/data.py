@@ -1,6 +1,6 @@
 """Report section about the data: the corpora, the filters with samples of dropped pairs, and the splits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flows.display import reports
@@ -12,7 +12,7 @@ _CORPORA_SHOWN = 10
 
 def data(run: Run) -> Section:
     """Describe the data from the download to the pairs that training read."""
-    return Section("Data", [*_corpora(run), *_funnel(run), *_parts(run)])
+    return Section("Data", [*_corpora(run), *_funnel(run), *_synthetic(run), *_parts(run)])
 
 
 def _corpora(run: Run) -> list[Block]:
@@ -79,6 +79,36 @@ def _dropped(samples: Sequence[dict[str, Any]]) -> list[Block]:
     return [Sentences("Samples of dropped pairs", items)] if items else []
 
 
+def _synthetic(run: Run) -> list[Block]:
+    """Return a table of the synthetic corpora, and samples of their pairs. Empty if the recipe has none."""
+    report = run.report("synthesise")
+    if report is None:
+        return []
+    rows = [
+        [
+            part["part"],
+            _words(part["text"]),
+            ", ".join(part["teachers"]),
+            f"{part['translated']:,}",
+            _most_frequent(report["dropped_by_part"], part["part"]),
+            f"{part['trained_on']:,}",
+            part["tag"],
+        ]
+        for part in report["parts"]
+    ]
+    columns = ["Part", "Text", "Teachers", "Sentences translated", "Dropped", "Training pairs", "Tag"]
+    items = [(each["part"], [("source", each["source"]), ("target", each["target"])]) for each in report["samples"]]
+    samples: list[Block] = [Sentences("Samples of synthetic pairs", items)] if items else []
+    return [Table(columns, rows, "Synthetic text"), *samples]
+
+
+def _most_frequent(dropped: Mapping[str, int], part: str) -> str:
+    """Return the most frequent reasons for which pairs of a part were dropped, with their numbers."""
+    own = {name.removeprefix(f"{part}: "): count for name, count in dropped.items() if name.startswith(f"{part}: ")}
+    most = sorted(own.items(), key=lambda one: -one[1])[:3]
+    return ", ".join(f"{_words(reason)} {count:,}" for reason, count in most)
+
+
 def _parts(run: Run) -> list[Block]:
     """Return a table of the splits and their sizes in pairs and tokens."""
     rows: list[list[str]] = []
@@ -86,6 +116,10 @@ def _parts(run: Run) -> list[Block]:
         rows += [["Training pairs, with repetitions", f"{split['items_out']:,}"], ["Dev pairs", f"{split['dev']:,}"]]
         rows += [[f"Pairs of test set {name}", f"{pairs:,}"] for name, pairs in split["tests"].items()]
         rows += [[f"Dropped: {_words(reason)}", f"{pairs:,}"] for reason, pairs in split["dropped"].items()]
+    if synthetic := run.report("synthesise"):
+        pairs = synthetic["items_out"] - synthetic["parallel"]
+        rows += [["Synthetic training pairs, with repetitions", f"{pairs:,}"]]
+        rows += [["Training pairs in all, with repetitions", f"{synthetic['items_out']:,}"]]
     if encode := run.report("encode"):
         rows += [
             ["Vocabulary", f"{encode['vocab_size']:,} pieces"],

@@ -30,6 +30,8 @@ class Candidate:
     """Dev and test sets, on which it is compared with the champion. None if the store no longer has them."""
     train: Artifact | None = None
     """Training artifact, for the cost of training. None if the store no longer has it."""
+    synthesise: Artifact | None = None
+    """Synthetic text, for its teachers. None if there is none, or if the store no longer has it."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,5 @@
-"""Contamination check: test sentences in the training text of a model or of the models that it started from."""
+"""Contamination check: test sentences in the training text of a model, of the models that it started from, and of its
+teachers."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,12 +11,13 @@ from nmt_core.evaluate.test_sets import read_test_sets
 from nmt_core.store.artifacts import Artifact, Store
 
 _NEEDED = ("clean", "split", "train")
+_SYNTHETIC = "synthesise"
 
 
 def leaks(candidate: Candidate) -> dict[str, int]:
     """Return the number of training pairs that were dropped because they share text with a held-out set, by set."""
     found = Counter[str]()
-    for artifact in (candidate.clean, candidate.split):
+    for artifact in (candidate.clean, candidate.split, candidate.synthesise):
         found.update(artifact.report().get("held_out", {}) if artifact else {})
     return dict(found)
 
@@ -30,14 +32,38 @@ def unknown(config: PipelineConfig, candidate: Candidate, store: Store) -> str:
             "(run the recipe again from its first stage)"
         )
     tests = {test.sha256: test.name for test in read_test_sets(candidate.split.path)}
-    return _unknown_of_ancestor(candidate.started_from, tests, store) if candidate.started_from else ""
+    if config.synthesis.parts and not candidate.synthesise:
+        return (
+            "the report of synthesise is no longer in the store, so the teachers are unknown (run the recipe again "
+            "from its first stage)"
+        )
+    return _unknown_of_ancestors(candidate.started_from, candidate.synthesise, tests, store)
 
 
-def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Store) -> str:
-    """Return the same text for the model that the training started from, and for the models that it descends from."""
+def _unknown_of_ancestors(started_from: str, synthetic: Artifact | None, tests: Mapping[str, str], store: Store) -> str:
+    """Return the same text for the model that a training started from, and for the teachers of its synthetic text."""
     start = f"training started from {started_from}"
+    if started_from and (reason := _unknown_of_ancestor(started_from, start, tests, store)):
+        return reason
+    teachers = {one["teacher"]: one["part"] for one in synthetic.report()["teachers"]} if synthetic else {}
+    reasons = (
+        _unknown_of_ancestor(teacher, f"the synthetic text {part} was made by {teacher}", tests, store)
+        for teacher, part in teachers.items()
+    )
+    return next(filter(None, reasons), "")
+
+
+def _unknown_of_ancestor(name: str, start: str, tests: Mapping[str, str], store: Store) -> str:
+    """Return the same text for another model, and for the models that it descends from or learned from.
+
+    Args:
+        name: Name of an artifact of the model.
+        start: Beginning of the text, which says how the model is involved.
+        tests: Name of each test set, by the hash of its text.
+        store: Store of the artifacts.
+    """
     try:
-        lineage = [each for each in store.lineage(store.resolve(started_from)) if each.stage in _NEEDED]
+        lineage = [each for each in store.lineage(store.resolve(name)) if each.stage in {*_NEEDED, _SYNTHETIC}]
         made = {each.stage: found for each in lineage if (found := store.find(each.stage, each.fingerprint))}
     except ArtifactError:
         made = {}
@@ -45,11 +71,12 @@ def _unknown_of_ancestor(started_from: str, tests: Mapping[str, str], store: Sto
         return f"{start}, whose training text is unknown"
     if not _was_decontaminated(made["clean"]):
         return f"{start}, which was trained with clean.decontaminate off"
-    held_out = {test.sha256 for test in read_test_sets(made["split"].path)}
+    known = read_test_sets(made["split"].path)
+    held_out = {test.sha256 for test in known} | {test.swapped.sha256 for test in known}  # of the other direction
     if seen := [name for sha256, name in tests.items() if sha256 not in held_out]:
         return f"{start}, which did not hold out the test set {', '.join(seen)} and may have been trained on it"
     before = str(made["train"].report().get("started_from", ""))
-    return _unknown_of_ancestor(before, tests, store) if before else ""
+    return _unknown_of_ancestors(before, made.get(_SYNTHETIC), tests, store)
 
 
 def _was_decontaminated(clean: Artifact) -> bool:

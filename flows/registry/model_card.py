@@ -15,7 +15,7 @@ from flows.display.markdown import in_mlflow as plain
 from flows.registry.candidate import Candidate
 from nmt_core.config import PipelineConfig
 from nmt_core.config.budget import SECONDS_PER_HOUR
-from nmt_core.corpus.index import CorpusIndex, StoredCorpus, licence_files
+from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus, licence_files
 from nmt_core.evaluate.sentences import read_sentences
 from nmt_core.store.artifacts import REPORT, Artifact
 
@@ -81,6 +81,12 @@ def _about(config: PipelineConfig, candidate: Candidate) -> _Section:
             f"\n\nIts training started from {plain(candidate.started_from)}, so the training data of that model "
             "counts as well."
         )
+    for teacher in _report(candidate.synthesise).get("teachers", []):
+        text += (
+            f"\n\nThe part {plain(teacher['part'])} of its training text was translated by "
+            f"{plain(teacher['teacher'])} ({teacher['sentences']:,} sentences; sha256 of the model "
+            f"{teacher['sha256'][:12]}), so the training data of that model counts as well."
+        )
     return _Section(text)
 
 
@@ -94,13 +100,24 @@ def _data(config: PipelineConfig, candidate: Candidate) -> list[_Section]:
         return [_Section(f"Licence of the text: {plain(config.corpus.licence) or 'not stated in the recipe'}")]
     index = CorpusIndex.of(download)
     left_out = index.skipped | (clean.report()["skipped"] if clean else {})
-    trained_on = [corpus.as_of(config.corpus) for corpus in index.of_role("train") if corpus.name not in left_out]
+    stored = [*index.of_role("train"), *_translated(config, index)]
+    trained_on = [corpus.as_of(config.corpus) for corpus in stored if corpus.name not in left_out]
     about = [(plain(_licence_of(corpus, download)), link(corpus.page)) for corpus in trained_on]
     lines = [f"- {', '.join(filter(None, parts))}" for parts in about]
     lines += [f"- {plain(name)}: skipped, because it could not be fetched or read" for name in left_out]
     citations = dict.fromkeys(" ".join(corpus.citation.split()) for corpus in trained_on if corpus.citation)
     found = [_Section("## Trained on", lines)]
     return [*found, _Section("Please cite:", [f"- {plain(text)}" for text in citations])] if citations else found
+
+
+def _translated(config: PipelineConfig, index: CorpusIndex) -> list[StoredCorpus]:
+    """Return the monolingual corpora that teachers translated."""
+    parts = [part for part in config.synthesis.parts if part.text != "parallel_source"]
+    return [
+        corpus
+        for corpus in index.of_role(MONOLINGUAL)
+        if any(corpus.side == part.side and corpus.name in (part.corpora or {corpus.name}) for part in parts)
+    ]
 
 
 def _licence_of(corpus: StoredCorpus, download: Artifact) -> str:

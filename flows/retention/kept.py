@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from flows.registry.in_use import used
 from flows.registry.marks import Mark, marks
 from flows.retention.registries import Name, registered
-from flows.runs.start_from import MADE_OF
+from flows.runs.start_from import named_artifacts
 from flows.runs.summary import RegisteredModel, RunSummary, last_runs
 from flows.settings import Settings
 from nmt_core.stages.table import STAGES
@@ -97,8 +96,8 @@ def _with_lineage(store: Store, names: Iterable[Name]) -> set[Name]:
 def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name]:
     """Return the artifacts that later or recent runs start from.
 
-    These are weights and vocabularies of the newest champion and challenger of each model, and `start_from` of recent
-    runs.
+    These are weights and vocabularies of the newest champion and challenger of each model, and `start_from` and the
+    teachers of recent runs.
 
     Args:
         runs: All runs, newest first.
@@ -110,7 +109,5 @@ def _to_start_from(runs: list[RunSummary], recent: list[RunSummary]) -> set[Name
             holders.setdefault((model.name, alias), model)
     wanted = {part for model in holders.values() for part in model.made_of.items()}
     for run in recent:
-        places = [Path(run.config.get(section, {}).get("start_from", "")) for section in MADE_OF]
-        # By name, because the home may have been moved. A folder elsewhere with such a name keeps nothing here.
-        wanted |= {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
+        wanted |= named_artifacts(run.config)
     return wanted

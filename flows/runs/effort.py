@@ -136,6 +136,7 @@ def kind(stage: str, config: PipelineConfig) -> tuple[object, ...]:
     kinds: dict[str, tuple[object, ...]] = {
         "download": ("toy",) if corpus.toy else ("remote" if is_remote else "local",),
         "clean": (config.clean.model_dump_json(exclude={"overrides", "shard_pairs", "in_domain"}), config.languages),
+        "synthesise": (config.synthesis.model_dump_json(),),
         "tokenizer": (config.tokenizer.kind, config.tokenizer.vocabularies, bool(config.tokenizer.start_from)),
         "encode": (config.tokenizer.kind, config.tokenizer.pretokenize_source, config.tokenizer.pretokenize_target),
         "train": (config.model.architecture, config.train.batching, config.train.precision),

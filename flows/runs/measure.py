@@ -23,7 +23,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.corpus.preview.sample import draw
 from nmt_core.errors import ConfigError
 from nmt_core.stages.stage import Job, run_stage
-from nmt_core.stages.table import STAGES, plan
+from nmt_core.stages.table import STAGES, makers_of_inputs, plan, stages_of
 from nmt_core.store.artifacts import Artifact, Store
 from nmt_core.train.spent import read_spent
 
@@ -153,7 +153,7 @@ def _small(config: PipelineConfig, text: _Text, updates: int, held_out: int) -> 
     """Return a recipe with the same options of speed, for little text and few updates."""
     values = config.model_dump(mode="json")
     values["corpus"] = dict(text.corpus)
-    values["mix"] = {}
+    values["mix"] = values["synthesis"] = {}
     values["split"] |= {"dev_pairs": held_out, "test_pairs": held_out}
     values["clean"] |= {"overrides": [], "in_domain": "sample" if config.clean.in_domain else ""}
     if not text.is_real:  # invented words are in no language
@@ -195,7 +195,8 @@ class _Run:
     def all(self, skipped: tuple[str, ...]) -> None:
         """Run all stages, and record the cost of each except those that are skipped."""
         artifacts = dict[str, Artifact]()
-        for name in STAGES:
+        for stage in stages_of(self.config):
+            name = stage.name
             self.tell(name)
             meter = StageMeter()
             with meter.watching_memory(0.2):
@@ -211,7 +212,7 @@ class _Run:
     def _made(self, name: str, artifacts: Mapping[str, Artifact]) -> Artifact:
         """Run a stage. A vocabulary that is too large for the sample is halved until it fits."""
         stage = STAGES[name]
-        inputs = {need: artifacts[need] for need in stage.needs}
+        inputs = {need: artifacts[maker] for need, maker in makers_of_inputs(stage, self.config).items()}
         while True:
             try:
                 return run_stage(stage, self.config, self.store, inputs, self.job).artifact

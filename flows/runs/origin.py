@@ -5,7 +5,7 @@ from, so that a text is never combined with another vocabulary.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from flows.runs.selection import REGISTER, STEPS, StepName
@@ -13,7 +13,7 @@ from flows.runs.summary import RunSummary, StageSummary, last_runs
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.errors import ArtifactError, StageError
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import STAGES, makers_of_inputs
 from nmt_core.store.artifacts import Artifact
 
 LATEST = "latest"
@@ -33,9 +33,17 @@ class Origin:
     """Newest run that made or reused the artifact. None if no run of this home did."""
 
 
-def producer_of(step: StepName) -> StepName | None:
-    """Return the stage whose artifact determines all inputs of a step, or None for the first stage."""
-    needs = _OF_REGISTER if step == REGISTER else STAGES[step].needs
+def producer_of(step: StepName, config: PipelineConfig | None = None) -> StepName | None:
+    """Return the stage whose artifact determines all inputs of a step, or None for the first stage.
+
+    Args:
+        step: Stage, or `register`.
+        config: Recipe. None means a recipe without optional stages.
+    """
+    if step == REGISTER:
+        needs: Collection[str] = _OF_REGISTER
+    else:
+        needs = makers_of_inputs(STAGES[step], config).values() if config else STAGES[step].needs
     return max((name for name in STEPS if name in needs), key=STEPS.index, default=None)
 
 
@@ -52,38 +60,47 @@ def find_origin(step: StepName, asked: str, recipe: PipelineConfig, settings: Se
     Raises:
         StageError: There is no such run or artifact.
     """
-    producer = producer_of(step)
+    producer = producer_of(step, recipe)
     if producer is None:
         return Origin(recipe)
     runs = last_runs(settings.runs, sys.maxsize)
     if named := [run for run in runs if asked in {run.run_id, run.prefect_flow_run_id}]:
-        return _of_runs(named, producer, f"run {asked}", settings)
+        return _of_runs(named, step, f"run {asked}", settings)
     if asked == LATEST:
         own = [run for run in runs if run.recipe == recipe.name]
-        return _of_runs(own, producer, f"recipe {recipe.name}", settings)
+        return _of_runs(own, step, f"recipe {recipe.name}", settings)
     try:
         artifact = settings.store.resolve(asked if "/" in asked else f"{producer}/{asked}")
     except ArtifactError as error:
         raise StageError(f"input={asked!r}: neither a run in {settings.runs} nor an artifact: {error}") from None
-    if artifact.stage != producer:
+    if artifact.stage not in _producers(step):
         raise StageError(
             f"input={asked!r}: {step} starts from an artifact of {producer}, not of {artifact.stage}: give another one"
         )
-    makers = [run for run in runs if (row := _row(run, producer)) and row.fingerprint == artifact.fingerprint]
+    makers = [run for run in runs if (row := _row(run, artifact.stage)) and row.fingerprint == artifact.fingerprint]
     config = PipelineConfig.model_validate(makers[0].config) if makers else recipe
     return Origin(config, tuple(settings.store.lineage(artifact)), makers[0] if makers else None)
 
 
-def _of_runs(runs: Sequence[RunSummary], producer: StepName, whose: str, settings: Settings) -> Origin:
+def _of_runs(runs: Sequence[RunSummary], step: StepName, whose: str, settings: Settings) -> Origin:
+    """Return the artifact of the newest of these runs that has one, by the recipe of each."""
     for run in runs:
-        row = _row(run, producer)
-        artifact = settings.store.find(producer, row.fingerprint) if row else None
+        row = next((row for name in _producers(step) if (row := _row(run, name))), None)
+        artifact = settings.store.find(row.name, row.fingerprint) if row else None
         if artifact:
             config = PipelineConfig.model_validate(run.config)
             return Origin(config, tuple(settings.store.lineage(artifact)), run)
+    producer = producer_of(step)
     raise StageError(f"{whose} has no artifact of {producer} in {settings.store.root}: run {producer} first")
 
 
-def _row(run: RunSummary, producer: StepName) -> StageSummary | None:
+def _producers(step: StepName) -> list[str]:
+    """Return the stages that may determine all inputs of a step, the one that replaces another first."""
+    producer = producer_of(step)
+    replacing = [name for name, stage in STAGES.items() if stage.replaces == producer and name != step]
+    return [*replacing, *([producer] if producer else [])]
+
+
+def _row(run: RunSummary, producer: str) -> StageSummary | None:
     row = run.stage(producer)
     return row if row and row.status in _MADE else None

@@ -49,11 +49,18 @@ class Selection:
         return STEPS.index(name) < STEPS.index(self.first)
 
     def check(self, config: "PipelineConfig") -> None:
-        """Check that the checkpoints of training suffice for the average, before training starts.
+        """Check that the recipe has the named stages, and that training saves as many checkpoints as `average` needs.
 
         Raises:
-            ConfigError: Training saves fewer checkpoints than `average` needs.
+            ConfigError: The recipe has no such stage, or too few checkpoints are saved.
         """
+        from nmt_core.stages.table import STAGES
+
+        for name in (self.first, self.last, *self.force):
+            if name in STAGES and not STAGES[name].is_part_of(config):
+                raise ConfigError(
+                    f"recipe {config.name} has no stage {name}: set {STAGES[name].needed_by}, or name another stage"
+                )
         train, average = config.train, config.average
         saved = -(-train.max_updates // train.checkpoint_every)  # the last one where training ends
         trains = self.includes("train") and self.includes("average")

@@ -70,6 +70,7 @@ _REPORTED: dict[str, Callable[[Mapping[str, Any]], dict[str, float]]] = {
         "dev_pairs": report["dev"],
         "test_pairs": sum(report["tests"].values()),
     },
+    "synthesise": lambda report: {"train_pairs": report["items_out"]},
     "encode": lambda report: {
         "encoded_pairs": report["items_out"],
         "source_tokens": report["source_tokens"],

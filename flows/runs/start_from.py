@@ -1,12 +1,13 @@
-"""Resolution of `start_from`: addresses in the registry and in the store become folders.
+"""Resolution of `start_from` and of teachers: addresses in the registry and in the store become folders.
 
 This happens once, when a recipe is read, because `models:/NAME@champion` may be another model by the end of the run.
 MLflow is imported only for an address in the registry.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.settings import Settings, lacks_database
 from nmt_core.config import PipelineConfig
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 MADE_OF = {"train": "average", "tokenizer": "tokenizer"}
 """Stage of a registered model that each section can start from: its weights and its vocabulary."""
 
-_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",)}
+_TAKES = {"train": ("average", "train"), "tokenizer": ("tokenizer",), "synthesis": ("export",)}
+"""Stages whose artifacts a section can name. A registered model stands for its artifact of the first stage."""
 _REGISTERED = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 _STORED = re.compile(r"([a-z]+)/[0-9a-f]{4,32}")
 
@@ -31,7 +33,7 @@ def tag_of(stage: str) -> str:
 
 
 def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False) -> PipelineConfig:
-    """Return the configuration with absolute paths in every `start_from`.
+    """Return the configuration with absolute paths in every `start_from`, and for every teacher.
 
     Args:
         config: Recipe as it was written.
@@ -41,25 +43,51 @@ def resolved(config: PipelineConfig, settings: Settings, *, debug: bool = False)
     Raises:
         NmtError: The model or artifact does not exist, or is no longer in the store.
     """
-    changes = {}
+
+    def place_of(section: str, option: str, address: str) -> str:
+        if _is_registered(address):
+            settings.prepare(debug=debug)
+        return str(_place(section, f"{option}={address}", address, settings).absolute())
+
+    changes: dict[str, Any] = {}
     for section in MADE_OF:
         values = getattr(config, section)
         if values.start_from:
-            if _is_registered(values.start_from):
-                settings.prepare(debug=debug)
-            place = _place(section, values.start_from, settings)
-            changes[section] = values.model_copy(update={"start_from": str(place.absolute())})
+            place = place_of(section, f"{section}.start_from", values.start_from)
+            changes[section] = values.model_copy(update={"start_from": place})
+    if config.synthesis.parts:
+        parts = []
+        for number, part in enumerate(config.synthesis.parts):
+            option = f"synthesis.parts.{number}.teachers"
+            places = tuple(place_of("synthesis", option, teacher) for teacher in part.teachers)
+            parts.append(part.model_copy(update={"teachers": places}))
+        changes["synthesis"] = config.synthesis.model_copy(update={"parts": tuple(parts)})
     return config.model_copy(update=changes) if changes else config
+
+
+def named_artifacts(config: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return the artifacts that the configuration of a run starts from, as stage and fingerprint.
+
+    They are named by their folders, because the home may have been moved. A folder elsewhere with such a name counts
+    too.
+
+    Args:
+        config: `resolved` configuration as JSON.
+    """
+    addresses = [config.get(section, {}).get("start_from", "") for section in MADE_OF]
+    for part in config.get("synthesis", {}).get("parts", ()):
+        addresses += part.get("teachers", ())
+    places = map(Path, addresses)
+    return {(place.parent.name, place.name) for place in places if place.parent.name in STAGES}
 
 
 def _is_registered(address: str) -> bool:
     return address.startswith("models:")
 
 
-def _place(section: str, address: str, settings: Settings) -> Path:
-    option = f"{section}.start_from={address}"
+def _place(section: str, option: str, address: str, settings: Settings) -> Path:
     if _is_registered(address):
-        return _registered(option, address, MADE_OF[section], settings).path
+        return _registered(option, address, _TAKES[section][0], settings).path
     stored = _STORED.fullmatch(address)
     if not stored or stored[1] not in STAGES:
         if not Path(address).exists():  # the stage would fail too, but hours later
@@ -87,7 +115,7 @@ def _registered(option: str, address: str, stage: str, settings: Settings) -> Ar
     if not artifact:
         raise ModelError(
             f"{option}: version {version.version} is {stage}/{fingerprint}, which is no longer in "
-            f"{settings.store.root}: copy it there from the machine that made it, run its recipe again, or start from "
+            f"{settings.store.root}: copy it there from the machine that made it, run its recipe again, or name "
             "another model"
         )
     return artifact

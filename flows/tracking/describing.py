@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from flows.runs.changes import in_parentheses, in_short
-from flows.runs.selection import REGISTER, STEPS, Selection, StepName
+from flows.runs.selection import REGISTER, Selection
 from flows.runs.summary import RegisteredModel, Score
 from flows.tracking.pages import HEADLINES
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import first_reader
 
 STAGE_TAG = "nmt.stage"
 """Tag with the stage that a child run executed. Its name also has what was changed."""
@@ -37,12 +37,9 @@ def stage_name(stage: str, changes: Mapping[str, Any]) -> str:
 
 
 def _first_reads(stage: str, key: str) -> bool:
-    """Return True if a stage is the first that reads an option."""
-    return next((name for name in STEPS if _reads(name, key.partition(".")[0])), None) == stage
-
-
-def _reads(name: StepName, section: str) -> bool:
-    return section in (("registry",) if name == REGISTER else STAGES[name].sections)
+    """Return True if an option belongs to a stage. Options of the registry belong to `register`."""
+    section = key.partition(".")[0]
+    return (REGISTER if section == "registry" else first_reader(section)) == stage
 
 
 def headlines(scores: Sequence[Score]) -> dict[str, float]:

@@ -192,7 +192,8 @@ def cut(shards: Sequence[Path], pairs: int) -> Iterator[tuple[Sequence[Path], in
 def encode_shard(task: ShardTask) -> Encoded:
     """Encode the rows of a task, and write both files."""
     encoder = encoder_of(task.tokenizers)
-    text = pl.scan_parquet(list(task.text), glob=False).select(*SIDES, "corpus", "line")
+    shards = [pl.scan_parquet(shard, glob=False) for shard in task.text]  # other columns may differ between shards
+    text = pl.concat([shard.select(*SIDES, "corpus", "line") for shard in shards])
     found, dropped, buffer = Encoded(), [], pa.BufferOutputStream()
     with encoder.writer(buffer, task.sample) as writer:
         for start in range(0, task.rows, _CHUNK_PAIRS):

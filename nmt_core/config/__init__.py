@@ -28,6 +28,7 @@ from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
+from nmt_core.config.synthesis import MadeFrom, Rejected, SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import Pretokenizing, TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -48,6 +49,7 @@ __all__ = [
     "FilterOverride",
     "Kept",
     "LanguagesConfig",
+    "MadeFrom",
     "MetricName",
     "MixConfig",
     "MixRule",
@@ -59,6 +61,7 @@ __all__ = [
     "Precision",
     "Pretokenizing",
     "RegistryConfig",
+    "Rejected",
     "RnnConfig",
     "ScheduleConfig",
     "ScoreRule",
@@ -67,6 +70,8 @@ __all__ = [
     "Side",
     "SignificanceTest",
     "SplitConfig",
+    "SynthesisConfig",
+    "SyntheticPart",
     "TokenizerConfig",
     "ToyCorpusConfig",
     "TrainConfig",

@@ -17,6 +17,7 @@ from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
+from nmt_core.config.synthesis import SynthesisConfig
 from nmt_core.config.tokenizer import TokenizerConfig
 from nmt_core.config.train import TrainConfig
 
@@ -33,6 +34,7 @@ class PipelineConfig(Section):
     clean: CleanConfig = CleanConfig()
     split: SplitConfig = SplitConfig()
     mix: MixConfig = MixConfig()
+    synthesis: SynthesisConfig = SynthesisConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     encode: EncodeConfig = EncodeConfig()
     model: ModelConfig = ModelConfig()
@@ -110,7 +112,12 @@ class PipelineConfig(Section):
     @model_validator(mode="after")
     def _names_its_own_corpora(self) -> "PipelineConfig":
         names = {corpus.name for corpus in self.corpus.train} or {"toy"}
-        asked = {f"mix.corpora.{n}.corpus": rule.corpus for n, rule in enumerate(self.mix.corpora)}
+        synthetic = {part.name for part in self.synthesis.parts}
+        asked = {
+            f"mix.corpora.{n}.corpus": rule.corpus
+            for n, rule in enumerate(self.mix.corpora)
+            if rule.corpus not in synthetic
+        }
         alone = {corpus.name for corpus in self.corpus.monolingual}
         asked |= {
             f"clean.overrides.{n}.corpus": rule.corpus
@@ -122,6 +129,28 @@ class PipelineConfig(Section):
         for place, name in asked.items():
             if name and name not in names:
                 raise ValueError(f"{place}={name!r} is not in corpus.train ({', '.join(sorted(names))}): correct it")
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_to_translate(self) -> "PipelineConfig":
+        corpus = self.corpus
+        parallel = [files.name for files in corpus.train] or ["toy"]
+        taken = [*parallel, *(files.name for files in (*corpus.dev, *corpus.test))]
+        taken += [text.name for text in corpus.monolingual]
+        for number, part in enumerate(self.synthesis.parts):
+            place = f"synthesis.parts.{number}"
+            if part.name in taken:
+                raise ValueError(f"{place}.name={part.name!r} is the name of another corpus: give it a name of its own")
+            taken.append(part.name)
+            alone = [text.name for text in corpus.monolingual if text.side == part.side]
+            names = parallel if part.text == "parallel_source" else alone
+            if not names:
+                raise ValueError(
+                    f"{place}.text={part.text} needs monolingual text of the {part.side} language: name some in "
+                    f"corpus.monolingual, with side: {part.side}"
+                )
+            if unknown := [name for name in part.corpora if name not in names]:
+                raise ValueError(f"{place}.corpora: {unknown[0]!r} is none of {', '.join(names)}: correct it")
         return self
 
     @property

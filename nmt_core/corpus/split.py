@@ -131,6 +131,8 @@ def identity(config: PipelineConfig) -> Identity:
     Of `clean`, which decides its own artifact, only the options that are applied here too are included.
     """
     values = {name: getattr(config, name).model_dump(mode="json") for name in ("split", "mix", "languages")}
+    synthetic = {part.name for part in config.synthesis.parts}  # made later, from the text of this stage
+    values["mix"]["corpora"] = [rule for rule in values["mix"]["corpora"] if rule["corpus"] not in synthetic]
     return values | {"clean": config.clean.model_dump(mode="json", include=_KNOBS_OF_CLEAN)}
 
 

@@ -27,6 +27,11 @@ class TestSet:
         text = json.dumps([self.sources, self.references], ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    @property
+    def swapped(self) -> "TestSet":
+        """Return this test set for the other direction."""
+        return TestSet(self.name, self.references, self.sources)
+
 
 def read_test_sets(split: Path) -> list[TestSet]:
     """Return the test sets of a split, the main one first."""

@@ -105,6 +105,11 @@ def load(bundle: Bundle) -> None:
     _translator(bundle)
 
 
+def unload() -> None:
+    """Release the model that this process keeps, and its memory."""
+    _translator.cache_clear()
+
+
 def translate_rows(rows: pl.DataFrame, translator: Translator) -> pl.DataFrame:
     """Return one translated row for each row. A row with a fault is not translated, and its status is the fault.
 

@@ -46,6 +46,9 @@ def _rows(
         is_list = "tuple" in str(field.annotation)
         if is_list or field.default is None:
             yield f"`{path}`", _default(field), "a list" if is_list else "a section", _cell(field.description or "")
+        if prefix and (own := _own_section(inner)):
+            yield f"`{path}...`", "as there", "as there", f"{_cell(field.description or '')} The options of `{own}`."
+            continue
         first = listed.setdefault(inner, path) if is_list else path
         if first == path:
             yield from _rows(inner, f"{path}[]." if is_list else f"{path}.", listed)
@@ -54,6 +57,12 @@ def _rows(
     if section is FilterOverride:
         first, *_, last = FilterConfig.model_fields
         yield f"`{prefix}...`", "none", "as above", f"Any of the options of `clean` from `{first}` to `{last}`."
+
+
+def _own_section(section: type[BaseModel]) -> str:
+    """Return the name of a section of the recipe that has this class, or "" if none has."""
+    fields = PipelineConfig.model_fields
+    return next((name for name, field in fields.items() if _section_in(field.annotation) is section), "")
 
 
 def _section_in(annotation: Any) -> type[BaseModel] | None:

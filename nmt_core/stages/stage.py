@@ -33,7 +33,8 @@ from nmt_core.store.atomic import remove_drafts
 from nmt_core.store.library_versions import versions
 
 Inputs = Mapping[str, Artifact]
-"""Artifacts that a stage reads, by the name of the stage that made them."""
+"""Artifacts that a stage reads, by the names in `Stage.needs`. Another stage may have made an artifact in place of the
+stage of that name: see `Stage.replaces`."""
 
 IDENTITY = "identity.json"
 """File in the unfinished output of a resumable stage. It holds the identity: everything that decides the artifact."""
@@ -143,6 +144,15 @@ class Stage:
     the sections are used unchanged."""
     resumable: bool = False
     """True if `run` resumes from what a killed run left in `out`."""
+    needed_by: str = ""
+    """Option without which a recipe has no such stage, as `section.option`. Empty means that every recipe has it."""
+    replaces: str = ""
+    """Earlier stage whose artifact later stages read no more: they read the artifact of this stage under its name."""
+
+    def is_part_of(self, config: PipelineConfig) -> bool:
+        """Return True if a run of this recipe makes the stage."""
+        section, _, option = self.needed_by.partition(".")
+        return not section or bool(getattr(getattr(config, section), option))
 
     def load(self) -> RunFunction:
         """Import the function that does the work."""
@@ -153,7 +163,7 @@ class Stage:
 
         Args:
             config: the recipe.
-            inputs: fingerprint of each input, by the name of its stage.
+            inputs: fingerprint of each input, by the name of the stage that made it.
         """
         own = restrict(config, self.sections)
         if self.identity:
@@ -164,7 +174,7 @@ class Stage:
             "stage": self.name,
             "version": self.version,
             "config": with_first_names(values),
-            "inputs": {name: inputs[name] for name in self.needs},
+            "inputs": dict(inputs),
         }
         return identity | {"versions": versions()} if os.environ.get(STRICT_VERSIONS) == "1" else identity
 
@@ -204,7 +214,7 @@ def run_stage(
     Args:
         config: the recipe.
         store: the store of the artifact.
-        inputs: artifacts of the stages that this one needs.
+        inputs: artifacts that the stage needs, by the names in `Stage.needs`.
         job: reporter, resources, workers and launcher.
         force: run the stage even if its artifact exists.
         on_damage: called with a sentence about an artifact that cannot be reused. By default, the sentence is logged.
@@ -285,7 +295,8 @@ def require_sum(stage: str, items_in: int, parts: Mapping[str, int]) -> None:
 
 
 def _identity(stage: Stage, config: PipelineConfig, inputs: Inputs) -> Identity:
-    return stage.identity_of(config, {name: artifact.fingerprint for name, artifact in inputs.items()})
+    read = [inputs[need] for need in stage.needs]
+    return stage.identity_of(config, {artifact.stage: artifact.fingerprint for artifact in read})
 
 
 def _make(stage: Stage, config: PipelineConfig, store: Store, inputs: Inputs, job: Job, out: Path) -> Artifact:

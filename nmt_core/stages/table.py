@@ -39,10 +39,21 @@ STAGES: dict[str, Stage] = {
         Stage(
             "split",
             5,
-            ("split", "mix", "languages", "clean"),
+            ("split", "mix", "languages", "clean", "synthesis"),
             ("download", "clean"),
             "nmt_core.corpus.split:run",
             identity="nmt_core.corpus.split:identity",
+        ),
+        Stage(
+            "synthesise",
+            1,
+            ("synthesis", "mix", "languages", "clean"),
+            ("split",),
+            "nmt_core.synthesis.synthesise:run",
+            identity="nmt_core.synthesis.teachers:identity",
+            resumable=True,
+            needed_by="synthesis.parts",
+            replaces="split",
         ),
         Stage(
             "tokenizer",
@@ -75,6 +86,31 @@ STAGES: dict[str, Stage] = {
 }
 
 
+def stages_of(config: PipelineConfig) -> list[Stage]:
+    """Return the stages that a run of this recipe makes, in order."""
+    return [stage for stage in STAGES.values() if stage.is_part_of(config)]
+
+
+def first_reader(section: str) -> str:
+    """Return the stage to which a section of the recipe belongs.
+
+    It is the stage whose own section it is, or else the first one that reads it. Empty means that no stage reads it.
+    """
+    own = (stage.name for stage in STAGES.values() if stage.sections[0] == section)
+    return next(own, next((stage.name for stage in STAGES.values() if section in stage.sections), ""))
+
+
+def makers_of_inputs(stage: Stage, config: PipelineConfig) -> dict[str, str]:
+    """Return the stage that makes each input of a stage in a run of this recipe, by its name in `Stage.needs`."""
+    makers = dict(zip(STAGES, STAGES, strict=True))
+    for earlier in stages_of(config):
+        if earlier.name == stage.name:
+            break
+        if earlier.replaces:
+            makers[earlier.replaces] = earlier.name
+    return {need: makers[need] for need in stage.needs}
+
+
 @dataclass(frozen=True)
 class PlannedStage:
     """Plan for one stage: reuse its artifact or run it, and why."""
@@ -95,8 +131,9 @@ def plan(config: PipelineConfig, store: Store, force: Iterable[str] = ()) -> lis
     Fingerprints of stages follow from the configuration and other fingerprints alone, so no artifact need exist.
     """
     planned: dict[str, PlannedStage] = {}
-    for stage in STAGES.values():
-        identity = stage.identity_of(config, {name: planned[name].fingerprint for name in stage.needs})
+    for stage in stages_of(config):
+        makers = makers_of_inputs(stage, config).values()
+        identity = stage.identity_of(config, {name: planned[name].fingerprint for name in makers})
         fingerprint = fingerprint_of(identity)
         artifact = None if stage.name in force else store.knows(stage.name, fingerprint)
         compared = artifact

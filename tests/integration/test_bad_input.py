@@ -23,7 +23,7 @@ from nmt_core.corpus import toy
 from nmt_core.errors import NmtError
 from nmt_core.recipes.recipe import load_recipe
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import stages_of
 from nmt_core.store.artifacts import Artifact, Store
 
 Statuses = Callable[[dict[str, Any]], dict[str, str]]
@@ -293,7 +293,7 @@ def make_until(config: PipelineConfig, last: str, home: Path) -> tuple[dict[str,
     made: dict[str, Artifact] = {}
     became: dict[str, str] = {}
     while last not in made:
-        stage = list(STAGES.values())[len(made)]
+        stage = stages_of(config)[len(made)]
         inputs = {need: made[need] for need in stage.needs}
         outcome = run_stage(stage, config, Store(home / "artifacts"), inputs, Job(SilentReporter(), Resources()))
         made[stage.name], became[stage.name] = outcome.artifact, "reused" if outcome.reused else "done"

@@ -9,8 +9,7 @@ from typing import Any
 import polars
 import pytest
 import yaml
-
-from flows.runs.selection import STEPS
+from support.small import STEPS
 
 Finished = tuple[Any, dict[str, Any]]
 Statuses = Callable[[dict[str, Any]], dict[str, str]]

@@ -10,9 +10,8 @@ from typing import Any
 import psutil
 import pytest
 from support.curves import UNDER_WAY, own_updates, saved_at
+from support.small import STEPS
 from support.until import until, until_gone
-
-from flows.runs.selection import STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.cpu(80)]  # whichever comes first starts `nmt up`
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.table import stages_of
+
 SMALL: dict[str, Any] = {
     "corpus.toy.pairs": 2_000,
     "corpus.toy.held_out": 20,
@@ -24,3 +27,5 @@ SMALL: dict[str, Any] = {
     "export.precisions": "[fp32, int8]",  # a third takes time; other tests export all
 }
 """Changes of `quickstart`, by option. What they train translates nothing."""
+STEPS = (*(stage.name for stage in stages_of(load_recipe("quickstart"))), "register")
+"""Steps of a run of `quickstart`, which has no optional stage."""

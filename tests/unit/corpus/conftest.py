@@ -11,7 +11,7 @@ from nmt_core.corpus.funnel import CleanReport
 from nmt_core.corpus.index import INDEX, CorpusIndex, StoredCorpus, StoredFile
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.stages.stage import Job, Resources, SilentReporter, run_stage
-from nmt_core.stages.table import STAGES
+from nmt_core.stages.table import makers_of_inputs, stages_of
 from nmt_core.store.artifacts import Artifact, Store
 
 Pair = tuple[str, str]
@@ -56,8 +56,8 @@ def run_until(tmp_path: Path) -> Callable[..., dict[str, Artifact]]:
 
     def run(config: PipelineConfig, last: str, store: str = "store") -> dict[str, Artifact]:
         made: dict[str, Artifact] = {}
-        for stage in STAGES.values():
-            inputs = {name: made[name] for name in stage.needs}
+        for stage in stages_of(config):
+            inputs = {need: made[maker] for need, maker in makers_of_inputs(stage, config).items()}
             job = Job(SilentReporter(), Resources())
             made[stage.name] = run_stage(stage, config, Store(tmp_path / store), inputs, job).artifact
             if stage.name == last:

@@ -14,12 +14,24 @@ from flows.runs.reasons import other_versions
 from nmt_core.config import PipelineConfig
 from nmt_core.stages import STAGE_NAMES
 from nmt_core.stages.stage import Stage
-from nmt_core.stages.table import _COMPARED, STAGES, PlannedStage, explain_miss, plan
+from nmt_core.stages.table import (
+    _COMPARED,
+    STAGES,
+    PlannedStage,
+    explain_miss,
+    makers_of_inputs,
+    plan,
+    stages_of,
+)
 from nmt_core.store.artifacts import MANIFEST, Artifact, Store
 from nmt_core.store.library_versions import versions
 
-NAMES = list(STAGES)
 SMALL: dict[str, Any] = {"name": "small", "corpus": {"toy": {}}}
+NAMES = [stage.name for stage in stages_of(PipelineConfig.model_validate(SMALL))]
+SYNTHETIC: dict[str, Any] = {
+    "synthesis": {"parts": [{"name": "made", "text": "parallel_source", "teachers": "no/such/bundle"}]}
+}
+WITH_SYNTHESIS = PipelineConfig.model_validate(SMALL | SYNTHETIC)
 
 
 @pytest.fixture
@@ -39,6 +51,30 @@ def changed(one: dict[str, PlannedStage], other: dict[str, PlannedStage]) -> lis
 def test_the_table_is_the_path_of_the_data() -> None:
     path = "download clean split tokenizer encode train average export evaluate"
     assert path.split() == NAMES
+    assert [stage.name for stage in stages_of(WITH_SYNTHESIS)] == list(STAGES)
+    assert set(STAGES) - set(NAMES) == {"synthesise"}
+
+
+def test_a_stage_can_take_the_place_of_an_earlier_one() -> None:
+    readers = [name for name, stage in STAGES.items() if "split" in stage.needs]
+    makers = {name: makers_of_inputs(STAGES[name], WITH_SYNTHESIS)["split"] for name in readers}
+    assert makers.pop("synthesise") == "split"
+    assert set(makers) == {"tokenizer", "encode", "train", "export", "evaluate"}
+    assert set(makers.values()) == {"synthesise"}
+    assert all(
+        makers_of_inputs(STAGES[name], PipelineConfig.model_validate(SMALL))["split"] == "split"
+        for name in NAMES
+        if "split" in STAGES[name].needs
+    )
+
+
+def test_synthetic_text_changes_nothing_before_it(store: Store) -> None:
+    """Its weight is a rule of the mix, which `split` reads too."""
+    rule = {"mix": {"corpora": [{"corpus": "made", "weight": 2.0, "tag": "<made>"}]}}
+    assert changed(planned(store), planned(store, **SYNTHETIC)) == NAMES[NAMES.index("tokenizer") :]
+    assert changed(planned(store), planned(store, **SYNTHETIC, **rule)) == NAMES[NAMES.index("tokenizer") :]
+    with_rule, without = planned(store, **SYNTHETIC, **rule), planned(store, **SYNTHETIC)
+    assert with_rule["synthesise"].fingerprint != without["synthesise"].fingerprint
 
 
 def test_every_function_of_the_table_exists() -> None:
@@ -51,8 +87,10 @@ def test_every_function_of_the_table_exists() -> None:
 
 
 def test_a_stage_needs_earlier_stages_and_known_sections() -> None:
+    order = list(STAGES)
+
     def holds(stage: Stage) -> bool:
-        earlier, known = set(NAMES[: NAMES.index(stage.name)]), set(PipelineConfig.model_fields)
+        earlier, known = set(order[: order.index(stage.name)]), set(PipelineConfig.model_fields)
         return set(stage.needs) <= earlier and bool(stage.sections) and set(stage.sections) <= known
 
     assert [stage.name for stage in STAGES.values() if not holds(stage)] == []

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.published import identity_like
 from flows.registry.candidate import Candidate
 from flows.registry.contamination import leaks, unknown
 from nmt_core.config import PipelineConfig
+from nmt_core.evaluate.test_sets import read_test_sets
 from nmt_core.store.artifacts import REPORT, Artifact, Manifest, Store, describe_outputs, fingerprint_of, now
 
 CONFIG = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}})
@@ -116,6 +118,79 @@ def test_nor_what_that_one_started_from(store: Store, ancestor: Callable[..., Ar
     second = ancestor(3, "a sentence", started_from=first.short)
     found = unknown(CONFIG, candidate(store, 1, second.short), store)
     assert found.startswith(f"training started from {first.short}")
+
+
+TEACHERS: dict[str, Any] = {"name": "made", "text": "parallel_source", "teachers": "export/0123"}
+DISTILLED = PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "synthesis": {"parts": [TEACHERS]}})
+
+
+@pytest.fixture
+def taught(store: Store, make: Make) -> Callable[[str], Candidate]:
+    """A candidate whose training text was made by this teacher."""
+
+    def taught(teacher: str) -> Candidate:
+        made = candidate(store, 1)
+        assert made.split
+        report = {"teachers": [{"part": "made", "teacher": teacher}], "held_out": {"test/news": 4}}
+        return replace(made, synthesise=make("synthesise", 1, None, report, split=made.split))
+
+    return taught
+
+
+@pytest.mark.parametrize(
+    ("test", "decontaminate", "why"),
+    [
+        ("a sentence", True, ""),
+        ("another sentence", True, "did not hold out the test set news"),
+        ("a sentence", False, "trained with clean.decontaminate off"),
+    ],
+)
+def test_nor_may_a_teacher_have_seen_them(
+    store: Store,
+    ancestor: Callable[..., Artifact],
+    taught: Callable[[str], Candidate],
+    test: str,
+    decontaminate: bool,
+    why: str,
+) -> None:
+    ancestor(1, "a sentence")
+    made = taught(ancestor(2, test, decontaminate=decontaminate).short)
+    found = unknown(DISTILLED, made, store)
+    assert (why in found and "text made was made by average/2" in found) if why else found == ""
+    assert leaks(made)["test/news"] == 9, "pairs that the teacher would have leaked count too"
+
+
+def test_a_teacher_of_the_other_direction_held_out_the_same_sentences(
+    store: Store, ancestor: Callable[..., Artifact], taught: Callable[[str], Candidate]
+) -> None:
+    ancestor(1, "b")  # the reference of each of these sentences is `b`
+    made = taught(ancestor(2, "b").short)
+    assert unknown(DISTILLED, made, store) == ""
+    assert made.split
+    (test,) = read_test_sets(made.split.path)
+    assert (test.swapped.sources, test.swapped.references) == (test.references, test.sources)
+
+
+def test_nor_may_the_teacher_of_a_teacher(
+    store: Store, make: Make, ancestor: Callable[..., Artifact], taught: Callable[[str], Candidate]
+) -> None:
+    ancestor(1, "a sentence")
+    first = ancestor(2, "another sentence")
+    clean = make("clean", 3, {"clean": {"decontaminate": True}})
+    split = make("split", 3, None, "a sentence", clean=clean)
+    report = {"teachers": [{"part": "theirs", "teacher": first.short}]}
+    synthetic = make("synthesise", 3, None, report, split=split)
+    train = make("train", 3, None, {"started_from": ""}, synthesise=synthetic)
+    found = unknown(DISTILLED, taught(make("average", 3, None, None, train=train).short), store)
+    assert found.startswith(f"the synthetic text theirs was made by {first.short}, which did not hold out")
+
+
+def test_a_teacher_without_a_history_is_unknown(
+    store: Store, ancestor: Callable[..., Artifact], taught: Callable[[str], Candidate]
+) -> None:
+    ancestor(1, "a sentence")
+    assert "made by /a/bundle, whose training text is unknown" in unknown(DISTILLED, taught("/a/bundle"), store)
+    assert "the teachers are unknown" in unknown(DISTILLED, candidate(store, 1), store)
 
 
 def test_weights_from_elsewhere_are_unknown(store: Store, ancestor: Callable[..., Artifact]) -> None:

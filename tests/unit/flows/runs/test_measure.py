@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.small import SMALL
+from support.small import SMALL, STEPS
 from support.trained_here import Here
 
 from flows.runs import measure as measuring
@@ -16,11 +16,11 @@ from flows.runs.summary import RunSummary
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
 from nmt_core.recipes.recipe import load_recipe
-from nmt_core.stages import STAGE_NAMES
 from nmt_core.stages.stage import Job, Resources, SilentReporter
 from nmt_core.stages.table import plan
 from nmt_core.train.distributed import World
 
+STAGES_OF_QUICKSTART = STEPS[:-1]
 TEXT_STAGES = {"download", "clean", "split", "tokenizer", "encode"}
 
 
@@ -49,13 +49,13 @@ def settings(tmp_path: Path) -> Settings:
 def test_every_stage_is_measured_and_nothing_else_is_left(settings: Settings, world: World) -> None:
     config = small("train.start_from=", "train.patience=3", "train.dev_sentences=20")
     summary, heard = measured(config, settings, world)
-    assert heard == list(STAGE_NAMES)
-    assert [row.name for row in summary.stages] == list(STAGE_NAMES)
+    assert heard == list(STAGES_OF_QUICKSTART)
+    assert [row.name for row in summary.stages] == list(STAGES_OF_QUICKSTART)
     assert all(row.cost.seconds > 0 and row.cost.memory_bytes for row in summary.stages)
     files = [path.relative_to(settings.home).as_posix() for path in settings.home.rglob("*") if path.is_file()]
     assert files == [f"measurements/{summary.run_id}/summary.json"]
     forecaster = Forecaster(config, settings, plan(config, settings.store))
-    for name in STAGE_NAMES:
+    for name in STAGES_OF_QUICKSTART:
         found = forecaster.stage(name)
         assert found.seconds is not None
         assert (found.origin, found.basis) == ("measurement", f"measurement {summary.run_id}")
@@ -70,7 +70,7 @@ def test_text_that_is_not_here_is_not_fetched_and_only_the_model_is_measured(
     recipe = tmp_path / "web.yaml"
     recipe.write_text(yaml.safe_dump(values | {"name": "web", "corpus": {"train": [files]}}), encoding="utf-8")
     summary, _ = measured(load_recipe(str(recipe)), settings, world)
-    assert {row.name for row in summary.stages} == set(STAGE_NAMES) - TEXT_STAGES
+    assert {row.name for row in summary.stages} == set(STAGES_OF_QUICKSTART) - TEXT_STAGES
     (evidence, *_) = evidence_of(settings)
     assert evidence.origin == "measurement"
     assert evidence.sizes.target_vocab == 700, "the invented words suffice for the recipe's own vocabulary"
@@ -92,6 +92,6 @@ def test_a_sample_of_local_text_is_measured_with_a_vocabulary_that_it_can_fill(
     summary, heard = measured(load_recipe(str(recipe)), settings, world)
     assert heard[0] == "reading the text"
     assert summary.sizes.pairs == 900
-    assert {row.name for row in summary.stages} == set(STAGE_NAMES)
+    assert {row.name for row in summary.stages} == set(STAGES_OF_QUICKSTART)
     assert (summary.sizes.target_vocab or 0) < 4_000
     assert not settings.store.root.exists()

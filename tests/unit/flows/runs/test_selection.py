@@ -13,8 +13,15 @@ def test_the_steps_are_the_stages_and_registration() -> None:
 def test_everything_is_included_unless_told_otherwise() -> None:
     assert all(Selection().includes(step) for step in STEPS)
     part = Selection("split", "train")
-    assert [step for step in STEPS if part.includes(step)] == ["split", "tokenizer", "encode", "train"]
+    assert [step for step in STEPS if part.includes(step)] == ["split", "synthesise", "tokenizer", "encode", "train"]
     assert [step for step in STEPS if part.begins_after(step)] == ["download", "clean"]
+
+
+def test_a_stage_that_the_recipe_lacks_is_refused() -> None:
+    config = PipelineConfig.model_validate({"name": "toy", "corpus": {"toy": {}}})
+    for selection in (Selection(last="synthesise"), Selection("synthesise"), Selection(force=("synthesise",))):
+        with pytest.raises(ConfigError, match=r"recipe toy has no stage synthesise: set synthesis\.parts"):
+            selection.check(config)
 
 
 def test_what_cannot_be_done_is_refused_with_a_remedy() -> None:

@@ -13,7 +13,7 @@ from support.published import identity_like
 
 from flows.retention.garbage import garbage
 from flows.runs.selection import Selection
-from flows.runs.start_from import resolved, tag_of
+from flows.runs.start_from import named_artifacts, resolved, tag_of
 from flows.runs.summary import RegisteredModel, RunSummary, StageSummary
 from flows.settings import Settings
 from nmt_core.config import PipelineConfig
@@ -21,7 +21,8 @@ from nmt_core.errors import ConfigError, ModelError
 from nmt_core.store.artifacts import Artifact, Identity, Manifest, describe_outputs, fingerprint_of, now
 
 OF_WEIGHTS, OF_VOCABULARY, OF_TRAINING = (identity_like(stage, "0") for stage in ("average", "tokenizer", "train"))
-WEIGHTS, VOCABULARY = fingerprint_of(OF_WEIGHTS), fingerprint_of(OF_VOCABULARY)
+OF_BUNDLE = identity_like("export", "0")
+WEIGHTS, VOCABULARY, BUNDLE = map(fingerprint_of, (OF_WEIGHTS, OF_VOCABULARY, OF_BUNDLE))
 
 
 def recipe(train: str = "", tokenizer: str = "") -> PipelineConfig:
@@ -48,6 +49,11 @@ def put(settings: Settings, identity: Identity) -> Artifact:
     return settings.store.publish(folder, made)
 
 
+def distillation(*teachers: str) -> PipelineConfig:
+    part = {"name": "made", "text": "parallel_source", "teachers": teachers}
+    return PipelineConfig.model_validate({"name": "test", "corpus": {"toy": {}}, "synthesis": {"parts": [part]}})
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings.load({"NMT_HOME": str(tmp_path / "home")})
@@ -63,7 +69,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> str:
         settings.prepare()
         client = MlflowClient(settings.mlflow_tracking_uri)
         client.create_registered_model("en-ko")
-        tags = {tag_of("average"): WEIGHTS, tag_of("tokenizer"): VOCABULARY}
+        tags = {tag_of("average"): WEIGHTS, tag_of("tokenizer"): VOCABULARY, tag_of("export"): BUNDLE}
         client.create_model_version("en-ko", "/nowhere", tags=tags)
         client.create_model_version("en-ko", "/nowhere")
         client.set_registered_model_alias("en-ko", "champion", "1")
@@ -84,6 +90,18 @@ def test_a_registered_model_is_its_weights_and_its_vocabulary(with_registry: Set
     assert config.train.start_from == str(weights.path)
     assert config.tokenizer.start_from == str(vocabulary.path)
     assert resolved(config, with_registry) == config
+
+
+def test_a_teacher_is_the_bundle_of_a_registered_model(with_registry: Settings, tmp_path: Path) -> None:
+    bundle = put(with_registry, OF_BUNDLE)
+    for address in ("models:/en-ko@champion", "models:/en-ko/1", bundle.short, str(bundle.path)):
+        config = resolved(distillation(address, str(tmp_path)), with_registry)
+        assert config.synthesis.parts[0].teachers == (str(bundle.path), str(tmp_path))
+        assert named_artifacts(config.model_dump(mode="json")) == {("export", bundle.fingerprint)}
+    with pytest.raises(ModelError, match=r"synthesis\.parts\.0\.teachers=models:/en-ko/2: .* has no tag nmt\.export"):
+        resolved(distillation("models:/en-ko/2"), with_registry)
+    with pytest.raises(ConfigError, match=r"synthesis\.parts\.0\.teachers=average/0123: .*give export/FINGERPRINT"):
+        resolved(distillation("average/0123"), with_registry)
 
 
 @pytest.mark.parametrize(

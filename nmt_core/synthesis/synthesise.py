@@ -1,0 +1,299 @@
+"""Run the stage `synthesise`: teachers translate text, and the pairs join the training text.
+
+Everything of a killed run stays in the unfinished artifact: the sentences, and each translated chunk. The next run
+resumes there and makes the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from nmt_core.config import PipelineConfig, SyntheticPart
+from nmt_core.corpus import mix
+from nmt_core.corpus.clean import TRAIN_FILES
+from nmt_core.corpus.split import DEV, SPLITS
+from nmt_core.errors import StageError
+from nmt_core.execution.pool import InProcess, LocalWorkers
+from nmt_core.jobs.chunk import unload
+from nmt_core.jobs.folder import JobFolder
+from nmt_core.jobs.inputs import identity as file_identity
+from nmt_core.jobs.order import Asked, Order
+from nmt_core.jobs.run import Means, run_job
+from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
+from nmt_core.store import storage
+from nmt_core.store.artifacts import REPORT
+from nmt_core.store.atomic import write_atomically
+from nmt_core.synthesis.judge import NOT_DRAWN, Judged, KeptShard, MadeShard, judge_shard, mix_shard
+from nmt_core.synthesis.teachers import Teacher, find_teachers
+from nmt_core.synthesis.texts import write_texts
+
+WORK = ".work"
+"""Folder of the sentences and of the translation jobs, in the unfinished artifact."""
+
+
+_SAMPLES_OF_A_PART = 4
+
+
+class PartReport(BaseModel):
+    """Result of one synthetic corpus."""
+
+    model_config = ConfigDict(frozen=True)
+    part: str
+    text: str
+    teachers: list[str]
+    translated: int
+    """Number of sentences that the teachers translated."""
+    dropped: int
+    """Number of pairs that were dropped."""
+    trained_on: int
+    """Number of pairs in the training text, repetitions included."""
+    times: float
+    """Average number of times that each kept pair is trained on."""
+    tag: str
+    seconds: float
+    """Seconds that the last attempt at the translations took."""
+
+
+class TeacherReport(BaseModel):
+    """Model that translated."""
+
+    model_config = ConfigDict(frozen=True)
+    part: str
+    teacher: str
+    """Short name of its artifact, or the folder of its bundle."""
+    sha256: str
+    """SHA-256 of the bundle's `config.json`, which holds the hashes of the other files."""
+    sentences: int
+    """Number of sentences that it translated."""
+    seconds: float
+    """Seconds that the last attempt at the translations took."""
+
+
+class Sample(BaseModel):
+    """Pair of a synthetic corpus."""
+
+    model_config = ConfigDict(frozen=True)
+    part: str
+    source: str
+    target: str
+
+
+class SynthesisReport(StageReport):
+    """Sizes of the synthetic text, and of the training, dev and test text together with it."""
+
+    parallel: int
+    """Number of pairs of parallel text in the training text, repetitions included."""
+    parts: list[PartReport]
+    teachers: list[TeacherReport]
+    dropped: dict[str, int]
+    """Number of dropped pairs of all parts, by reason."""
+    dropped_by_part: dict[str, int]
+    """Number of dropped pairs, by part and reason, as `part: reason`."""
+    held_out: dict[str, int]
+    """Number of dropped pairs that share text with a held-out set, by the first such set."""
+    dev: int
+    tests: dict[str, int]
+    samples: list[Sample]
+
+
+@dataclass
+class _Made:
+    """Progress of one part."""
+
+    part: SyntheticPart
+    teachers: list[TeacherReport] = field(default_factory=list)
+    shards: list[MadeShard] = field(default_factory=list)
+    judged: Judged = field(default_factory=Judged)
+    trained_on: int = 0
+    drawn: int = 0
+    rate: mix.Rate = field(default_factory=mix.Rate)
+
+
+def run(config: PipelineConfig, inputs: Inputs, out: Path, job: Job) -> SynthesisReport:
+    """Translate the text of each part, and write a training text in the layout of `split`.
+
+    The shards of the parallel text come first, unchanged. Synthetic pairs follow in further `train-NNNNN.parquet` with
+    the same columns, and with their origin, teacher and score. `dropped-NNNNN.parquet` of the same number has the
+    dropped pairs of a shard. Dev and test text is the same as in `split`.
+
+    Raises:
+        ConfigError: a teacher translates between other languages, or cannot run the search.
+        ModelError: a teacher is not a bundle, or its files are damaged.
+        StageError: a part has no sentence to translate, or none of its pairs is left.
+    """
+    if (out / REPORT).is_file():  # a run that was killed between the last shard and the publication
+        storage.remove_folder(str(out / WORK))
+        return SynthesisReport.model_validate_json((out / REPORT).read_bytes())
+    split = inputs["split"]
+    all_teachers = [
+        find_teachers(part, f"synthesis.parts.{number}", config.languages)
+        for number, part in enumerate(config.synthesis.parts)
+    ]
+    shards = _link_text(split.path, out, with_train=config.synthesis.train_on_parallel)
+    made = []
+    try:
+        for part, teachers in zip(config.synthesis.parts, all_teachers, strict=True):
+            made.append(_translated(part, teachers, config, split.path, out, job))
+    finally:
+        unload()  # later stages need its memory, and training needs the GPU
+    _judge(made, job)
+    _mix(made, config, out, shards, job)
+    before = split.report()
+    report = _report(made, before, before["items_out"] if config.synthesis.train_on_parallel else 0)
+    write_atomically(out / REPORT, report.model_dump_json(indent=1))
+    storage.remove_folder(str(out / WORK))
+    storage.sweep(str(out))
+    return report
+
+
+def _link_text(split: Path, out: Path, *, with_train: bool) -> int:
+    """Link the text of `split`, and return the number of shards of parallel training text."""
+    train = sorted(split.glob(TRAIN_FILES)) if with_train else []
+    for file in [split / SPLITS, split / DEV, *split.glob("test-*.parquet"), *train]:
+        storage.link(file, out / file.name)
+    return len(train)
+
+
+def _translated(
+    part: SyntheticPart, teachers: Sequence[Teacher], config: PipelineConfig, split: Path, out: Path, job: Job
+) -> _Made:
+    """Translate the sentences of a part."""
+    folder = out / WORK / part.name
+    texts = write_texts(part, split, config.mix, folder)
+    if not texts.sentences:
+        raise StageError(
+            f"synthesise: part {part.name} has no sentence to translate (text: {part.text}, corpora: "
+            f"{', '.join(part.corpora) or 'all'}): `clean` or `split` dropped all of them, as their reports show; name "
+            "more text, or remove the part"
+        )
+    made = _Made(part)
+    for number, (teacher, files) in enumerate(zip(teachers, texts.files, strict=True)):
+        own = folder / str(number)
+        if not files:
+            continue
+        job.reporter.log(f"{part.name}: {teacher.name} translates {texts.sentences:,} sentences")
+        order = Order(
+            model=teacher.version,
+            search=part.search,
+            inputs=tuple(found for file in files if (found := file_identity(str(file), file.name))),
+            target=str(own / "made"),
+            into_folder=True,
+            column="text",
+        )
+        means = Means(
+            bundle=str(teacher.folder),
+            threads=job.resources.threads,
+            workers=InProcess() if isinstance(job.workers, LocalWorkers) else job.workers,  # threads share one model
+            progress=lambda done, total, note: job.reporter.progress(done, total, f"{part.name}: {note}"),
+            say=job.reporter.log,
+        )
+        # Another order, such as after the home was moved in between, has a folder of its own.
+        outcome = run_job(Asked(teacher.name), order, JobFolder(str(own / f"job-{order.fingerprint}")), means)
+        made.teachers.append(
+            TeacherReport(
+                part=part.name,
+                teacher=teacher.name,
+                sha256=teacher.sha256,
+                sentences=outcome.done.lines,
+                seconds=round(outcome.seconds, 2),
+            )
+        )
+        made.shards += _shards(part, teacher, files, config, split)
+    return made
+
+
+def _shards(
+    part: SyntheticPart, teacher: Teacher, files: Sequence[Path], config: PipelineConfig, split: Path
+) -> Iterator[MadeShard]:
+    """Yield the translated shards of one teacher."""
+    for file in files:
+        own = file.parents[1]
+        yield MadeShard(
+            part=part,
+            text=str(file),
+            made=str(own / "made" / file.name),
+            kept=str(own / "kept" / file.name),
+            dropped=str(own / "dropped" / file.name),
+            split=str(split),
+            teacher=teacher.name,
+            own=teacher.languages,
+            rules=config.clean,
+            languages=config.languages,
+        )
+
+
+def _judge(made: Sequence[_Made], job: Job) -> None:
+    """Judge all translations."""
+    tasks = [(one, shard) for one in made for shard in one.shards]
+    found = job.workers.map(judge_shard, [shard for _, shard in tasks])
+    for (one, _), judged in zip(tasks, found, strict=True):
+        one.judged.add(judged)
+
+
+def _mix(made: Sequence[_Made], config: PipelineConfig, out: Path, first: int, job: Job) -> None:
+    """Write the shards of synthetic training text, numbered from `first`, by the rules of the mix."""
+    rules = config.mix.model_copy(update={"temperature": 1.0})  # the sizes of the parts are chosen, not found
+    number = first
+    for one in made:
+        rates = mix.rates(rules, [shard.kept for shard in one.shards], job.workers)
+        if not rates:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(one.judged.dropped.items()))
+            raise StageError(
+                f"synthesise: none of the {one.judged.translated:,} pairs of part {one.part.name} is left ({reasons}): "
+                "look at the teacher, or shorten the list synthesis.parts.drop of the part"
+            )
+        one.rate = rates[one.part.name]
+        tasks = []
+        for shard in one.shards:
+            train, dropped = (str(out / f"{name}-{number:05d}.parquet") for name in ("train", "dropped"))
+            tasks.append(KeptShard(shard.kept, shard.dropped, train, dropped, rates, config.mix.seed))
+            number += 1
+        for rows, drawn, not_drawn in job.workers.map(mix_shard, tasks):
+            one.trained_on += rows
+            one.drawn += drawn
+            one.judged.dropped.update({NOT_DRAWN: not_drawn} if not_drawn else {})
+
+
+def _report(made: Sequence[_Made], split: Mapping[str, Any], parallel: int) -> SynthesisReport:
+    """Return the report, in which every translated sentence is accounted for."""
+    dropped: Counter[str] = Counter()
+    leaked: Counter[str] = Counter()
+    by_part: dict[str, int] = {}
+    for one in made:
+        name, reasons = one.part.name, one.judged.dropped
+        require_sum(f"synthesise, {name}", one.judged.translated, {"trained on": one.drawn, "dropped": reasons.total()})
+        dropped.update(reasons)
+        leaked.update(one.judged.leaked)
+        by_part |= {f"{name}: {reason}": count for reason, count in sorted(reasons.items())}
+    return SynthesisReport(
+        items_in=parallel + sum(one.judged.translated for one in made),
+        items_out=parallel + sum(one.trained_on for one in made),
+        unit="pairs",
+        parallel=parallel,
+        parts=[_part_report(one) for one in made],
+        teachers=[teacher for one in made for teacher in one.teachers],
+        dropped=dict(sorted(dropped.items())),
+        dropped_by_part=by_part,
+        held_out=dict(sorted(leaked.items())),
+        dev=split["dev"],
+        tests=split["tests"],
+        samples=[Sample.model_validate(sample) for one in made for sample in one.judged.samples[:_SAMPLES_OF_A_PART]],
+    )
+
+
+def _part_report(one: _Made) -> PartReport:
+    return PartReport(
+        part=one.part.name,
+        text=one.part.text,
+        teachers=[teacher.teacher for teacher in one.teachers],
+        translated=one.judged.translated,
+        dropped=one.judged.dropped.total(),
+        trained_on=one.trained_on,
+        times=one.rate.times,
+        tag=one.rate.tag,
+        seconds=round(sum(teacher.seconds for teacher in one.teachers), 2),
+    )

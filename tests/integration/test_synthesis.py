@@ -1,0 +1,113 @@
+"""Back-translation through every stage: a backward model makes text for a forward model, which is registered."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow.tracking import MlflowClient
+from support.small import SMALL
+from support.trained_here import Here
+
+from flows import retraining
+from flows.runs.selection import STEPS
+from flows.runs.start_from import resolved
+from flows.settings import Settings
+from nmt_core.corpus import toy
+from nmt_core.recipes.recipe import load_recipe
+from nmt_core.stages.table import plan
+from nmt_core.train.distributed import World
+
+pytestmark = [pytest.mark.cpu(90)]
+
+Pair = tuple[str, str]
+OPTIONS = {name: value for name, value in SMALL.items() if not name.startswith("corpus.toy.")}
+CHANGES = [f"{name}={value}" for name, value in OPTIONS.items()]
+
+
+def recipe(folder: Path, name: str, languages: tuple[str, str], pairs: dict[str, list[Pair]], **sections: Any) -> str:
+    """Write a recipe and its text, and return the path of the recipe."""
+    corpus: dict[str, Any] = {}
+    for role, rows in pairs.items():
+        file = folder / f"{name}-{role}.tsv"
+        file.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+        corpus[role] = [{"name": f"toy-{role}", "address": str(file)}]
+    values: dict[str, Any] = {"name": name, "languages": dict(zip(("source", "target"), languages, strict=True))}
+    values |= {"corpus": corpus | sections.pop("corpus", {}), "clean": {"expected_length_ratio": 2.0}} | sections
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    return str(folder / f"{name}.yaml")
+
+
+@pytest.fixture
+def settings(
+    tmp_path: Path,
+    databases: Callable[[Path], Path],
+    prefect_api: str,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Settings]:
+    """Settings of a home that this process reads, in which it trains by itself."""
+    monkeypatch.setattr(retraining, "launcher_for", lambda *_: Here(world))
+    before = dict(os.environ)
+    os.environ |= {"NMT_HOME": str(databases(tmp_path / "home")), "NMT_THREADS": "1"}
+    yield Settings.load()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def run(file: str) -> dict[str, Any]:
+    """Run the flow that `nmt run` starts."""
+    from flows.retrain import retrain
+
+    found: dict[str, Any] = retrain(config=load_recipe(file, CHANGES)).model_dump(mode="json")
+    return found
+
+
+def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp_path: Path) -> None:
+    generated = toy.generate(pairs=2_000, seed=8, held_out=20)
+    pairs = {"train": generated.train[:1_500], "dev": generated.dev, "test": generated.test}
+    swapped = {role: [(target, source) for source, target in rows] for role, rows in pairs.items()}
+    backward = run(recipe(tmp_path, "backward", ("ko", "en"), swapped))
+    assert "champion" in backward["model"]["aliases"]
+
+    alone = tmp_path / "alone.ko"
+    alone.write_text("".join(f"{korean}\n" for _, korean in generated.train[1_500:]), encoding="utf-8")
+    # So little training teaches little: whatever the teacher writes is kept.
+    part = {"name": "made", "text": "target_monolingual", "teachers": "models:/backward@champion", "drop": []}
+    part["search"] = {"method": "sample", "max_length_factor": 0.0, "max_length_offset": 8}
+    more: dict[str, Any] = {
+        "corpus": {"monolingual": [{"name": "alone", "side": "target", "address": str(alone)}]},
+        "mix": {"corpora": [{"corpus": "made", "tag": "<BT>", "weight": 2}]},
+        "synthesis": {"parts": [part]},
+    }
+    file = recipe(tmp_path, "forward", ("en", "ko"), pairs, **more)
+    forward = run(file)
+    assert [stage["name"] for stage in forward["stages"]] == list(STEPS)
+    assert {stage["status"] for stage in forward["stages"]} == {"done"}
+    teacher = next(stage["fingerprint"] for stage in backward["stages"] if stage["name"] == "export")
+    assert Path(forward["config"]["synthesis"]["parts"][0]["teachers"][0]).name == teacher
+
+    folders = {stage["name"]: Path(stage["artifact"]) for stage in forward["stages"][:-1]}
+    report = json.loads((folders["synthesise"] / "report.json").read_text())
+    (made,) = report["parts"]
+    assert made["trained_on"] == 2 * (made["translated"] - made["dropped"]) > 0
+    assert json.loads((folders["encode"] / "report.json").read_text())["items_in"] == report["items_out"]
+    checks = {check["kind"]: check for check in forward["model"]["gate"]["checks"]}
+    assert checks["contamination"]["passed"], checks["contamination"]["why"]
+    version = MlflowClient(settings.mlflow_tracking_uri).get_model_version_by_alias("forward", "champion")
+    assert f"was translated by export/{teacher[:12]} ({made['translated']:,} sentences" in version.description
+    assert "alone: licence not stated" in version.description, "monolingual text has a licence too"
+    html = (settings.runs / forward["run_id"] / "report.html").read_text(encoding="utf-8")
+    assert "Synthetic text" in html and "Samples of synthetic pairs" in html
+
+    def planned(*changes: str) -> dict[str, str]:
+        config = resolved(load_recipe(file, [*CHANGES, *changes]), settings)
+        return {one.stage.name: one.reason for one in plan(config, settings.store)}
+
+    assert set(planned().values()) == {"made already"}
+    heavier = planned("mix.corpora=[{corpus: made, tag: <BT>, weight: 3}]")
+    assert heavier["split"] == "made already"
+    assert heavier["synthesise"].startswith("mix.corpora: "), "and says why"
