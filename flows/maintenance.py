@@ -17,6 +17,7 @@ from flows.servers.heartbeats import end_silent, heartbeat_seconds, says_its_end
 from flows.servers.late_runs import skip_late
 from flows.servers.reconcile import Closed, close_orphans
 from flows.settings import Settings
+from nmt_core.errors import counted
 
 
 def _name_of_gc(parameters: Parameters, deployed: Deployed) -> str:
@@ -56,11 +57,11 @@ def gc(
             one.remove()
     did = "freed" if delete else "would be freed, and nothing was deleted"
     freed = reports.size(sum(one.bytes for one in rubbish))
-    logger.info(f"{freed} in {len(rubbish)} folders {did}")
+    logger.info(f"{freed} in {counted(len(rubbish), 'folder')} {did}")
     rows = [{"artifact": one.name, "size": reports.size(one.bytes)} for one in rubbish]
     create_table_artifact(cells(rows), key="gc", description=f"{freed} {did}")
     names = [one.name for one in rubbish]
-    return completed(f"{freed} in {len(names)} folders {did}", names)
+    return completed(f"{freed} in {counted(len(names), 'folder')} {did}", names)
 
 
 @says_its_end

@@ -15,7 +15,7 @@ from flows.servers.heartbeats import says_its_end
 from flows.settings import Settings
 from flows.translation.job import Wanted, translate_job
 from nmt_core.documents.document import Redo
-from nmt_core.errors import ConfigError, without_password
+from nmt_core.errors import ConfigError, counted, without_password
 from nmt_core.jobs.pace import Progress
 
 _SECONDS_BETWEEN_LINES = 30.0
@@ -97,9 +97,9 @@ def _translated(wanted: Wanted) -> dict[str, Any]:
     logger, display = get_run_logger(), current_display.get()
     display.begin(_STEP)
     report = translate_job(wanted, Settings.load(), _progress(display, logger.info), logger.warning, logger.info)
-    display.end(_STEP, f"{report['lines']:,} lines")
+    display.end(_STEP, f"{counted(report['lines'], 'line')}")
     create_markdown_artifact(reports.markdown(f"translated {source}", report), key="report-translate")
-    return completed(f"{report['lines']:,} lines", report)
+    return completed(f"{counted(report['lines'], 'line')}", report)
 
 
 def _progress(display: Display, info: Callable[[str], None]) -> Progress:

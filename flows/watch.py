@@ -28,7 +28,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.corpus.fetching.addresses import scheme_of
 from nmt_core.corpus.fetching.lockfile import Lockfile
 from nmt_core.corpus.fetching.watching import changes, look, watched
-from nmt_core.errors import ConfigError, NmtError, words_of
+from nmt_core.errors import ConfigError, NmtError, counted, words_of
 from nmt_core.recipes.recipe import with_changes
 from nmt_core.store.atomic import write_atomically
 
@@ -83,22 +83,23 @@ def watch(config: PipelineConfig) -> list[str]:
         logger.warning(f"{address}: cannot be checked: {problem}")
     found = changes(before, now.digests)
     seen = before | now.digests
+    number = counted(len(seen), "address", "addresses")
     rows = [{"address": address, "digest": digest, "changed": address in found} for address, digest in seen.items()]
     create_table_artifact(cells(rows), key="watch", description=f"Text of {plain(config.name)} at this check")
     if found and config.schedule.overlap == "skip" and _is_retraining(config.name):
         logger.info(
-            f"{len(found)} of {len(seen)} addresses have changed, while a retraining is running: the next check after "
+            f"{len(found)} of {number} changed, while a retraining is running: the next check after "
             "its end starts another one"
         )
         return found  # nothing is stored, so that the next check finds the same changes
     if found:
-        logger.info(f"{len(found)} of {len(seen)} addresses have changed: {', '.join(found)}")
+        logger.info(f"{len(found)} of {number} changed: {', '.join(found)}")
         Lockfile(config.corpus.lock).forget(found)
         tell(Event(event=CHANGED, resource=_resource(config.name), payload={"recipe": config.name, "addresses": found}))
     else:
-        logger.info(f"nothing has changed at {len(seen)} addresses")
+        logger.info(f"nothing has changed at {number}")
     _write(state, seen)  # last: if the flow is stopped before this, the next check finds the same change again
-    words = f"{len(found)} of {len(seen)} addresses have changed" if found else "nothing has changed"
+    words = f"{len(found)} of {number} changed" if found else "nothing has changed"
     return completed(words, found)
 
 

@@ -54,6 +54,17 @@ def shown(value: object, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as "1 line" or "1,204 lines".
+
+    Args:
+        count: the number.
+        one: the noun in the singular, with the words that belong to it.
+        many: its plural. By default the singular with an s.
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 class NmtError(Exception):
     """Base class of all errors that a user can cause and fix.
 

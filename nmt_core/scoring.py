@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from sacrebleu.metrics import BLEU, CHRF
 
 from nmt_core.config import METRICS, MetricName
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, counted
 
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char"}
 """BLEU tokenizer by target language, for languages without spaces between words. All other languages use 13a,
@@ -83,8 +83,8 @@ def statistics(
     """
     if not references or len(hypotheses) != len(references):
         raise DataError(
-            f"test set {test_set}: {len(hypotheses)} hypotheses for {len(references)} references: "
-            "give one non-empty pair of files of equal length"
+            f"test set {test_set}: {counted(len(hypotheses), 'hypothesis', 'hypotheses')} for "
+            f"{counted(len(references), 'reference')}: give one non-empty pair of files of equal length"
         )
     return [SentenceStatistics(metric, hypotheses, references, target_language) for metric in METRICS]
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
 from nmt_core.bundle import read_search
 from nmt_core.config import LanguagesConfig, Precision, SearchConfig
 from nmt_core.config.faults import search_with
-from nmt_core.errors import ConfigError, DataError, shown
+from nmt_core.errors import ConfigError, DataError, counted, shown
 from nmt_core.open_bundle import OpenBundle
 from nmt_core.search.alignment import Aligner, Alignment
 from nmt_core.search.batches import batches_by_length, most_sources
@@ -123,7 +123,7 @@ class Translator:
         self._most_tokens = search.max_source_tokens - len(self._source_prefix)
         if self._most_tokens < 1:
             raise ConfigError(
-                f"search.source_prefix={search.source_prefix!r} has {len(self._source_prefix)} tokens, and "
+                f"search.source_prefix={search.source_prefix!r} has {counted(len(self._source_prefix), 'token')}, and "
                 f"search.max_source_tokens={search.max_source_tokens} leaves none for a line: raise max_source_tokens"
             )
 
@@ -540,7 +540,8 @@ class Translator:
         """
         if given and len(given) != lines:
             raise DataError(
-                f"{len(given):,} target prefixes for {lines:,} lines: give one for each line, empty for no prefix"
+                f"{len(given):,} target prefixes for {counted(lines, 'line')}: give one for each line, "
+                "empty for no prefix"
             )
         if not any(given):
             return [[]] * lines

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nmt_core.errors import ArtifactError, ConfigError
+from nmt_core.errors import ArtifactError, ConfigError, counted
 
 if TYPE_CHECKING:
     from flows.settings import Settings
@@ -89,7 +89,7 @@ def verify_artifacts(
         console.print(f"{artifact.short} {damage or 'intact'}", soft_wrap=True)
     if damaged:
         raise ArtifactError(
-            f"{damaged:,} of {len(checked):,} artifacts are damaged, as listed above: a run that needs a "
+            f"{damaged:,} of {counted(len(checked), 'artifact')} damaged, as listed above: a run that needs a "
             "damaged artifact makes it again, or fetches it from the shared store"
         )
 
@@ -142,7 +142,7 @@ def collect_garbage(
             item.remove()
     done = "freed" if yes else "would be freed; nothing was deleted: add --yes to delete it"
     freed = reports.size(sum(item.bytes for item in unneeded))
-    note(f"{freed} in {len(unneeded)} folders {done}")
+    note(f"{freed} in {counted(len(unneeded), 'folder')} {done}")
     if warning := _unfinished_uploads(settings, older_than):
         note(warning)
 
@@ -159,7 +159,7 @@ def _unfinished_uploads(settings: "Settings", days: int) -> str:
     if not uploads:
         return ""
     return (
-        f"{len(uploads):,} uploads to {address} were started more than {days} days ago and never completed. Their "
+        f"{counted(len(uploads), 'upload')} to {address} started more than {days} days ago and never completed. Their "
         "parts take up space, and gc does not remove them: set the bucket's rule AbortIncompleteMultipartUpload "
         "(docs/how-to/share-artifacts.md shows how)"
     )

@@ -10,7 +10,7 @@ import typer
 from flows.cli.arguments import AsJson, Debug, Overrides, Quiet, Verbose, detail_of
 from flows.cli.interruption import Stopped, interruptible
 from flows.runs.selection import Selection
-from nmt_core.errors import BudgetError, NmtError, PreemptedError
+from nmt_core.errors import BudgetError, NmtError, PreemptedError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,8 +109,8 @@ def _compare(
             _show(runs, form, figure, console)
     if failed := [f"{run.recipe} (seed {run.seed})" for run in runs if run.status != "finished"]:
         raise ComparisonError(
-            f"{len(failed)} of {len(runs)} runs failed, for the reasons above: {', '.join(failed)}: fix them, then "
-            "repeat the command; finished stages are reused"
+            f"{len(failed)} of {counted(len(runs), 'run')} failed, for the reasons above: {', '.join(failed)}: fix "
+            "them, then repeat the command; finished stages are reused"
         )
 
 

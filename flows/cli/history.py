@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.arguments import Debug
+from nmt_core.errors import counted
 
 _UNITS = {"d": 1, "w": 7}
 
@@ -58,7 +59,7 @@ def clean_history(
             ) from None
     counts = {server: sum(run.runs for run in found if run.server == server) for server in ("MLflow", "Prefect")}
     done = "would be removed; nothing was changed" if dry_run else "removed"
-    note(f"{counts['MLflow']:,} runs of MLflow and {counts['Prefect']:,} of Prefect {done}")
+    note(f"{counted(counts['MLflow'], 'run')} of MLflow and {counts['Prefect']:,} of Prefect {done}")
     if counts["MLflow"] and not dry_run:
         note(
             "MLflow keeps deleted runs, and their files, until `mlflow gc` frees them "

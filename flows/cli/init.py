@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.arguments import Debug
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -146,7 +146,7 @@ def _look(places: list[str], wishes: "Wishes", machine: "Machine") -> "Findings"
 def _report(findings: "Findings", seed: int, console: "Console") -> None:
     source, target = findings.languages
     sample = findings.sample
-    corpora = "1 corpus" if len(findings.corpora) == 1 else f"{len(findings.corpora)} corpora"
+    corpora = counted(len(findings.corpora), "corpus", "corpora")
     console.print(f"{findings.pairs:,} pairs, {source} to {target}, in {corpora}", soft_wrap=True)
     if sample:
         what = "all of it" if sample.is_whole else f"{sample.judged:,} of the first {sample.read:,} pairs (seed {seed})"

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from nmt_core.errors import counted
+
 
 def recipes(
     options: Annotated[
@@ -26,7 +28,7 @@ def recipes(
         changes = upgrade_recipe(upgrade)
         for change in changes:
             typer.echo(change)
-        typer.echo(f"{upgrade}: {len(changes)} changes" if changes else f"{upgrade}: no changes needed")
+        typer.echo(f"{upgrade}: {counted(len(changes), 'change')}" if changes else f"{upgrade}: no changes needed")
         return
     for name in recipe_names():
         typer.echo(f"{name:<20} {load_recipe(name).description}")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.arguments import Debug
+from nmt_core.errors import counted
 
 
 def reconcile(
@@ -41,4 +42,4 @@ def reconcile(
     for run in orphans:
         note(f"{run.run_id}  {run.name}: {run.status or 'left open'}: {run.why}")
     closed = sum(bool(run.status) for run in orphans)
-    note(f"{closed} runs closed, {len(orphans) - closed} left open")
+    note(f"{counted(closed, 'run')} closed, {len(orphans) - closed} left open")

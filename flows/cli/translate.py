@@ -9,6 +9,7 @@ import typer
 
 from flows.cli.arguments import Beam, Debug, Quiet, SearchOverrides
 from flows.cli.interruption import Stopped, interruptible
+from nmt_core.errors import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,7 +191,7 @@ def run_translation(wanted: "Wanted", detail: "Detail" = "normal") -> None:
     did = "was translated before" if report["reused"] else f"{report['lines_per_second']:,.0f} lines/s"
     model = f"{report['model']} version {report['model_version']}"
     if detail != "quiet":
-        _print(f"{report['target']}: {report['lines']:,} lines by {model}, {did}", console)
+        _print(f"{report['target']}: {counted(report['lines'], 'line')} by {model}, {did}", console)
     _report_statuses(report["by_status"], console)
     _report_terms(report, console)
 
@@ -224,13 +225,13 @@ def _report_statuses(statuses: Mapping[str, int], console: "Console") -> None:
     total = sum(statuses.values())
     for status, count in statuses.items():
         if status != "ok":
-            _print(f"{count:,} of {total:,} lines: {status}", console)
+            _print(f"{count:,} of {counted(total, 'line')}: {status}", console)
 
 
 def _report_terms(counts: Mapping[str, Any], console: "Console") -> None:
     if counts.get("terms"):
         terms, kept = counts["terms"], counts["terms_kept"]
-        _print(f"{kept:,} of {terms:,} terms ({kept / terms:.1%}) have their translation", console)
+        _print(f"terms with their translation: {kept:,} of {terms:,} ({kept / terms:.1%})", console)
 
 
 def _print(message: str, console: "Console") -> None:

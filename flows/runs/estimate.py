@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nmt_core.config import ParallelCorpus, PipelineConfig
-from nmt_core.errors import ArtifactError
+from nmt_core.errors import ArtifactError, counted
 from nmt_core.models.counts import parameters
 from nmt_core.store.artifacts import Artifact, Store
 
@@ -87,7 +87,7 @@ def memory(stage: str, config: PipelineConfig, workers: int, text: float | None 
             workers, shard = min(workers, math.ceil(text / shard)), round(min(text, shard))
         factor = _CLEAN_BYTES_PER_TEXT_BYTE if stage == "clean" else _CLEAN_BYTES_PER_TEXT_BYTE / 2
         size = workers * (_PROCESS_BYTES + shard * factor)
-        return Estimate(size, f"{workers} workers, {config.clean.shard_pairs:,} pairs each")
+        return Estimate(size, f"{counted(workers, 'worker')}, {config.clean.shard_pairs:,} pairs each")
     if stage == "train":
         size = _TORCH_BYTES + weights * _BYTES_PER_WEIGHT_IN_TRAINING
         return Estimate(size, f"{weights:,} weights x {_BYTES_PER_WEIGHT_IN_TRAINING} bytes, without activations")

@@ -22,6 +22,7 @@ from prefect.flows import Flow
 from prefect.states import Cancelled, Crashed
 
 from flows.tracking.paging import all_flow_runs
+from nmt_core.errors import counted
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Name of Prefect's heartbeat event of a run."""
@@ -80,7 +81,10 @@ def end_silent(
     """
     heard = _silent(prefect, since=datetime.now(UTC) - timedelta(seconds=HEARTBEATS_MISSED * heartbeat))
     if heard:
-        say(f"{len(heard)} runs without a heartbeat: waiting {_LISTENED_FOR * heartbeat:.0f} s for another one")
+        say(
+            f"{counted(len(heard), 'run')} without a heartbeat: waiting {_LISTENED_FOR * heartbeat:.0f} "
+            "s for another one"
+        )
     deadline = clock() + _LISTENED_FOR * heartbeat
     while heard and clock() < deadline:
         time.sleep(_SECONDS_BETWEEN_LOOKS)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import Generic, NamedTuple, TypeVar
 
+from nmt_core.errors import counted
+
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
@@ -65,7 +67,9 @@ class Batcher(Generic[Key, Result]):
         added = [_Waiting[Key, Result](key, line, Future()) for line in lines]
         with self._changed:
             if self._closed or len(self._waiting) + len(added) > self._most_waiting:
-                raise OverloadedError(f"{len(self._waiting):,} lines are waiting, and {self._most_waiting:,} may")
+                raise OverloadedError(
+                    f"{counted(len(self._waiting), 'waiting line')}, and there may be {self._most_waiting:,}"
+                )
             self._waiting += added
             self._changed.notify(len(added))
         return [each.future for each in added]

@@ -18,7 +18,7 @@ from nmt_core.advice.machine import Machine
 from nmt_core.advice.vocabulary import Vocabulary
 from nmt_core.config import ModelConfig
 from nmt_core.config.clean import CleanConfig
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 from nmt_core.models.counts import weights_per_token
 
 _SAMPLED_LINES = 20_000
@@ -435,7 +435,7 @@ def _train_lines(draft: _Draft, size: Size, hours: float, one: Vocabulary, longe
     updates = planned if needed <= hours else max(_LEAST_UPDATES, _round(planned * hours / needed))
     times = updates * tokens / (draft.pairs * _tokens_of_a_pair(one))
     takes = _hours_shown(_hours_of(draft, size, updates * tokens, one))
-    why = f"reads the text about {times:,.0f} times, in about {takes} here" + (
+    why = f"reads the text about {counted(round(times), 'time')}, in about {takes} here" + (
         ", between multi30k-en-de (75 times) and wmt14-en-de-base (18)"
         if updates == planned
         else f". {planned:,} updates would be better, and would take about {_hours_shown(needed)}"
@@ -478,7 +478,7 @@ def _batch_lines(machine: Machine, tokens: int, micro: int, why: str) -> list[Li
 
 def _hours_shown(hours: float) -> str:
     if hours < 1:
-        return f"{max(1, round(hours * 60))} minutes"
+        return counted(max(1, round(hours * 60)), "minute")
     return f"{hours:.1f} hours" if hours < 10 else f"{_round(hours):,} hours"
 
 
@@ -507,7 +507,9 @@ def _why_no_worse(draft: _Draft, sample: Sample | None) -> str:
     if sample is None:
         return "whether the text has enough addresses and placeholders to learn to copy them is not known"
     addresses, placeholders = (_round(sample.marked[kind] * draft.pairs) for kind in ("addresses", "placeholders"))
+    if not addresses and not placeholders:
+        return "no sentence of the sample has an address or a placeholder, so a model cannot learn to copy them"
     return (
-        f"the text has about {addresses:,} sentences with addresses and {placeholders:,} with placeholders, too few to "
-        "learn to copy all of them"
+        f"the text has about {counted(addresses, 'sentence')} with addresses and {placeholders:,} with placeholders, "
+        "too few to learn to copy all of them"
     )

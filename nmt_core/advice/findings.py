@@ -17,7 +17,7 @@ from nmt_core.config import SIDES, CleanConfig, LanguagesConfig
 from nmt_core.corpus import normalize, scripts
 from nmt_core.corpus.cleaning import filters
 from nmt_core.corpus.cleaning.thresholds import rules_for, usual_length_ratio
-from nmt_core.errors import ConfigError, DataError
+from nmt_core.errors import ConfigError, DataError, counted
 from nmt_core.formats import kinds
 from nmt_core.spelling import Spelling
 
@@ -128,9 +128,10 @@ def look(places: Sequence[str], wishes: Wishes, *, least_pairs: int = LEAST_PAIR
     pairs = sum(one.pairs for one in train)
     if pairs * sample.kept_share < least_pairs:
         raise DataError(
-            f"{places[0]}: {pairs:,} pairs, of which the filters keep {sample.kept_share:.0%}, are too few to train a "
-            f"model: {least_pairs:,} are the least, and 100,000 or more give useful translations: add text, for "
-            f"example from OPUS, which `nmt init opus:{'-'.join(languages)}` lists"
+            f"{places[0]}: {counted(pairs, 'pair')} beside dev and test text, of which the filters keep "
+            f"{sample.kept_share:.0%}, are too few to train a model: {least_pairs:,} are the least, and 100,000 or "
+            "more give useful translations: add text, for example from OPUS, which `nmt init "
+            f"opus:{'-'.join(languages)}` lists"
         )
     return Findings(
         name=_name_of(places),

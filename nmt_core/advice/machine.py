@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nmt_core.errors import counted
+
 _CORE_FLOPS = 60e9
 """Operations a second of one core in training.
 
@@ -25,7 +27,7 @@ class Machine:
     @property
     def shown(self) -> str:
         """Description in words."""
-        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        cores = counted(self.cores, "core")
         gpus = {0: "no GPU", 1: "1 GPU"}.get(self.gpus, f"{self.gpus} GPUs")
         return f"{cores}, {self.memory / 1e9:,.0f} GB of memory, {gpus}"
 

@@ -24,7 +24,7 @@ from nmt_core.corpus.funnel import CleanReport, Tally
 from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.index import MONOLINGUAL, CorpusIndex, StoredCorpus
 from nmt_core.corpus.shard import JudgedShard, RawShard, finish_shard, judge_shard
-from nmt_core.errors import DataError, StageError
+from nmt_core.errors import DataError, StageError, counted
 from nmt_core.stages.stage import Inputs, Job, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Identity
@@ -207,7 +207,8 @@ class _Cleaning:
         storage.write(models.to_frame(), url)
         domain = self._config.clean.in_domain
         self._job.reporter.log(
-            f"{CROSS_ENTROPY_DIFFERENCE}: learnt from {pairs:,} pairs of {domain} and the same number of all text"
+            f"{CROSS_ENTROPY_DIFFERENCE}: learnt from {counted(pairs, 'pair')} of {domain} and the same "
+            "number of all text"
         )
         return url
 
@@ -232,7 +233,7 @@ class _Cleaning:
                     number += 1
                     pairs_read += pairs.height
                     done = _JUDGED * position / len(names)
-                    self._job.reporter.progress(done, 1, f"corpus {name}, {pairs_read:,} pairs read")
+                    self._job.reporter.progress(done, 1, f"corpus {name}, {counted(pairs_read, 'pair')} read")
             except DataError as error:
                 self._skip(name, error)
 

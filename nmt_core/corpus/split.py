@@ -18,7 +18,7 @@ from nmt_core.corpus.held_out import decontaminate
 from nmt_core.corpus.held_out.carve import HeldOutPairs, carve, too_little
 from nmt_core.corpus.reading import held_out_sets
 from nmt_core.corpus.shard import DROPPED_COLUMNS, ROW_GROUP_PAIRS
-from nmt_core.errors import StageError
+from nmt_core.errors import StageError, counted
 from nmt_core.stages.stage import Inputs, Job, StageReport, require_sum
 from nmt_core.store import storage
 from nmt_core.store.artifacts import Identity
@@ -242,7 +242,7 @@ def _split(
         ]
         for number, found in enumerate(job.workers.map(_split_shard, tasks)):
             total.add(found)
-            job.reporter.progress(number + 1, len(tasks), f"{total.train.total():,} pairs to train on")
+            job.reporter.progress(number + 1, len(tasks), f"{counted(total.train.total(), 'pair')} to train on")
         for found in job.workers.map(_split_alone, tasks_alone):
             total.add(found)
     finally:

@@ -153,9 +153,17 @@ def _trimmed(items: list[_Item], pairs: dict[int, int]) -> tuple[int, int]:
             last -= 1
         elif head.role == "open" and pairs.get(first) == last:
             first, last = first + 1, last - 1
+        elif head.role == "open" and not _has_text(items[first : pairs[first]]):
+            first = pairs[first] + 1
+        elif tail.role == "close" and not _has_text(items[pairs[last] : last]):
+            last = pairs[last] - 1
         else:
             break
     return first, last
+
+
+def _has_text(items: list[_Item]) -> bool:
+    return any(item.role == "kept" or (item.role is None and not item.is_blank) for item in items)
 
 
 def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag]]:
@@ -163,6 +171,7 @@ def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag
     text = ""
     tags: list[Tag] = []
     numbers: dict[int, int] = {}
+    spaced = _spaced(items)
     for number, item in enumerate(items):
         if item.role is None or item.role == "kept":
             own = _SPACES.sub(" ", item.text)
@@ -178,7 +187,7 @@ def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag
         after = _text_at(items, number + 1)[:1]
         tag = Tag(item.markup, item.role, len(text))
         if item.role == "alone":
-            tag = tag._replace(before=before in SPACE and before != "", after=after in SPACE and after != "")
+            tag = tag._replace(before=spaced[number][0], after=spaced[number][1])
             parts_words = not item.is_glued and is_gap(before, after)
             if (item.is_break or parts_words) and text and not text.endswith(" "):
                 text += " "
@@ -191,6 +200,31 @@ def _assembled(items: list[_Item], pairs: dict[int, int]) -> tuple[str, list[Tag
     for number, place in numbers.items():
         tags[place] = tags[place]._replace(partner=numbers[pairs[number]])
     return text, tags
+
+
+def _spaced(items: list[_Item]) -> list[tuple[bool, bool]]:
+    """Return whether white space comes before and after each item.
+
+    Tags between a tag and white space do not count if text comes first on the other side: a note behind a word may be
+    followed by the end of a comment. Of tags between two spaces, one alone counts as having space on both sides.
+    """
+    count = len(items)
+    direct = [
+        (_is_space(_text_at(items, number - 1)[-1:]), _is_space(_text_at(items, number + 1)[:1]))
+        for number in range(count)
+    ]
+    before, after = [False] * count, [False] * count
+    for number in range(1, count):
+        text = _text_at(items, number - 1)
+        before[number] = _is_space(text[-1:]) if text else before[number - 1]
+    for number in reversed(range(count - 1)):
+        text = _text_at(items, number + 1)
+        after[number] = _is_space(text[:1]) if text else after[number + 1]
+    return [own if all(near) else near for own, near in zip(direct, zip(before, after, strict=True), strict=True)]
+
+
+def _is_space(character: str) -> bool:
+    return character != "" and character in SPACE
 
 
 def _text_at(items: list[_Item], number: int) -> str:

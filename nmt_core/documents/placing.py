@@ -259,7 +259,8 @@ class _Placing:
             begin = self._snapped(start)
             stop = self._end_after(begin)
         if not self._source[at:end].strip(_CLOSING):
-            while stop - begin > 1 and self._text[stop - 1] in _CLOSING:
+            first = max(begin + 1, stop - (end - at))  # marks before the tag stay before it
+            while stop > first and self._text[stop - 1] in _CLOSING:
                 stop -= 1
         return begin if not self._source[start:at].strip(_OPENING) else stop
 

@@ -219,9 +219,8 @@ class Gates:
         encoded = self.tokenizers.source.encode(list(self.dev.sources))
         if not any(encoded):
             raise DataError(
-                f"export: all {len(encoded):,} sources of the dev set are empty, so nothing can be compared or "
-                "calibrated: name files with text in corpus.dev, or none, so that the stage split takes the dev set "
-                "out of the training text"
+                "export: every source of the dev set is empty, so nothing can be compared or calibrated: name files "
+                "with text in corpus.dev, or none, so that the stage split takes the dev set out of the training text"
             )
         return [ids[: self.search.max_source_tokens] for ids in encoded if ids]
 

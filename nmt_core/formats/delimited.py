@@ -16,6 +16,7 @@ from itertools import chain, islice
 
 import polars as pl
 
+from nmt_core.errors import counted
 from nmt_core.formats import quotes
 from nmt_core.formats.columns import Columns, columns_of_table
 from nmt_core.formats.layout import Layout
@@ -216,7 +217,7 @@ class Records:
             if fault == TOO_LONG:
                 raise _FaultyLineError("a quote without its partner, before a line that is too long")
             if size > self._max_line_bytes or len(self._record) > _MOST_LINES:
-                raise _FaultyLineError(f"a quote without its partner in {len(self._record)} lines")
+                raise _FaultyLineError(f"a quote without its partner in {counted(len(self._record), 'line')}")
             yield text + "\n"
 
 

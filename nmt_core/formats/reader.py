@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 import polars as pl
 
-from nmt_core.errors import DataError
+from nmt_core.errors import DataError, counted
 from nmt_core.formats import delimited, exchange, gettext, json_file, jsonl, parquet, testsets
 from nmt_core.formats.archives import Members, open_members, select
 from nmt_core.formats.charsets import decoded
@@ -208,8 +208,8 @@ def _aligned(source: _Lines, target: _Lines) -> Iterator[pl.DataFrame]:
     if source.ready() or target.ready():
         counts = source.exhaust(), target.exhaust()
         raise DataError(
-            f"{source.name} has {counts[0]:,} lines and {target.name} has {counts[1]:,}: line N of one must be the "
-            "translation of line N of the other; check that both come from the same release and are complete"
+            f"{source.name} has {counted(counts[0], 'line')} and {target.name} has {counts[1]:,}: line N of one must "
+            "be the translation of line N of the other; check that both come from the same release and are complete"
         )
     for side in (source, target):
         if not side.count:

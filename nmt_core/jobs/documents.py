@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nmt_core.documents.document import NOT_IN_CHARSET, Document, Options, Translated
 from nmt_core.documents.opening import MOST_BYTES, format_by_name, open_document
-from nmt_core.errors import ConfigError, DataError, StageError
+from nmt_core.errors import ConfigError, DataError, StageError, counted
 from nmt_core.formats.rows import TOO_LONG
 from nmt_core.formats.single import Cell, Columns
 from nmt_core.formats.streams import ByteStream
@@ -100,7 +100,7 @@ def write_document(
     translations, statuses = _translations(order, parts, chunks)
     if len(translations) != len(document.segments):
         raise StageError(
-            f"{target.url}: the document has {len(document.segments):,} segments, but the job has cut "
+            f"{target.url}: the document has {counted(len(document.segments), 'segment')}, but the job has cut "
             f"{len(translations):,}: another version of this program began the job: finish it with that version, or "
             "begin another job with --job"
         )

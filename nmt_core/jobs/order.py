@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from nmt_core.config import SearchConfig
 from nmt_core.config.section import later
 from nmt_core.documents.document import Options
+from nmt_core.errors import counted
 from nmt_core.jobs.inputs import InputFile
 from nmt_core.store.artifacts import fingerprint_of
 from nmt_core.store.storage import local_path
@@ -41,7 +42,7 @@ class GlossaryIdentity(BaseModel):
     """Hash of the terms, whatever their order."""
 
     def __str__(self) -> str:
-        return f"{self.terms:,} terms (sha256 {self.sha256[:12]})"
+        return f"{counted(self.terms, 'term')} (sha256 {self.sha256[:12]})"
 
 
 class Order(BaseModel):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, words_of
+from nmt_core.errors import ArtifactError, ConfigError, DataError, ModelError, StageError, counted, words_of
 from nmt_core.execution.pool import InProcess, Workers
 from nmt_core.jobs.chunk import TERMS, Bundle, ChunkTask, load, translate_chunk
 from nmt_core.jobs.claims import Claims
@@ -96,7 +96,7 @@ def _places(order: Order, folder: JobFolder) -> str:
 
 def _kept(folder: JobFolder, order: Order) -> str:
     with suppress(Exception):  # the chunks may be on the store or disk that fails
-        return f"{len(folder.parts(order.fingerprint).translated()):,} chunks are done and kept"
+        return f"{counted(len(folder.parts(order.fingerprint).translated()), 'chunk is', 'chunks are')} done and kept"
     return "chunks that are done are kept"
 
 
@@ -217,7 +217,7 @@ class _Attempt:
         return None if missing and not self._done() else plan
 
     def _say_what_is_read(self, rows: int) -> None:
-        self.means.progress(0, 0, f"{rows:,} lines read")
+        self.means.progress(0, 0, f"{counted(rows, 'line')} read")
 
     def _refuse_another(self, begun: Begun) -> None:
         if begun.order.fingerprint != self.fingerprint:

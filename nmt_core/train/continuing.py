@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
 from nmt_core.config import TrainConfig
+from nmt_core.errors import counted
 from nmt_core.stages.stage import IDENTITY
 from nmt_core.store.artifacts import PARTIAL, REPORT, Identity
 from nmt_core.store.atomic import replacing
@@ -96,7 +97,7 @@ def take_up_another(out: Path, config: TrainConfig, log: Callable[[str], None]) 
                 legacy = _examine(other, config)
                 _take(legacy, out)
             except (UnfitError, OSError) as error:
-                log(f"not continuing from {other.name}, with {other.update:,} updates: {error}")
+                log(f"not continuing from {other.name}, with {counted(other.update, 'update')}: {error}")
                 _clear(out)
                 continue
         log(f"continuing from {other.name}, which has made the first {legacy.continued.update:,} updates")
@@ -232,7 +233,9 @@ def _incidents(other: Other, config: TrainConfig) -> list[dict[str, Any]]:
     if rollbacks and other.train["checkpoint_every"] != config.checkpoint_every:
         raise UnfitError("it went back to a checkpoint that depends on train.checkpoint_every")
     if len(rollbacks) > config.max_rollbacks:
-        raise UnfitError(f"it went back {len(rollbacks)} times, and train.max_rollbacks is {config.max_rollbacks}")
+        raise UnfitError(
+            f"it went back {counted(len(rollbacks), 'time')}, and train.max_rollbacks is {config.max_rollbacks}"
+        )
     if any(other.update <= incident["back_to"] for incident in rollbacks):
         raise UnfitError("it went back to its newest checkpoint, and has saved none since")
     return rollbacks

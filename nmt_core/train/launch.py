@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_core.config import BudgetConfig, PipelineConfig
-from nmt_core.errors import BudgetError, PreemptedError, StageError
+from nmt_core.errors import BudgetError, PreemptedError, StageError, counted
 from nmt_core.execution.torchrun import CONFIG, Launched, Notice
 from nmt_core.spelling import Spelling
 from nmt_core.stages.stage import Inputs, Job, StageReport
@@ -167,8 +167,8 @@ def _require_a_budget(out: Path, budget: BudgetConfig) -> None:
 
 def _out_of_budget(spent: str, update: int) -> BudgetError:
     return BudgetError(
-        f"train: the budget is spent ({spent}) after {update:,} updates, with a checkpoint: raise it, and the same "
-        "command resumes from there"
+        f"train: the budget is spent ({spent}) after {counted(update, 'update')}, with a checkpoint: raise it, and "
+        "the same command resumes from there"
     )
 
 
@@ -189,8 +189,8 @@ def _require_the_end(out: Path, code: int, last_lines: list[str]) -> None:
         raise _out_of_budget(status.budget, status.update)
     if status.state == "stopped":
         raise PreemptedError(
-            f"train: stopped from outside after {status.update:,} updates, with a checkpoint: the same command resumes "
-            "from there"
+            f"train: stopped from outside after {counted(status.update, 'update')}, with a checkpoint: the same "
+            "command resumes from there"
         )
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nmt_core.errors import counted
 from nmt_core.store.atomic import write_atomically
 
 _FILE = "restarts.json"
@@ -37,10 +38,11 @@ def restart_limit_reached(folder: Path, newest: int, restarts: int) -> str:
     in_vain = restarts - seen.restarts
     if in_vain <= _MOST_IN_VAIN:
         return ""
+    times = counted(in_vain, "time")
     since = f"since the checkpoint of update {newest:,}" if newest >= 0 else "before there was a checkpoint"
     return (
-        f"processes have died {in_vain} times {since}: look for the cause in the log above, or in the system log if "
-        "they were killed, then run the same command to resume"
+        f"processes have died {times} {since}: look for the cause in the log above, or in the system "
+        "log if they were killed, then run the same command to resume"
     )
 
 

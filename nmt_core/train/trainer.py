@@ -17,7 +17,7 @@ from nmt_core.batches.loader import Loader, Share, Update
 from nmt_core.batches.plan import Plan
 from nmt_core.batches.shards import TokenShards
 from nmt_core.config import TrainConfig
-from nmt_core.errors import StageError
+from nmt_core.errors import StageError, counted
 from nmt_core.models.model import TranslationModel
 from nmt_core.train.checkpoint import Checkpoints, Training
 from nmt_core.train.curves import LOG_EVERY as LOG_EVERY
@@ -234,11 +234,11 @@ class Trainer:
         what = f"{problem.what} at update {number:,} (update {update.number:,} of epoch {update.epoch})"
         incident = {"update": number, "epoch": update.epoch, "number": update.number, "problem": problem.what}
         first = ", ".join(pairs[:_PAIRS_NAMED])
-        named = f"the first of its {len(pairs):,} pairs, all listed in {self._folder / INCIDENTS}: {first}"
+        named = f"the first of its {counted(len(pairs), 'pair')}, all listed in {self._folder / INCIDENTS}: {first}"
         if seen.rollbacks >= config.max_rollbacks:
             self._incidents.note(incident | {"back_to": None, "pairs": pairs})
             raise StageError(
-                f"{what}: training has diverged, and has gone back {seen.rollbacks} times: lower "
+                f"{what}: training has diverged, and has gone back {counted(seen.rollbacks, 'time')}: lower "
                 f"train.learning_rate_scale={config.learning_rate_scale}, raise train.warmup_updates="
                 f"{config.warmup_updates}, or check the text ({named})"
             )

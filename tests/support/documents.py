@@ -8,7 +8,10 @@ from nmt_core.documents.document import Document, Options, Translated
 from nmt_core.documents.opening import open_document
 
 OPTIONS = Options(source_language="en", target_language="de")
-WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="http://r"'
+WORDS = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="http://r" '
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+)
 
 HTML = b"""<!DOCTYPE html>\r
 <html><head><title>A &amp; B</title><script>var a = "<b>x</b>";</script></head>\r

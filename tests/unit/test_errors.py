@@ -1,9 +1,13 @@
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
-from nmt_core.errors import BudgetError, ConfigError, DataError, without_password, words_of
+import nmt_core
+from nmt_core.errors import BudgetError, ConfigError, DataError, counted, without_password, words_of
 
+ROOT = Path(nmt_core.__file__).parent.parent
 ADDRESS = "ftp://nmt:sesame@example.org/a.txt"
 
 
@@ -49,3 +53,39 @@ def test_the_words_of_an_error_are_one_short_line_without_passwords() -> None:
 def test_an_address_with_a_revision_holds_no_password(address: str) -> None:
     assert str(ConfigError(f"corpus news: {address}: is not there")) == f"corpus news: {address}: is not there"
     assert str(ConfigError(f"NMT_STORE='nmt:{'planted'}@b'")) == "NMT_STORE='nmt:***@b'"
+
+
+def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
+    assert [counted(count, "line") for count in (0, 1, 1_204)] == ["0 lines", "1 line", "1,204 lines"]
+    assert [counted(count, "corpus", "corpora") for count in (1, 2)] == ["1 corpus", "2 corpora"]
+
+
+MANY = frozenset(
+    [
+        "documents.py: {len(names):,} inputs",
+        "quality.py: {len(hypotheses):,} translations",
+        "shortlist.py: {len(translations_VK):,} pieces",
+        "explanation.py: {len(ids):,} pieces",
+        "transformer.py: {len(self.positions_LM):,} positions",
+        "learn.py: {len(self.sample):,} pairs",
+        "artifacts.py: {len(matches)} artifacts",
+        "hugging_face.py: {len(files)} files",
+        "closing.py: {len(summary.stages)} stages",
+        "app.py: {len(request.lines):,} lines",
+        "installation.py: {len(flows)} deployments",
+        "summary.py: {len(found)} runs",
+    ]
+)
+"""Messages that appear only if there are several, or too many, and "N of M"."""
+
+
+def test_numbers_that_may_be_one_agree_with_their_nouns() -> None:
+    length = re.compile(r"\{len\([^{}]*\)(?::,)?\} [a-z]+s\b")
+    found = {
+        f"{file.name}: {match[0]}"
+        for folder in ("nmt_core", "flows")
+        for file in (ROOT / folder).rglob("*.py")
+        for match in length.finditer(file.read_text(encoding="utf-8"))
+    }
+    assert not found - MANY, "use nmt_core.errors.counted"
+    assert not MANY - found, "no longer there: take it out of the list"

@@ -50,5 +50,5 @@ def test_a_perfect_translation_scores_100() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_unequal_or_empty_sets_are_refused(count: int) -> None:
-    with pytest.raises(DataError, match=f"test set news: {count} hypotheses for {2 * count} references"):
+    with pytest.raises(DataError, match=f"test set news: {count} hypothes[ie]s for {2 * count} references"):
         score("news", HYPOTHESES[:count], REFERENCES[: 2 * count], "en")

@@ -20,7 +20,7 @@ import polars as pl
 
 from nmt_core.config.language_codes import canonical
 from nmt_core.corpus.cleaning import language_id, scorers
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 
 External = Callable[[pl.Series, str], Any]
 
@@ -121,7 +121,7 @@ def _identified(name: str, model: str, text: pl.Series) -> pl.DataFrame:
     if not (isinstance(result, pl.DataFrame) and columns <= set(result.columns) and result.height == len(text)):
         raise ConfigError(
             f"{_PLACE}: {name!r}: did not return a polars table with the columns language and probability and "
-            f"{len(text):,} rows: it must return one row for each sentence"
+            f"{counted(len(text), 'row')}: it must return one row for each sentence"
         )
     tags = {tag: canonical(tag) for tag in result["language"].unique().to_list()}
     return result.select(

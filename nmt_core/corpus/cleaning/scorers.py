@@ -28,7 +28,7 @@ from typing import Literal
 import polars as pl
 
 from nmt_core.config import CleanConfig, ScoreRule
-from nmt_core.errors import ConfigError
+from nmt_core.errors import ConfigError, counted
 from nmt_core.store.digests import sha256_of
 
 Kind = Literal["scorers", "filters", "identifiers"]
@@ -187,7 +187,7 @@ def _checked(result: object, pairs: int, kind: Kind, name: str) -> pl.Series:
     if not isinstance(result, pl.Series):
         found = f"a {type(result).__name__}"
     elif len(result) != pairs:
-        found = f"{len(result):,} values for {pairs:,} pairs"
+        found = f"{counted(len(result), 'value')} for {counted(pairs, 'pair')}"
     elif kind == "scorers" and result.dtype.is_numeric():
         return result.cast(pl.Float64)
     elif kind == "filters" and result.dtype == pl.Boolean:
@@ -217,8 +217,8 @@ def _scores_by_program(rule: ScoreRule, pairs: pl.DataFrame) -> pl.Series:
     scores = texts.cast(pl.Float64, strict=False)
     if len(scores) != pairs.height:
         raise ConfigError(
-            f"{place}: wrote {len(scores):,} lines for {pairs.height:,} pairs{_last_words(done.stderr)}: it must write "
-            "one number for each line that it reads"
+            f"{place}: wrote {counted(len(scores), 'line')} for {counted(pairs.height, 'pair')}"
+            f"{_last_words(done.stderr)}: it must write one number for each line that it reads"
         )
     if scores.has_nulls():
         line = int(scores.is_null().arg_true()[0])

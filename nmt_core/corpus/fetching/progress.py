@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from nmt_core.errors import counted
 from nmt_core.stages.stage import Reporter
 
 
@@ -42,7 +43,8 @@ class TransferProgress:
         done = sum(file[1] for file in files)
         rate = sum(file[1] - file[0] for file in files) / max(self._clock() - self._start, 1e-3)
         left = sum(max(total - come, 0) for _, come, total in files)
-        note = f"{corpora_done} of {self._corpora} corpora, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
+        corpora = counted(self._corpora, "corpus", "corpora")
+        note = f"{corpora_done} of {corpora}, {done / 1e6:,.1f} of {(done + left) / 1e6:,.1f} MB"
         if left and rate:
             note += f", {rate / 1e6:,.1f} MB/s, {left / rate:,.0f} s left"
         for address, read, in_all in looks[:1]:  # one thread searches at a time

@@ -54,10 +54,26 @@ RUN = st.tuples(
         max_size=3,
     ).map("".join),
 ).map(lambda parts: f"<w:r>{parts[0]}{parts[1]}</w:r>")
-BETWEEN = st.sampled_from(["<w:bookmarkStart w:id='1'/>", "<w:proofErr/>", "<w:pPr/>", "<w:del><w:r/></w:del>"])
+BETWEEN = st.sampled_from(
+    [
+        *("<w:bookmarkStart w:id='1'/>", "<w:proofErr/>", "<w:pPr/>", "<w:del><w:r/></w:del>", "<w:subDoc/>"),
+        "<m:oMath><m:r><m:t>x</m:t></m:r></m:oMath>",
+    ]
+)
 RUNS = st.lists(RUN | BETWEEN, max_size=5).map("".join)
+AROUND = st.sampled_from(
+    [
+        ("<w:hyperlink>", "</w:hyperlink>"),
+        ("<w:fldSimple><w:fldData/>", "</w:fldSimple>"),
+        ("<w:smartTag><w:smartTagPr/>", "</w:smartTag>"),
+        ("<w:sdt><w:sdtPr><w:id/></w:sdtPr>\n<w:sdtContent>", "</w:sdtContent>\n</w:sdt>"),
+    ]
+)
 PARAGRAPHS = st.lists(
-    st.tuples(RUNS, RUNS, RUNS).map(lambda x: f"<w:p>{x[0]}<w:hyperlink>{x[1]}</w:hyperlink>{x[2]}</w:p>"), max_size=3
+    st.tuples(RUNS, AROUND, RUNS, AROUND, RUNS).map(
+        lambda x: f"<w:p>{x[0]}{x[1][0]}{x[2]}{x[3][0]}{x[4]}{x[3][1]}{x[1][1]}{x[0]}</w:p>"
+    ),
+    max_size=3,
 ).map("".join)
 
 
@@ -120,8 +136,10 @@ def test_paragraphs_of_docx_keep_their_text_and_their_parts(body: str) -> None:
     content = docx(body)
     assert translated(content, "docx", str) == content
     before, after = body_of(content), body_of(translated(content, "docx"))
-    for name in ("tab", "br", "drawing", "instrText", "bookmarkStart", "hyperlink", "del", "p"):
+    for name in ("tab", "br", "drawing", "instrText", "bookmarkStart", "hyperlink", "del", "p", "sdt", "oMath"):
         assert len(list(before.iter(f"{{*}}{name}"))) == len(list(after.iter(f"{{*}}{name}")))
+    new_runs = {(parent, "r") for parent in ("p", "hyperlink", "fldSimple", "smartTag", "sdtContent")}
+    assert nestings(after) <= nestings(before) | {("r", "t"), *new_runs}
     for old, new in zip(before.iter("{*}p"), after.iter("{*}p"), strict=True):
         assert "".join(text_of(old).split()).upper() == "".join(text_of(new).split()).upper()
 
@@ -131,8 +149,14 @@ def body_of(content: bytes) -> Any:
         return lxml.etree.fromstring(archive.read("word/document.xml"))
 
 
+def nestings(body: Any) -> set[tuple[str, str]]:
+    """Names of all elements with the names of the elements that they are in."""
+    name = lambda element: lxml.etree.QName(element).localname  # noqa: E731
+    return {(name(one.getparent()), name(one)) for one in body.iterdescendants("*")}
+
+
 def text_of(paragraph: Any) -> str:
-    return "".join(one.text or "" for one in paragraph.iter("{*}t"))
+    return "".join(one.text or "" for one in paragraph.iter("{*}t") if one.prefix == "w")
 
 
 @pytest.mark.parametrize("form", FORMS)

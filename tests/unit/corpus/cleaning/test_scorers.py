@@ -140,7 +140,7 @@ def test_a_programs_scores_drop_pairs_as_a_functions_do(program: Program) -> Non
             r"exit code 1 \(no model there\): run it by hand",
         ),
         ("import os; os.kill(os.getpid(), 9)", r"exit code -9: run it by hand"),
-        ("print(1)", r"wrote 1 lines for 2 pairs: it must write one number"),
+        ("print(1)", r"wrote 1 line for 2 pairs: it must write one number"),
         ("print('1\\n2\\n3')", r"wrote 3 lines for 2 pairs"),
         ("print('1\\nhigh')", r"wrote 'high' as line 2: it must write one number"),
         ("print('1\\n')", r"wrote '' as line 2"),

@@ -39,7 +39,7 @@ def test_what_an_earlier_run_fetched_does_not_make_this_one_faster() -> None:
     progress = TransferProgress(1)
     progress.on_bytes("a", 50 * MB, 100 * MB)
 
-    assert told_of(progress, 0).note == "0 of 1 corpora, 50.0 of 100.0 MB"
+    assert told_of(progress, 0).note == "0 of 1 corpus, 50.0 of 100.0 MB"
 
 
 def test_what_is_read_of_the_mirror_is_told_until_it_has_been_read() -> None:
@@ -57,4 +57,4 @@ def test_a_file_of_unknown_size_is_counted_as_far_as_it_has_come() -> None:
     progress.on_bytes("a", 0, 0)
     progress.on_bytes("a", 3 * MB, 0)
 
-    assert told_of(progress, 1).note == "1 of 1 corpora, 3.0 of 3.0 MB"
+    assert told_of(progress, 1).note == "1 of 1 corpus, 3.0 of 3.0 MB"

@@ -84,7 +84,7 @@ def test_threads_share_what_waits(held: Held) -> None:
 def test_too_many_lines_are_refused_whole(held: Held, batcher: Batcher[str, str]) -> None:
     first = busy(held, batcher)
     waiting = batcher.submit("a", ["x"] * 199)
-    with pytest.raises(OverloadedError, match="199 lines are waiting, and 200 may"):
+    with pytest.raises(OverloadedError, match="199 waiting lines, and there may be 200"):
         batcher.submit("a", ["y", "z"])
     last = batcher.submit("a", ["y"])
     held.go.set()

@@ -475,7 +475,7 @@ def test_terms_of_a_pipe_are_printed(
     run_translation(Wanted(str(tiny_bundle), str(source), PIPE, glossary=str(glossary), keep_terms=""))
     out, err = capfd.readouterr()
     assert "학생" in out.splitlines()[0] and len(out.splitlines()) == 4
-    assert "2 of 3 terms (66.7%) have their translation" in err and "cannot write" in err
+    assert "terms with their translation: 2 of 3 (66.7%)" in err and "cannot write" in err
 
 
 def test_a_wrong_glossary_is_answered_before_anything_is_made(

@@ -78,7 +78,7 @@ def test_a_score_at_the_threshold_is_kept_and_none_at_all_is_not(judged: Judge, 
 
 
 def test_what_returns_nonsense_is_named(judged: Judge, module: str) -> None:
-    with pytest.raises(ConfigError, match=rf"clean\.filters: '{module}:short': returned 1 values for 2 pairs"):
+    with pytest.raises(ConfigError, match=rf"clean\.filters: '{module}:short': returned 1 value for 2 pairs"):
         judged(PAIRS, filters=[f"{module}:short"])
     with pytest.raises(
         ConfigError, match=rf"clean\.filters: '{module}:length': returned values of type UInt32: .* true"
