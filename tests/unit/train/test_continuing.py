@@ -29,7 +29,11 @@ from nmt_core.train.validate import DevSet
 from nmt_core.train.watchdog import INCIDENTS
 
 FIRST = {"max_updates": 40, "validate_every": 10, "checkpoint_every": 10, "keep_checkpoints": 3, "max_tokens": 256}
-WILD = {"keep_best": 1, "keep_checkpoints": 2, "learning_rate_scale": 64.0}  # the loss only grows, so that the best are not the last
+WILD = {
+    "keep_best": 1,
+    "keep_checkpoints": 2,
+    "learning_rate_scale": 64.0,
+}  # the loss only grows, so that the best are not the last
 # What follows from a clock is no part of a comparison.
 TIMES = {"target_tokens_per_second", "model_flop_utilisation", "data_wait_share", "memory_bytes", "seconds_left"}
 
