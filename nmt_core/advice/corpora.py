@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nmt_core import formats
-from nmt_core.config.language_codes import canonical, is_code, parse_tag
+from nmt_core.config.language_codes import is_code, parse_tag
 from nmt_core.errors import ConfigError, DataError
 from nmt_core.formats import signatures
 
@@ -89,12 +89,21 @@ def language_of_name(path: Path) -> str:
 
     Empty means that it names none.
     """
-    _, *parts = signatures.PACKED_SUFFIX.sub("", path.name).split(".")
-    for part in reversed(parts[-2:]):
-        tag = parse_tag(part)
+    return _language_part(_parts(path))[1]
+
+
+def _parts(path: Path) -> list[str]:
+    """Return the parts of a name between full stops, without its packing."""
+    return signatures.PACKED_SUFFIX.sub("", path.name).split(".")
+
+
+def _language_part(parts: Sequence[str]) -> tuple[int, str]:
+    """Return the place of the part that names the language, one of the last two, and the language. Empty: none does."""
+    for place in range(len(parts) - 1, max(len(parts) - 3, 0), -1):
+        tag = parse_tag(parts[place])
         if tag and is_code(tag.language):
-            return tag.language
-    return ""
+            return place, tag.language
+    return len(parts), ""
 
 
 def grouped(places: Sequence[str], wanted: Pair | None) -> Grouped:
@@ -218,10 +227,9 @@ def directed(pair: Pair) -> Pair:
 
 def _stem(path: Path) -> str:
     """Return a name without its language, its suffix of text and its packing: `news` for news.de.txt.gz."""
-    name = signatures.PACKED_SUFFIX.sub("", path.name)
-    language = language_of_name(path)
-    parts = name.split(".")
-    kept = [part for part in parts[1:] if not language or canonical(part) != language]
+    parts = _parts(path)
+    place, _ = _language_part(parts)
+    kept = parts[1:place] + parts[place + 1 :]
     if kept and kept[-1] in {"txt", "text", "tok", "lines", "sgm"}:
         kept.pop()
     return ".".join([parts[0], *kept])

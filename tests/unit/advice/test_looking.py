@@ -197,6 +197,18 @@ def test_languages_follow_from_names(name: str, language: str) -> None:
     assert language_of_name(Path(name)) == language
 
 
+def test_halves_match_whatever_code_names_their_language(pairs: Pairs, tmp_path: Path) -> None:
+    """The pair of languages in a name is no language of a half."""
+    for stem, part in {"news.ko-en": pairs[:900], "newstest2013.ko-en": pairs[900:1_000]}.items():
+        (tmp_path / f"{stem}.eng").write_text(lines(part, 0))
+        (tmp_path / f"{stem}.ko").write_text(lines(part, 1))
+    found = look(tmp_path, least_pairs=100)
+    assert {corpus.entry["name"]: (corpus.role, corpus.pairs) for corpus in found.corpora} == {
+        "news.ko-en": ("train", 900),
+        "newstest2013.ko-en": ("test", 100),
+    }
+
+
 def test_of_several_languages_two_must_be_chosen(pairs: Pairs, tmp_path: Path) -> None:
     for language in ("en", "ko", "de"):
         (tmp_path / f"a.{language}").write_text(lines(pairs, 1 if language == "ko" else 0))
