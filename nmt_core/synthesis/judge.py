@@ -136,9 +136,9 @@ def _pairs(shard: MadeShard) -> pl.DataFrame:
     text, made = storage.read(shard.text), storage.read(shard.made)
     if text.height != made.height or not text["text"].equals(made["source"]):
         raise StageError(
-            f"{shard.made}: has other sentences than {shard.text}, so one of them was changed after the translation: move "
-            f"the folder {Path(shard.text).parents[2]} away, then run the same command again, which translates this part "
-            "again"
+            f"{shard.made}: has other sentences than {shard.text}, so one of them was changed after the translation: "
+            f"move the folder {Path(shard.text).parents[2]} away, then run the same command again, which translates "
+            "this part again"
         )
     if shard.part.choose != "first":
         made = _chosen(text, made, shard)
