@@ -64,6 +64,7 @@ _SHORT_MARGIN = 4.5
 _OTHER_IS_LIKELIER = math.e
 _FLOOR = 0.01
 _ENOUGH = 100  # letters and spaces to examine: more hardly ever change the verdict, and each costs time
+_ACCELERATOR = r"[_&](\p{Alphabetic})"  # marks the letter of a key in a menu, also amid a word: dé_faut
 _NOT_LETTERS = r"[^\p{Alphabetic}\p{M}'’]+"
 
 Probabilities = Mapping[str, float]
@@ -180,7 +181,7 @@ def letters_of(text: pl.Expr, written: str) -> pl.Expr:
 
     If a language is not written in Latin letters, only letters of its scripts `written` are returned, if there are any.
     """
-    letters = text.str.to_lowercase().str.replace_all(_NOT_LETTERS, " ").str.strip_chars(" ")
+    letters = _words(text).str.strip_chars(" ")
     if "Latin" not in written:
         own = letters.str.replace_all(rf"[^{written}\p{{M}}]+", " ").str.strip_chars(" ")
         letters = pl.when(own != "").then(own).otherwise(letters)
@@ -251,8 +252,12 @@ def _joint(first: Probabilities, second: Probabilities, languages: frozenset[str
 
 
 def _letters(text: pl.Series) -> pl.Series:
-    lower = pl.col("text").str.to_lowercase().str.replace_all(_NOT_LETTERS, " ")
-    return text.to_frame("text").select(lower).to_series()
+    return text.to_frame("text").select(_words(pl.col("text"))).to_series()
+
+
+def _words(text: pl.Expr) -> pl.Expr:
+    """Return words in lower case, with a space in place of all that is not in words."""
+    return text.str.to_lowercase().str.replace_all(_ACCELERATOR, "$1").str.replace_all(_NOT_LETTERS, " ")
 
 
 def _without(letters: str, others: str) -> str:

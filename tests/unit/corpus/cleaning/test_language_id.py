@@ -190,6 +190,13 @@ def test_names_that_are_on_both_sides_do_not_make_a_line_long() -> None:
     assert found.struct.field("is_expected").to_list() == [True, True, False]
 
 
+def test_marks_of_keys_in_menus_do_not_split_words() -> None:
+    text, beside = pl.Series(["Par dé_faut", "Rem_placer", "R&echercher"]), pl.Series(["De_fault", "Re_place", "F&ind"])
+
+    assert Identifier("fr", "en", 0.2).identify(text, beside).struct.field("is_expected").all()
+    assert not verdict("_Print the pa&ge", "fr", "en")["is_expected"]
+
+
 def test_names_of_options_in_latin_letters_say_nothing_of_other_scripts() -> None:
     for language, text in {"zh": "使用 --allow-unauthenticated-packages", "ru": "ключ --allow-unauthenticated"}.items():
         assert verdict(text, language, "en")["is_expected"]
