@@ -22,12 +22,13 @@ from flows.promotion import promote, rollback
 from flows.retrain import retrain
 from flows.runs.origin import producer_of
 from flows.runs.ownership import DEPLOYMENT_TAG
-from flows.runs.selection import STEPS, StepName
+from flows.runs.selection import REGISTER, STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
 from flows.translate import translate
 from flows.watch import watch
 from nmt_core.config import PipelineConfig
 from nmt_core.recipes.recipe import load_recipe, recipe_names
+from nmt_core.stages.table import stages_of
 
 TAG = DEPLOYMENT_TAG
 """Tag of all deployments. They also have tags of the form `kind:stage`, `recipe:quickstart` and `stage:02-clean`."""
@@ -158,8 +159,8 @@ def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]
     """Return all deployments.
 
     Args:
-        asked: Names or paths of recipes. Each gets a deployment of `retrain`, one of each stage, and one of `watch` if
-            its schedule watches. Empty means the quickstart.
+        asked: Names or paths of recipes. Each gets a deployment of `retrain`, one of each of its stages, and one of
+            `watch` if its schedule watches. Empty means the quickstart.
         schedule: Cron schedule of retraining, in place of the recipes' own.
 
     Raises:
@@ -167,11 +168,17 @@ def table(asked: Iterable[str] = (), schedule: str | None = None) -> list[Entry]
     """
     recipes = [Recipe.read(name) for name in asked or (_DEMO,)]
     entries = [entry for recipe in recipes for entry in _of_recipe(recipe, schedule)]
-    entries += [_of_stage(step, recipe) for recipe in recipes for step in STAGE_FLOWS]
+    entries += [_of_stage(step, recipe) for recipe in recipes for step in _steps_of(recipe.config)]
     return entries + [
         Entry(flow, name, {}, cron=_BY_THEMSELVES.get(name, ""), description=description, kind=kind)
         for name, (flow, kind, description) in _ONCE.items()
     ]
+
+
+def _steps_of(config: PipelineConfig) -> list[StepName]:
+    """Return the steps of a run of the recipe, in order."""
+    made = {stage.name for stage in stages_of(config)}
+    return [step for step in STEPS if step in made or step == REGISTER]
 
 
 def _of_recipe(recipe: Recipe, schedule: str | None) -> Iterator[Entry]:

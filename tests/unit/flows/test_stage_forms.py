@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from flows.deployment.deployments import Pools, table
+from flows.deployment.deployments import Entry, Pools, table
 from flows.runs.origin import producer_of
 from flows.runs.selection import STEPS, StepName
 from flows.stages import STAGE_FLOWS, sections_of
@@ -24,9 +25,28 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def schemas() -> dict[str, dict[str, Any]]:
+def with_all_stages(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A recipe that needs the optional stage too."""
+    file = tmp_path_factory.mktemp("recipe") / "distilled.yaml"
+    part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/large@champion"}
+    config = load_recipe("quickstart").model_dump(mode="json", exclude_none=True)
+    file.write_text(yaml.safe_dump(config | {"name": "distilled", "synthesis": {"parts": [part]}}))
+    return str(file)
+
+
+def stages_in(entries: list[Entry]) -> list[str]:
+    return [entry.flow.name for entry in entries if entry.flow in STAGE_FLOWS.values()]
+
+
+def test_only_stages_that_a_recipe_has_are_deployed(with_all_stages: str) -> None:
+    assert stages_in(table([with_all_stages])) == list(STEPS)
+    assert stages_in(table()) == [step for step in STEPS if step != "synthesise"]
+
+
+@pytest.fixture(scope="module")
+def schemas(with_all_stages: str) -> dict[str, dict[str, Any]]:
     """What the server is told of the parameters of each stage's deployment."""
-    found = [entry for entry in table() if entry.flow in STAGE_FLOWS.values()]
+    found = [entry for entry in table([with_all_stages]) if entry.flow in STAGE_FLOWS.values()]
     return {
         entry.flow.name: entry.deployment(Pools())._parameter_openapi_schema.model_dump(exclude_unset=True)
         for entry in found
