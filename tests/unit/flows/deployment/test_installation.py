@@ -60,7 +60,7 @@ def test_tags_say_what_a_deployment_is_of(of_one_recipe: dict[str, Entry]) -> No
 
     assert tags("retrain/quickstart") == {"nmt", "kind:retrain", "recipe:quickstart"}
     assert tags("download/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:01-download"}
-    assert tags("register/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:10-register"}
+    assert tags("register/quickstart") == {"nmt", "kind:stage", "recipe:quickstart", "stage:11-register"}
     assert tags("translate/translate") == {"nmt", "kind:translate"}
     assert tags("gc/gc") == {"nmt", "kind:admin"}
     assert {tag for name in of_one_recipe for tag in tags(name) if tag.startswith("kind:")} == {
