@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[Any, type[Exception], list[str]]] = {
     ),
     "another option": (lambda t, b: t.translate("a", beam=1), ConfigError, ["search.beam is not a key", "beam_size"]),
     "a wrong value": (lambda t, b: t.with_search(beam_size=0), ConfigError, ["search.beam_size=0", "at least 1"]),
-    "too many prefixes": (lambda t, b: t.translate(["a"], ["b", "c"]), DataError, ["2 target prefixes for 1 lines"]),
+    "too many prefixes": (lambda t, b: t.translate(["a"], ["b", "c"]), DataError, ["2 target prefixes for 1 line"]),
     "one prefix for many": (lambda t, b: t.translate(["a"], "b"), DataError, ["target_prefixes='b'", "give a list"]),
     "half a pair": (lambda t, b: t.score(["ab"]), DataError, ["pair 1 is 'ab'", "translation"]),
     "None in a pair": (lambda t, b: t.score([("a", None)]), DataError, ["line 2 is None"]),

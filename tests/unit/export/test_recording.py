@@ -67,7 +67,8 @@ def pieces(x: Tensor) -> list[Tensor]:
 
 CASES: dict[str, tuple[Callable[..., Any], Sequence[Held]]] = {
     "activations": (lambda x: [F.relu(x), torch.tanh(x), torch.sigmoid(x), F.gelu(x), F.silu(x)], [X]),
-    "logarithms": (lambda x: x.softmax(-1).log(), [X]),
+    "logarithms and powers": (lambda x: [x.softmax(-1).log(), x.exp()], [X]),
+    "a difference from a number": (lambda x: 1 - x, [X]),
     "dropout": (lambda x: F.dropout(x, 0.5, training=False), [X]),
     "sums": (lambda x: [x + 1, x - 2.5, x + x[:1], x - x[:, :1], 3 * x, x * x, x / 1.5], [X]),
     "half precision": (lambda half: [half * 3.25, half.float(), half.float().to(half.dtype) + half], [HALF]),
