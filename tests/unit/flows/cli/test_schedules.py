@@ -68,7 +68,7 @@ def test_a_history_is_listed_before_it_is_removed(capsys: pytest.CaptureFixture[
     for dry_run, left in ((True, 1), (False, 0)):
         clean_history(timedelta(days=90), dry_run=dry_run)
         out = capsys.readouterr().out
-        assert "MLflow   retrain old 02:39" in out and "1 runs of MLflow" in out
+        assert "MLflow   retrain old 02:39" in out and "1 run of MLflow" in out
         assert ("nothing was changed" in out) is dry_run and ("mlflow gc" in out) is not dry_run
         assert len(mlflow.search_runs(["0"])) == left
 
