@@ -89,7 +89,7 @@ def verify_artifacts(
         console.print(f"{artifact.short} {damage or 'intact'}", soft_wrap=True)
     if damaged:
         raise ArtifactError(
-            f"{damaged:,} of {counted(len(checked), 'artifact')} damaged, as listed above: a run that needs a "
+            f"damaged: {damaged:,} of {counted(len(checked), 'artifact')}, as listed above: a run that needs a "
             "damaged artifact makes it again, or fetches it from the shared store"
         )
 

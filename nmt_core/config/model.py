@@ -99,8 +99,8 @@ class ModelConfig(Section):
     """Number of decoder layers."""
     decoder_autoregression: Literal["self_attention", "ssru"] = later("self_attention")
     """Sub-layer by which a decoder layer reads the target so far. `self_attention`: masked attention, as published.
-    `ssru`: the simpler simple recurrent unit (Kim et al. 2019, section 3.1), whose cost does not grow with the length
-    of the target. It makes small decoders faster."""
+    `ssru`: the simpler simple recurrent unit (Kim et al. 2019, "From Research to Production and Back"), whose cost does
+    not grow with the length of the target. It makes small decoders faster."""
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout rate on the output of each sub-layer and on the sums of embeddings and positions (Vaswani et al. 2017,
     section 5.4)."""

@@ -6,6 +6,18 @@ from pydantic import Field, model_validator
 
 from nmt_core.config.section import Section, Seed, later
 
+Fault = Literal[
+    "too_short",
+    "too_long",
+    "repeats",
+    "copied",
+    "wrong_language",
+    "placeholders_differ",
+    "tags_differ",
+    "numbers_differ",
+]
+"""Status of a translation with a fault that a comparison with its source shows. Of several, the first one counts."""
+
 
 class SearchConfig(Section):
     """Search for translations, by beam search or by sampling."""

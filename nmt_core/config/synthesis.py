@@ -5,27 +5,13 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from nmt_core.config.languages import Side
-from nmt_core.config.search import SearchConfig
+from nmt_core.config.search import Fault, SearchConfig
 from nmt_core.config.section import Section, later
 
 MadeFrom = Literal["target_monolingual", "source_monolingual", "parallel_source"]
 """Text that a teacher translates."""
 
-Rejected = Literal[
-    "empty",
-    "cut",
-    "unfinished",
-    "prefix_unknown",
-    "unknown",
-    "too_short",
-    "too_long",
-    "repeats",
-    "copied",
-    "wrong_language",
-    "placeholders_differ",
-    "tags_differ",
-    "numbers_differ",
-]
+Rejected = Literal["empty", "cut", "unfinished", "prefix_unknown", "unknown", Fault]
 """Status of a translation that tells of a fault. The statuses are the same as in the output of `nmt translate`."""
 
 

@@ -7,10 +7,12 @@ narrowed here: at most 1% of the reference translations of four corpora have a f
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import get_args
 
 import polars as pl
 
 from nmt_core.config import CleanConfig, LanguagesConfig
+from nmt_core.config.search import Fault
 from nmt_core.corpus import normalize
 from nmt_core.corpus.cleaning import language_id
 from nmt_core.corpus.cleaning.filters import agreement, form, repetition
@@ -19,16 +21,7 @@ from nmt_core.corpus.cleaning.thresholds import CleanRules, rules_for, usual_len
 from nmt_core.search.translation import WHOLE, Translation
 from nmt_core.translator import Translator
 
-FAULTS = (
-    "too_short",
-    "too_long",
-    "repeats",
-    "copied",
-    "wrong_language",
-    "placeholders_differ",
-    "tags_differ",
-    "numbers_differ",
-)
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 """Statuses of translations with a fault. If there are several, the first one is the status."""
 
 _THRESHOLDS = CleanConfig(

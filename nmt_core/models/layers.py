@@ -118,7 +118,7 @@ class CrossAttention(nn.Module):
 
 
 class Ssru(nn.Module):
-    """Simpler simple recurrent unit, SSRU, in place of the decoder's self-attention (Kim et al. 2019, section 3.1).
+    """Simpler simple recurrent unit, SSRU, in place of the decoder's self-attention (Kim et al. 2019).
 
     The state of position t is c_t = f_t c_{t-1} + (1 - f_t) W x_t, with the forget gate f_t = sigmoid(W_f x_t + b_f),
     and the output is ReLU(c_t). All products are elementwise, so all positions are computed at once in training.

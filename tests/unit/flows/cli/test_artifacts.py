@@ -66,7 +66,7 @@ def test_verify_finds_what_nothing_else_sees(home: Settings, capsys: pytest.Capt
     (clean.path / "data").write_text("clean/4")
     verify_artifacts(other.short, everything=False)
     for name in (split.short, None):
-        with pytest.raises(ArtifactError, match=r"1 of \d artifacts damaged"):
+        with pytest.raises(ArtifactError, match=r"damaged: 1 of \d artifacts"):
             verify_artifacts(name, everything=name is None)
         said = capsys.readouterr().out
         assert f"{clean.short} {clean.path}/data does not match its sha256 in the manifest" in said
@@ -80,5 +80,5 @@ def test_verify_looks_at_an_artifact_without_a_manifest_and_at_what_it_was_made_
     clean = put(home, "clean/1")
     split = put(home, "split/2", clean)
     (clean.path / MANIFEST).write_text("")
-    with pytest.raises(ArtifactError, match="1 of 2 artifacts damaged"):
+    with pytest.raises(ArtifactError, match="damaged: 1 of 2 artifacts"):
         verify_artifacts(split.short, everything=False)
