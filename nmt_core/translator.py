@@ -511,7 +511,8 @@ class Translator:
 
     def _ids_of(self, option: Literal["source_prefix", "target_prefix"], tokenizer: Tokenizer) -> list[int]:
         text = getattr(self.search, option)
-        [ids] = tokenizer.encode([text])
+        is_writable = text == text.encode("utf-8", "ignore").decode()  # half of a surrogate pair is not
+        [ids] = tokenizer.encode([text]) if is_writable else [[UNK_ID]]
         if UNK_ID in ids:
             raise ConfigError(
                 f"search.{option}={text!r}: the tokenizer has no pieces for all of it: a tag must be in the "

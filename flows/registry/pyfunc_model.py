@@ -83,7 +83,7 @@ def _rows(given: Any) -> Sequence[Any]:
         return [given]
     if hasattr(given, "columns"):  # a table of pandas
         names = list(given.columns)
-        if len(names) != 1 and _TEXT not in names:
+        if len(names) != 1 and names.count(_TEXT) != 1:
             raise MlflowException.invalid_parameter_value(
                 f"the table has the columns {', '.join(map(str, names))}: give one column, or call the lines 'text'"
             )
@@ -94,6 +94,10 @@ def _rows(given: Any) -> Sequence[Any]:
                 f"the input has the keys {', '.join(map(str, given))}: give {{'text': [...]}}"
             )
         return _rows(given[_TEXT])
+    if getattr(given, "ndim", 1) > 1 and given.shape[1:] != (1,):
+        raise MlflowException.invalid_parameter_value(
+            f"the array has the shape {tuple(given.shape)}: give one column of lines"
+        )
     try:
         rows = list(given)
     except TypeError:

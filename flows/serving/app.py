@@ -11,10 +11,12 @@ from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException as StarletteError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.serving.batching import Batcher, OverloadedError
@@ -30,6 +32,10 @@ from nmt_core.translator import Translator
 
 logger = logging.getLogger(__name__)
 
+_UNREADABLE = 400
+_NO_OBJECT = (
+    'the request is no JSON object in UTF-8: send  {"text": "..."}  with the header  Content-Type: application/json'
+)
 _BEARER = HTTPBearer(auto_error=False)
 _RETRY_AFTER = {"Retry-After": "1"}
 _Key = tuple[ServedModel, Translator]
@@ -143,6 +149,7 @@ def make_app(service: Service, token: str) -> FastAPI:
 
     _add_routes(app, service, [Depends(authorised)])
     app.exception_handler(RequestValidationError)(_explain)
+    app.exception_handler(StarletteError)(_explain_unreadable)
     return app
 
 
@@ -266,13 +273,21 @@ async def _explain(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": "; ".join(dict.fromkeys(map(_explained, error.errors())))}, 422)
 
 
+async def _explain_unreadable(request: Request, error: Exception) -> Response:
+    """Answer a request whose body FastAPI could not decode, such as one in another charset."""
+    assert isinstance(error, StarletteError)
+    if error.status_code == _UNREADABLE and error.__cause__:
+        return JSONResponse({"detail": _NO_OBJECT}, _UNREADABLE)
+    return await http_exception_handler(request, error)
+
+
 def _explained(fault: Mapping[str, Any]) -> str:
     """Return one mistake of a request as: place, problem, remedy."""
     place = ".".join(str(part) for part in fault["loc"] if part != "body")
     if fault["type"] == "value_error":
         return problem_of(fault)
     if not place or fault["type"] == "json_invalid":
-        return 'the request is no JSON object: send  {"text": "..."}  with the header  Content-Type: application/json'
+        return _NO_OBJECT
     if fault["loc"][1] in ("text", "q"):
         return f"{fault['loc'][1]}: give a line of text, or a list of lines"
     if fault["type"] == "extra_forbidden":

@@ -128,9 +128,17 @@ def test_a_mistake_is_explained(request_: Any, code: int, facts: list[str], clie
 
 
 def test_a_body_that_is_not_json_is_explained(client: TestClient) -> None:
-    for body, kind in (("hello", "application/x-www-form-urlencoded"), ('{"text": "a', "application/json")):
+    json = "application/json"
+    for body, kind, code in (
+        (b"hello", "application/x-www-form-urlencoded", 422),
+        (b'{"text": "a', json, 422),
+        ('{"text": "caf\xe9"}'.encode("latin-1"), json, 400),
+        (b"[" * 3_000, json, 400),
+    ):
         answer = client.post("/translate", content=body, headers={"Content-Type": kind})
-        assert answer.status_code == 422 and "Content-Type: application/json" in answer.json()["detail"]
+        detail = answer.json()["detail"]
+        assert answer.status_code == code and "UTF-8" in detail and "Content-Type: application/json" in detail
+    assert client.get("/nowhere").json() == {"detail": "Not Found"}
 
 
 def test_overload_is_said_and_passes(model: CurrentModel, monkeypatch: pytest.MonkeyPatch) -> None:
