@@ -2,9 +2,11 @@
 
 Each section of a recipe is a module of the same name: `train.seed` is in train.py. The other modules are:
 
-pipeline.py        the whole recipe, and the rules that hold between its sections filters.py         the options of
-`clean` that may differ between corpora section.py         the base class of all sections language_codes.py  ISO 639
-codes of languages renamed.py         earlier names of options and values
+- pipeline.py: the whole recipe, and the rules that hold between its sections
+- filters.py: the options of `clean` that may differ between corpora
+- section.py: the base class of all sections
+- language_codes.py: ISO 639 codes of languages
+- renamed.py: earlier names of options and values
 
 The same object is the YAML recipe, the form in the Prefect UI, the input of every stage, the configuration that
 `torchrun` receives and the parameters that MLflow logs. Paths on this machine, server addresses and secrets are
@@ -30,7 +32,7 @@ from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
 from nmt_core.config.synthesis import MadeFrom, Rejected, SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import Pretokenizing, TokenizerConfig
-from nmt_core.config.train import TrainConfig
+from nmt_core.config.train import CurriculumPhase, TrainConfig
 
 __all__ = [
     "CROSS_ENTROPY_DIFFERENCE",
@@ -42,6 +44,7 @@ __all__ = [
     "BudgetConfig",
     "CleanConfig",
     "CorpusConfig",
+    "CurriculumPhase",
     "EncodeConfig",
     "EvaluateConfig",
     "ExportConfig",

@@ -132,6 +132,19 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_text_in_each_phase(self) -> "PipelineConfig":
+        parallel = [corpus.name for corpus in self.corpus.train] or ["toy"]
+        names = (parallel if self.synthesis.train_on_parallel else []) + [part.name for part in self.synthesis.parts]
+        for number, phase in enumerate(self.train.curriculum):
+            for name in phase.corpora:
+                if name not in names:
+                    raise ValueError(
+                        f"train.curriculum.{number}.corpora: {name!r} is not in the training text "
+                        f"({', '.join(sorted(names))}): correct it"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _has_text_to_translate(self) -> "PipelineConfig":
         corpus = self.corpus
         parallel = [files.name for files in corpus.train] or ["toy"]
