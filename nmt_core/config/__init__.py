@@ -26,11 +26,12 @@ from nmt_core.config.mix import MixConfig, MixRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
 from nmt_core.config.registry import METRICS, MetricName, RegistryConfig, SignificanceTest
+from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
 from nmt_core.config.section import Section
 from nmt_core.config.split import SplitConfig
-from nmt_core.config.synthesis import MadeFrom, Rejected, SynthesisConfig, SyntheticPart
+from nmt_core.config.synthesis import REVERSE, MadeFrom, Rejected, SynthesisConfig, SyntheticPart
 from nmt_core.config.tokenizer import Pretokenizing, TokenizerConfig
 from nmt_core.config.train import CurriculumPhase, TrainConfig
 
@@ -39,6 +40,7 @@ __all__ = [
     "METRICS",
     "OTHER_SIDE",
     "PRECISIONS",
+    "REVERSE",
     "SIDES",
     "AverageConfig",
     "BudgetConfig",
@@ -66,6 +68,7 @@ __all__ = [
     "RegistryConfig",
     "Rejected",
     "RnnConfig",
+    "RoundsConfig",
     "ScheduleConfig",
     "ScoreRule",
     "SearchConfig",

@@ -15,7 +15,7 @@ from nmt_core.config import PipelineConfig
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe, with_changes
 
-NOT_OF_A_STAGE = {"name", "description", "schedule", "budget"}
+NOT_OF_A_STAGE = {"rounds", "name", "description", "schedule", "budget"}
 
 
 @pytest.fixture
