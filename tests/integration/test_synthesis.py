@@ -16,6 +16,7 @@ from flows import retraining
 from flows.runs.selection import STEPS
 from flows.runs.start_from import resolved
 from flows.settings import Settings
+from flows.translate import translate
 from nmt_core.corpus import toy
 from nmt_core.errors import ConfigError
 from nmt_core.recipes.recipe import load_recipe
@@ -118,8 +119,11 @@ def test_a_backward_model_makes_text_for_a_forward_model(settings: Settings, tmp
 
 @pytest.mark.slow
 @pytest.mark.cpu(150)
-def test_two_rounds_train_both_directions_in_turn(settings: Settings, tmp_path: Path) -> None:
-    """Each model is registered and gated, and teaches the next one. Repeated, the run reuses all of them."""
+def test_two_rounds_and_a_student_of_the_last_model(settings: Settings, tmp_path: Path) -> None:
+    """Each model is registered and gated, and teaches the next one. Repeated, the run reuses all of them.
+
+    The student learns from the last model alone, and translates a file.
+    """
     generated = toy.generate(pairs=2_000, seed=8, held_out=20)
     pairs = {"train": generated.train[:1_200], "dev": generated.dev, "test": generated.test}
     swapped = {role: [(target, source) for source, target in rows] for role, rows in pairs.items()}
@@ -128,9 +132,11 @@ def test_two_rounds_train_both_directions_in_turn(settings: Settings, tmp_path: 
         rows = generated.train[1_200 + 300 * side :][:300]
         alone[language].write_text("".join(f"{pair[side]}\n" for pair in rows), encoding="utf-8")
 
+    made_by = {"method": "sample", "max_length_factor": 0.0, "max_length_offset": 8}
+
     def sections(language: str) -> dict[str, Any]:
         part = {"name": "made", "text": "target_monolingual", "teachers": "reverse", "drop": []}
-        part["search"] = {"method": "sample", "max_length_factor": 0.0, "max_length_offset": 8}
+        part["search"] = made_by
         monolingual = [{"name": "alone", "side": "target", "address": str(alone[language])}]
         return {"corpus": {"monolingual": monolingual}, "synthesis": {"parts": [part]}}
 
@@ -167,3 +173,19 @@ def test_two_rounds_train_both_directions_in_turn(settings: Settings, tmp_path: 
     again = run(file)
     assert {stage["status"] for stage in again["stages"]} == {"reused"}
     assert [row["model"] for row in again["rounds"]] == [row["model"] for row in rows]
+
+    part = {"name": "distilled", "text": "parallel_source", "teachers": "models:/en-ko@challenger", "drop": []}
+    part |= {"search": made_by | {"n_best": 2}, "choose": "chrf"}
+    learning = {"parts": [part], "train_on_parallel": False}
+    student = run(
+        recipe(tmp_path, "student", ("en", "ko"), pairs, synthesis=learning, model={"decoder_autoregression": "ssru"})
+    )
+    synthesised = next(Path(stage["artifact"]) for stage in student["stages"] if stage["name"] == "synthesise")
+    report = json.loads((synthesised / "report.json").read_text())
+    assert (report["parallel"], report["teachers"][0]["teacher"]) == (0, f"export/{exports[3][:12]}")
+    checks = {check["kind"]: check["passed"] for check in student["model"]["gate"]["checks"]}
+    assert checks["contamination"] and "champion" in student["model"]["aliases"]
+    lines, translated = tmp_path / "lines.txt", tmp_path / "lines.ko"
+    lines.write_text("".join(f"{english}\n" for english, _ in pairs["test"]), encoding="utf-8")
+    outcome = translate(model="models:/student@champion", source=str(lines), target=str(translated))
+    assert len(translated.read_text(encoding="utf-8").splitlines()) == len(pairs["test"]) == outcome["lines"]
