@@ -108,6 +108,6 @@ def test_some_of_the_recipes_again_make_nothing_and_are_printed_as_a_table(
     assert table[0].startswith("| recipe | parameters | updates | trained tokens | dev perplexity | dev BLEU | BLEU |")
     assert table[4].startswith("| BLEU by words of the source | ")
     assert len(table) == 2 * (2 + 2) + (2 + 1)
-    assert table[-1].startswith(f"| {GREEDY}, fp32, greedy | ") and table[-1].endswith(" | yes |")
+    assert ", fp32, greedy | " in table[-1] and table[-1].endswith(" | yes |")
     assert "2 of 2 failed" in table[2]
     assert " ± " in table[3]
