@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt_core.batches.layout import Layout, Padded, Rows
+from nmt_core.batches.layout import Layout, Packed, Padded, Rows
 from nmt_core.config import ModelConfig
 from nmt_core.errors import ConfigError
 from nmt_core.models.attention import attention_scores
@@ -41,10 +41,11 @@ class AligningAttention:
         return scores_BHTS.log_softmax(-1)
 
     def targets(self, aligned: Tensor) -> Tensor:
-        """Return `Batch.aligned` as [B, T], with -1 at places outside of a sentence."""
-        aligned_BT, target = _unpacked(aligned, self.target_layout)
-        if isinstance(self.target_layout, Padded) or target.is_token_BL is None:
-            return aligned_BT
+        """Return `Batch.aligned`, padded or packed, as [B, T], with -1 at places outside of a sentence."""
+        if not isinstance(self.target_layout, Packed):
+            return aligned
+        aligned_BT, target = self.target_layout.unpack(aligned)
+        assert target.is_token_BL is not None
         return aligned_BT.masked_fill(~target.is_token_BL, -1)
 
 

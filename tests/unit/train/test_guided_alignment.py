@@ -135,6 +135,9 @@ def test_padded_and_packed_batches_have_the_same_loss(
     torch.testing.assert_close(plain, of_packed)
     smoothed, _ = smoothed_cross_entropy(states, model.output.weight, padded.target, 0.1, PAD_ID)
     torch.testing.assert_close(without, smoothed)
+    with torch.inference_mode():
+        in_bf16, _ = Objective(model, 0.1, torch.bfloat16, alignment_weight=0.5)(padded)
+    assert float(in_bf16) == pytest.approx(float(one), rel=0.01)
     weights_BTS, expected = attention.log_weights()[:, 0], 0.0
     for row, aligned in enumerate(padded.aligned.tolist()):
         expected -= sum(float(weights_BTS[row, t, place]) for t, place in enumerate(aligned) if place >= 0)
