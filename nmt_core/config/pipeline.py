@@ -95,6 +95,15 @@ class PipelineConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_alignments_to_learn(self) -> "PipelineConfig":
+        if self.model.alignment_layer and not self.encode.alignments:
+            raise ValueError(
+                f"model.alignment_layer={self.model.alignment_layer} has nothing to learn from: set encode.alignments "
+                "to true as well"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_enough_positions(self) -> "PipelineConfig":
         positions, search = self.model.max_positions, self.search
         if self.model.positions == "learned" and self.encode.max_length > positions:

@@ -73,6 +73,9 @@ class TrainConfig(Section):
     """Epsilon of Adadelta."""
     label_smoothing: float = Field(0.1, ge=0, lt=1)
     """Probability mass spread over the whole vocabulary (Vaswani et al. 2017, section 5.4)."""
+    alignment_weight: float = later(0.05, gt=0)
+    """Factor of the loss of guided alignment, used with `model.alignment_layer`: the cross-entropy of its attention,
+    in nats per target token (Garg et al. 2019: 0.05)."""
     max_gradient_norm: float = Field(0.0, ge=0)
     """Norm to which the gradient is clipped. 0 turns clipping off."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
