@@ -106,6 +106,9 @@ class ModelConfig(Section):
     section 5.4)."""
     norm: Literal["post", "pre"] = "post"
     """Place of layer normalisation. `post`: after the residual sum, as published. `pre`: before the sub-layer."""
+    layer_norm_eps: float = later(1e-5, gt=0, le=1)
+    """Number that layer normalisation adds to the variance, so that it never divides by zero (Ba et al. 2016).
+    PyTorch and fairseq use 1e-5, Tensor2Tensor 1e-6."""
     tied_embeddings: Literal["three_way", "two_way", "none"] = "three_way"
     """Embedding matrices that share their weights. `three_way`: source, target and output. `two_way`: target and
     output."""
@@ -137,11 +140,16 @@ class ModelConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _only_a_transformer_has_sub_layers(self) -> "ModelConfig":
+    def _only_a_transformer_has_sub_layers_and_norms(self) -> "ModelConfig":
         if self.architecture == "rnn" and self.decoder_autoregression != "self_attention":
             raise ValueError(
                 f"decoder_autoregression={self.decoder_autoregression} has no effect with architecture=rnn, which is "
                 "recurrent already: set architecture to transformer, or remove decoder_autoregression"
+            )
+        if self.architecture == "rnn" and self.layer_norm_eps != ModelConfig.model_fields["layer_norm_eps"].default:
+            raise ValueError(
+                f"layer_norm_eps={self.layer_norm_eps:g} has no effect with architecture=rnn, which has no layer "
+                "normalisation: set architecture to transformer, or remove layer_norm_eps"
             )
         return self
 

@@ -149,6 +149,7 @@ def test_nothing_slow_is_imported() -> None:
             {"rnn": {"cell": "lstm"}},
             "rnn has no effect with architecture=transformer: set architecture to rnn",
         ),
+        (ModelConfig, RNN | {"layer_norm_eps": 1e-6}, "layer_norm_eps=1e-06 has no effect with architecture=rnn"),
         (ModelConfig, RNN | {"decoder_layers": 2}, "decoder_layers=2: a decoder with an alignment model"),
         (ModelConfig, RNN | {"tied_embeddings": "two_way"}, "its width 500 is not d_model=512: set tied_embeddings"),
         (
