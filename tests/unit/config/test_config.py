@@ -157,6 +157,8 @@ def test_nothing_slow_is_imported() -> None:
             RNN | {"encoder_layers": 2, "rnn": {"attention": "dot", "bidirectional": False}},
             "encoder_layers=2 and decoder_layers=1 differ, but with rnn.attention=dot",
         ),
+        (RnnConfig, {"attention": "general"}, "set bidirectional to false"),
+        (RnnConfig, {"input_feeding": True}, "which attention=additive does not have: set attention to dot, general"),
         (RnnConfig, {"attention": "dot"}, "set bidirectional to false"),
         (RnnConfig, {"context": "first_state"}, "context=first_state needs attention=none, not additive"),
         (RnnConfig, {"reverse_source": True}, "reverse_source=true needs bidirectional=false"),
