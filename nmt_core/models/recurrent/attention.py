@@ -221,7 +221,7 @@ class GlobalAttentionModel(AttendingModel):
         """Decode one position after the other, because each one reads the output of the one before."""
         *states, (fed_BH,) = states
         outputs = []
-        for y_B1E in y_BTE.split(1, dim=1):
+        for y_B1E in torch.split(y_BTE, 1, dim=1):
             x_B1H = y_B1E
             for number, layer in enumerate(self.decoder):
                 if number:
