@@ -40,7 +40,7 @@ FREE_TEXT = {
     "target_prefix",
 }
 PLACES = {"address", "start_from", "source", "target", "mirror", "lock", "source_word_list", "target_word_list"}
-PLACES |= {"identifier_model"}
+PLACES |= {"identifier_model", "checkpoint", "vocabulary"}
 TOY: dict[str, Any] = {"name": "toy", "corpus": {"toy": {}}}
 RNN: dict[str, Any] = {"architecture": "rnn", "encoder_layers": 1, "decoder_layers": 1, "tied_embeddings": "none"}
 
@@ -178,6 +178,12 @@ def test_nothing_slow_is_imported() -> None:
             TOY | {"model": {"positions": "learned", "max_positions": 1_000}},
             "needs 1,075 positions, more than model.max_positions=1000: lower the first, or raise the last",
         ),
+        (EvaluateConfig, {"metrics": ["BLEU"]}, "name=BLEU: every evaluation has this score"),
+        (EvaluateConfig, {"metrics": ["TER", {"name": "TER"}]}, "metrics has the name 'TER' twice"),
+        (EvaluateConfig, {"metrics": ["COMET"]}, "name='COMET' is none of TER, chrF++, spBLEU: write one of these"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "command": "x"}]}, "name=TER is a metric of sacreBLEU"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "factor": 2}]}, "factor has no effect without command"),
+        (EvaluateConfig, {"metrics": [{"name": "TER", "vocabulary": "a"}]}, "vocabulary has no effect on TER"),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
