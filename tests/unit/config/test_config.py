@@ -184,6 +184,9 @@ def test_nothing_slow_is_imported() -> None:
         (EvaluateConfig, {"metrics": [{"name": "TER", "command": "x"}]}, "name=TER is a metric of sacreBLEU"),
         (EvaluateConfig, {"metrics": [{"name": "TER", "factor": 2}]}, "factor has no effect without command"),
         (EvaluateConfig, {"metrics": [{"name": "TER", "vocabulary": "a"}]}, "vocabulary has no effect on TER"),
+        (SearchConfig, {"candidates": 8}, "candidates=8 has no effect with rerank=none: set rerank to mbr"),
+        (SearchConfig, {"rerank": "mbr", "candidates": 8}, "among 8 candidates of a beam of 4: set beam_size"),
+        (SearchConfig, {"rerank": "mbr", "beam_size": 1}, "among 1 candidates of a beam of 1: set beam_size to 2"),
         (TrainConfig, {"start_optimizer": "kept"}, "start_optimizer=kept needs a checkpoint: set start_from"),
         (CleanConfig, {"min_words": 9, "max_words": 8}, "min_words=9 is more than max_words=8"),
         (CleanConfig, {"ngram_words": 5}, "short_ngram_words=9 is more than ngram_words=5"),
@@ -305,7 +308,7 @@ def test_a_configuration_survives_json(train: dict[str, Any], clean: dict[str, A
     fitting = train | {"max_tokens": 25_000, "max_tokens_per_pass": 25_000, "micro_batch_tokens": 1_024}
     fitting |= {"keep_checkpoints": 5, "optimizer": "adamw", "stop_on": "dev_loss", "keep_best": 0}
     fitting |= {"start_optimizer": "fresh"}
-    search |= {"n_best": 1, "min_length": 0, "shortlist": False}
+    search |= {"n_best": 1, "min_length": 0, "shortlist": False, "rerank": "none", "candidates": 0}
     clean |= {"min_words": 1, "min_characters": 1, "short_ngram_words": 3, "prefer": "first"}
     clean |= {"in_domain": "", "identifier": "", "identifier_model": "", "unicode_form": "NFC"}
     config = PipelineConfig.model_validate(TOY | {"train": fitting, "clean": clean, "search": search})
