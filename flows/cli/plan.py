@@ -1,6 +1,7 @@
 """`nmt plan` and `nmt why`: show what a run would do, without running anything."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,10 @@ def plan(
             "measurement is kept for later forecasts, and the artifacts are removed.",
         ),
     ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg", help="Write a figure of the learning-rate schedule, from the recipe alone."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Check a recipe, and show what a run would do and why, how long it would take and what it would need.
@@ -39,6 +44,12 @@ def plan(
     if measure:
         _measure(config)
     _show_plan(config, selection)
+    if figure:
+        from flows.display.progress import terminal
+        from flows.html_report.schedule import write_schedule
+
+        write_schedule(config.train, config.model, figure)
+        terminal(to_stderr=False).print(f"figure: {figure}", soft_wrap=True, markup=False)
 
 
 def _measure(config: "PipelineConfig") -> None:

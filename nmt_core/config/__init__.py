@@ -18,14 +18,14 @@ from nmt_core.config.budget import BudgetConfig
 from nmt_core.config.clean import CROSS_ENTROPY_DIFFERENCE, CleanConfig, ScoreRule
 from nmt_core.config.corpus import CorpusConfig, MonolingualCorpus, ParallelCorpus, ToyCorpusConfig
 from nmt_core.config.encode import EncodeConfig
-from nmt_core.config.evaluate import EvaluateConfig, Kept, MustTranslate
+from nmt_core.config.evaluate import BuiltInMetric, EvaluateConfig, Kept, Metric, MustTranslate
 from nmt_core.config.export import PRECISIONS, ExportConfig, Precision
 from nmt_core.config.filters import FilterConfig, FilterOverride
 from nmt_core.config.languages import OTHER_SIDE, SIDES, LanguagesConfig, Side
 from nmt_core.config.mix import MixConfig, MixRule
 from nmt_core.config.model import ModelConfig, RnnConfig
 from nmt_core.config.pipeline import PipelineConfig
-from nmt_core.config.registry import METRICS, MetricName, RegistryConfig, SignificanceTest
+from nmt_core.config.registry import MetricName, RegistryConfig, SignificanceTest
 from nmt_core.config.rounds import RoundsConfig
 from nmt_core.config.schedule import ScheduleConfig
 from nmt_core.config.search import SearchConfig
@@ -37,13 +37,13 @@ from nmt_core.config.train import CurriculumPhase, TrainConfig
 
 __all__ = [
     "CROSS_ENTROPY_DIFFERENCE",
-    "METRICS",
     "OTHER_SIDE",
     "PRECISIONS",
     "REVERSE",
     "SIDES",
     "AverageConfig",
     "BudgetConfig",
+    "BuiltInMetric",
     "CleanConfig",
     "CorpusConfig",
     "CurriculumPhase",
@@ -55,6 +55,7 @@ __all__ = [
     "Kept",
     "LanguagesConfig",
     "MadeFrom",
+    "Metric",
     "MetricName",
     "MixConfig",
     "MixRule",

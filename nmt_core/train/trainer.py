@@ -34,9 +34,10 @@ from nmt_core.train.curves import Listener
 from nmt_core.train.device import missing_bf16, peak_matmul_flops, training_flop
 from nmt_core.train.distributed import World
 from nmt_core.train.moving_average import MovingAverage
-from nmt_core.train.optimizer import learning_rate, make_optimizer
+from nmt_core.train.optimizer import make_optimizer
 from nmt_core.train.outcome import Outcomes, Problem, look_at
 from nmt_core.train.parallel import Parallel
+from nmt_core.train.schedule import learning_rate
 from nmt_core.train.sharing import imbalance_warning
 from nmt_core.train.start import Start
 from nmt_core.train.validate import DevSet, dev_loss
